@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import ConnectionLost, RemoteFailure
-from labtui.slurm.remote_command import CommandRecord, RemoteCommand
+from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.proxy import Fault, FaultProxy
@@ -22,7 +22,7 @@ def test_output_status_and_record(connect: Connect) -> None:
     records: list[CommandRecord] = []
     line = connect(records=records)
     line.connect()
-    result = line.run(RemoteCommand("try", "echo out; echo err >&2; exit 3"))
+    result = line.run("echo out; echo err >&2; exit 3", name="try")
     assert (result.out, result.err, result.status) == ("out\n", "err\n", 3)
     assert [(record.name, record.status) for record in records] == [("try", 3)]
     assert records[0].command == "echo out; echo err >&2; exit 3"

@@ -14,8 +14,9 @@ import pytest
 
 from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.domain.errors import ConnectionLost
-from labtui.slurm.remote_command import RemoteCommand
-from labtui.slurm.submit import TAKEN_AWAY, submit_command
+from labtui.slurm.queue import tick
+from labtui.slurm.remote_command import Call
+from labtui.slurm.submit import submit
 from tests.cluster.conftest import Connect
 from tests.cluster.test_slurm_cluster import SHORT, Submission
 from tests.real_cluster import Cluster, Student
@@ -26,9 +27,9 @@ pytestmark = pytest.mark.cluster
 
 
 def jobs_of(slurm: SlurmCluster, token: str) -> list[str]:
-    tick = slurm.tick()
-    assert tick.jobs is not None
-    return [row.job_id for row in tick.jobs if row.comment == f"labtui:{token}"]
+    look = slurm.ask(tick())
+    assert look.jobs is not None
+    return [row.job_id for row in look.jobs if row.comment == f"labtui:{token}"]
 
 
 def finish(slurm: SlurmCluster, submission: Submission) -> str:
@@ -92,7 +93,7 @@ def test_a_request_that_arrives_late(
 
         monkeypatch.setattr(paramiko.Channel, "exec_command", freeze_and_send)
         with pytest.raises(ConnectionLost):
-            slow.run(_submit_command(submission))
+            slow.ask(_submit(submission))
         if looked_up_first:
             assert submission.find() is None
         before = _logins(slurm)
@@ -105,8 +106,9 @@ def test_a_request_that_arrives_late(
         # It may die of its closed output before sbatch; taken away by a look-up, it certainly runs none.
         assert len(jobs_of(slurm, submission.token)) <= (0 if looked_up_first else 1)
         if looked_up_first:
-            late_again = slurm.connection.run(_submit_command(submission))
-            assert late_again.status == TAKEN_AWAY and jobs_of(slurm, submission.token) == []
+            with pytest.raises(ConnectionLost):  # taken away
+                slurm.ask(_submit(submission))
+            assert jobs_of(slurm, submission.token) == []
         job_id = finish(slurm, submission)
     assert jobs_of(slurm, submission.token) == [job_id]
 
@@ -117,7 +119,7 @@ def _logins(slurm: SlurmCluster) -> list[str]:
     return files.read("logins").decode().split() if files.stat("logins") else []
 
 
-def _submit_command(submission: Submission) -> RemoteCommand:
-    return submit_command(
+def _submit(submission: Submission) -> Call[str]:
+    return submit(
         submission.dir, "job.slurm", submission.token, submission.name, submission.options, attempt=0
     )

@@ -10,8 +10,10 @@ from labtui.cluster.connection import Connection
 from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
-from labtui.slurm.queue import PROGRAM_LIMIT_S
-from labtui.slurm.submit import NoJobPeriod
+from labtui.slurm.job_control import cancel, details, end_after
+from labtui.slurm.queue import PROGRAM_LIMIT_S, tick
+from labtui.slurm.sbatch_answers import check_script
+from labtui.slurm.submit import NoJobPeriod, lookup, submit
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 
@@ -37,14 +39,14 @@ class Submission:
     def submit(self, *more: str, script: str = "job.slurm", directory: str = "") -> str:
         where, options = directory or self.dir, [*self.options, *more]
         try:
-            return self.slurm.submit(where, script, self.token, self.name, options, attempt=self.attempt)
+            return self.slurm.ask(submit(where, script, self.token, self.name, options, attempt=self.attempt))
         except SubmitRefused:
             self.attempt += 1
             raise
 
     def find(self) -> str | None:
         """The job's id, None when there certainly is none; raises while that is not certain."""
-        look = self.slurm.find_token(self.token, self.name, self.dir)
+        look = self.slurm.ask(lookup(self.dir, self.token, self.name))
         self.period = self.period.after(look)
         if look.job_id is None and not look.certain and not self.period.certain:
             raise ConnectionLost(look.problem or "not certain yet")
@@ -89,21 +91,21 @@ def test_push_to_where_nothing_may_be_written(slurm: SlurmCluster) -> None:
 
 def test_a_job_from_submission_to_end(submission: Submission, slurm: SlurmCluster) -> None:
     job_id = submission.submit()
-    tick = slurm.tick()
-    assert tick.jobs is not None and tick.server_time is not None
-    row = next(row for row in tick.jobs if row.job_id == job_id)
+    look = slurm.ask(tick())
+    assert look.jobs is not None and look.server_time is not None
+    row = next(row for row in look.jobs if row.job_id == job_id)
     assert (row.name, row.comment) == (submission.name, f"labtui:{submission.token}")
     wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
-    details = slurm.job_details(job_id)
-    assert details is not None and details.state == "RUNNING"
-    slurm.cancel(job_id)
+    known = slurm.ask(details(job_id))
+    assert known is not None and known.state == "RUNNING"
+    slurm.ask(cancel(job_id))
     wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
-    slurm.cancel(job_id)
+    slurm.ask(cancel(job_id))
     assert submission.find() == job_id
 
 
 def _phase(slurm: SlurmCluster, job_id: str) -> JobPhase | None:
-    rows = slurm.tick().jobs or ()
+    rows = slurm.ask(tick()).jobs or ()
     return next((row.phase for row in rows if row.job_id == job_id), None)
 
 
@@ -112,9 +114,9 @@ def test_accounting_speaks_of_what_left(slurm: SlurmCluster, student: Student) -
     job_id = short.submit()
 
     def accounted() -> bool:
-        tick = slurm.tick([job_id])
-        assert tick.accounting is not None, tick.accounting_problem
-        return any(row.job_id == job_id and row.state == "COMPLETED" for row in tick.accounting)
+        look = slurm.ask(tick([job_id]))
+        assert look.accounting is not None, look.accounting_problem
+        return any(row.job_id == job_id and row.state == "COMPLETED" for row in look.accounting)
 
     wait_until(accounted, what="accounting to tell of the end")
 
@@ -122,8 +124,8 @@ def test_accounting_speaks_of_what_left(slurm: SlurmCluster, student: Student) -
 def test_hostile_names_come_back_whole(slurm: SlurmCluster, student: Student) -> None:
     name = "a|b;c\"d'\te $(id) `id` é%j\\"
     tricky = Submission(slurm, student)
-    job_id = slurm.submit(tricky.dir, "job.slurm", tricky.token, name, tricky.options, attempt=0)
-    rows = slurm.tick([job_id])
+    job_id = slurm.ask(submit(tricky.dir, "job.slurm", tricky.token, name, tricky.options, attempt=0))
+    rows = slurm.ask(tick([job_id]))
     assert rows.jobs is not None
     assert next(row.name for row in rows.jobs if row.job_id == job_id) == name
 
@@ -145,7 +147,7 @@ def test_refusals(
     with pytest.raises(SubmitRefused, match=words) as caught:
         submission.submit(*options)
     assert caught.value.wait is wait and caught.value.hint and caught.value.detail
-    assert not slurm.test_only(submission.dir, "job.slurm", submission.options + options).ok
+    assert not slurm.ask(check_script(submission.dir, "job.slurm", submission.options + options)).ok
 
 
 def test_a_missing_script_and_a_missing_directory(submission: Submission, slurm: SlurmCluster) -> None:
@@ -153,7 +155,7 @@ def test_a_missing_script_and_a_missing_directory(submission: Submission, slurm:
         submission.submit(script="gone.slurm")
     with pytest.raises(SubmitRefused, match="directory"):
         submission.submit(directory="/no/such/place")
-    assert "directory" in slurm.test_only("/no/such/place", "job.slurm").sentence
+    assert "directory" in slurm.ask(check_script("/no/such/place", "job.slurm")).sentence
 
 
 def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> None:
@@ -161,13 +163,13 @@ def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> N
     first, second = (Submission(slurm, student, qos=student.gpu_qos) for _ in range(2))
     for each in (first, second):
         each.options += gpu
-    test = slurm.test_only(first.dir, "job.slurm", first.options)
+    test = slurm.ask(check_script(first.dir, "job.slurm", first.options))
     assert test.ok
     job_id = first.submit()
     with pytest.raises(SubmitRefused) as caught:
         second.submit()
     assert caught.value.wait
-    slurm.cancel(job_id)
+    slurm.ask(cancel(job_id))
 
     def accepted() -> bool:
         try:
@@ -188,28 +190,28 @@ def test_a_token_nobody_sent(submission: Submission) -> None:
 def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
     job_id = submission.submit()
     wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
-    slurm.end_after(job_id, 1)
-    row = next(row for row in slurm.tick().jobs or () if row.job_id == job_id)
+    slurm.ask(end_after(job_id, 1))
+    row = next(row for row in slurm.ask(tick()).jobs or () if row.job_id == job_id)
     assert row.time_limit_s == 60
     with pytest.raises(RemoteFailure, match="did not accept a limit of 9 min") as longer:
-        slurm.end_after(job_id, 9)
+        slurm.ask(end_after(job_id, 9))
     assert "shortened" in longer.value.hint
-    slurm.cancel(job_id)
+    slurm.ask(cancel(job_id))
     wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
     for over in (job_id, "999999"):
         with pytest.raises(RemoteFailure, match="it is over"):
-            slurm.end_after(over, 1)
+            slurm.ask(end_after(over, 1))
     with pytest.raises(RemoteFailure, match="not a job ID"):
-        slurm.end_after("1; touch pwned", 1)
+        slurm.ask(end_after("1; touch pwned", 1))
     assert slurm.connection.files.stat("pwned") is None
 
 
 def test_what_cannot_be_cancelled(slurm: SlurmCluster) -> None:
-    slurm.cancel("999999")  # over long ago, or never there: nothing to do
+    slurm.ask(cancel("999999"))  # over long ago, or never there: nothing to do
     with pytest.raises(RemoteFailure):
-        slurm.cancel("x; touch pwned")
+        slurm.ask(cancel("x; touch pwned"))
     assert slurm.connection.files.stat("pwned") is None
-    assert slurm.job_details("999999") is None
+    assert slurm.ask(details("999999")) is None
 
 
 # --------------------------------------------------------------------------- Slurm in trouble
@@ -221,14 +223,14 @@ def test_a_stopped_controller_is_a_problem_and_heals(
 ) -> None:
     job_id = submission.submit()
     cluster.daemon("slurmctld", "stop")
-    tick = slurm.tick([job_id])
-    assert tick.jobs is None and "contact" in tick.problem
+    look = slurm.ask(tick([job_id]))
+    assert look.jobs is None and "contact" in look.problem
     with pytest.raises(RemoteFailure):
-        slurm.job_details(job_id)
+        slurm.ask(details(job_id))
     assert submission.find() == job_id  # the receipt knows without Slurm
     cluster.daemon("slurmctld", "start")
-    wait_until(lambda: slurm.tick().jobs is not None, what="the queue to answer")
-    assert any(row.job_id == job_id for row in slurm.tick().jobs or ())
+    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the queue to answer")
+    assert any(row.job_id == job_id for row in slurm.ask(tick()).jobs or ())
 
 
 @pytest.mark.slow
@@ -240,7 +242,7 @@ def test_nothing_is_sent_to_a_stopped_controller(
         submission.submit()
     assert caught.value.wait
     cluster.daemon("slurmctld", "start")
-    wait_until(lambda: slurm.tick().jobs is not None, what="the controller to answer")
+    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the controller to answer")
     assert submission.submit() == submission.find()
 
 
@@ -260,11 +262,11 @@ def test_nothing_is_sent_to_a_frozen_controller(
 @pytest.mark.slow
 def test_a_frozen_controller_does_not_hang_the_tick(slurm: SlurmCluster, cluster: Cluster) -> None:
     cluster.daemon("slurmctld", "pause")
-    tick = slurm.tick()
-    assert tick.jobs is None and tick.problem
+    look = slurm.ask(tick())
+    assert look.jobs is None and look.problem
     assert PROGRAM_LIMIT_S > 10  # Slurm's own message timeout comes first, and its words are the better ones
     cluster.daemon("slurmctld", "resume")
-    wait_until(lambda: slurm.tick().jobs is not None, what="the queue to answer")
+    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the queue to answer")
 
 
 def test_accounting_down_does_not_hide_the_queue(
@@ -272,11 +274,11 @@ def test_accounting_down_does_not_hide_the_queue(
 ) -> None:
     job_id = submission.submit()
     cluster.daemon("slurmdbd", "stop")
-    tick = slurm.tick(["999999"])
-    assert tick.jobs is not None and any(row.job_id == job_id for row in tick.jobs)
-    assert tick.accounting is None and tick.accounting_problem
+    look = slurm.ask(tick(["999999"]))
+    assert look.jobs is not None and any(row.job_id == job_id for row in look.jobs)
+    assert look.accounting is None and look.accounting_problem
     cluster.daemon("slurmdbd", "start")
-    wait_until(lambda: slurm.tick(["999999"]).accounting is not None, what="accounting to answer")
+    wait_until(lambda: slurm.ask(tick(["999999"])).accounting is not None, what="accounting to answer")
 
 
 def test_a_students_own_settings_do_not_change_the_answers(
@@ -288,7 +290,7 @@ def test_a_students_own_settings_do_not_change_the_answers(
         "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n"
         "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
     )
-    row = next(row for row in slurm.tick([job_id]).jobs or () if row.job_id == job_id)
+    row = next(row for row in slurm.ask(tick([job_id])).jobs or () if row.job_id == job_id)
     assert row.submit is not None and row.submit > 1_700_000_000
     another = Submission(slurm, cluster.student)
     assert another.submit().isdecimal()

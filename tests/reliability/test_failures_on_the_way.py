@@ -21,7 +21,10 @@ from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Overrides, Secret, resolve_target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
 from labtui.domain.profile import Profile
-from labtui.slurm.remote_command import CommandResult
+from labtui.slurm.job_control import cancel, end_after
+from labtui.slurm.probe import present
+from labtui.slurm.remote_command import Call, CommandResult
+from labtui.slurm.submit import submit
 from tests.cluster.prompting import Person, connection
 from tests.reliability.saying import explains
 
@@ -37,15 +40,15 @@ class AnsweringConnection:
         self.result = CommandResult(out.encode(), err.encode(), status)
         self.files = SimpleNamespace(write_atomic=lambda *_: None, stat=None, read=None, read_into=None)
 
-    def run(self, command: object, timeout_s: float) -> CommandResult:
-        return self.result
+    def ask(self, call: Call[Any]) -> Any:
+        return call.answer(self.result, "abc")
 
 
 ASKS: dict[str, Callable[[SlurmCluster], object]] = {
-    "cancel": lambda slurm: slurm.cancel("7"),
-    "limit": lambda slurm: slurm.end_after("7", 5),
-    "paths": lambda slurm: slurm.present(["/a", "/b"]),
-    "submit": lambda slurm: slurm.submit("/r", "job.slurm", "lt-token-1", "job", (), attempt=1),
+    "cancel": lambda slurm: slurm.ask(cancel("7")),
+    "limit": lambda slurm: slurm.ask(end_after("7", 5)),
+    "paths": lambda slurm: slurm.ask(present(["/a", "/b"])),
+    "submit": lambda slurm: slurm.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
     "push": lambda slurm: slurm.push({"a.py": b"print()\n"}, "/r"),
 }
 NO_ANSWER = (None, "", "")

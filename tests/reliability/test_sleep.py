@@ -84,9 +84,9 @@ class FreezingCluster(ScriptedCluster):
         self._silence(NEVER_S)
         return super().stat(path)
 
-    def tick(self, vanished: Sequence[str], ours: Sequence[str] = ()) -> Tick:
+    def tick(self, vanished: Sequence[str]) -> Tick:
         self._silence(NEVER_S)
-        return super().tick(vanished, ours)
+        return super().tick(vanished)
 
     def connect(self) -> None:
         self.frozen = False  # a new connection goes another way

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
-from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import JobDetails
-from labtui.slurm.queue import AccountingRow, JobRow, Tick
+from labtui.slurm.push import PushReport
+from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.remote_command import Call
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.slurm.submit import Lookup, accepted_unread
@@ -134,6 +136,26 @@ class ScriptedCluster:
             if start and "piece" in self.faults:
                 self._call("piece", start)
 
+    def ask(self, call: Call[Any]) -> Any:
+        """The answer to a question, by its name and its positional arguments."""
+        words = call.arguments
+        answers: dict[str, Callable[[], object]] = {
+            "tick": lambda: self.tick([text for text in words[5].split(",") if text]),
+            "submit": lambda: self.submit(
+                words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1]
+            ),
+            "find": lambda: self.find_token(words[0].split("/")[-2]),
+            "details": lambda: self.job_details(words[0]),
+            "test-only": lambda: self.test_only(words[0]),
+            "cancel": lambda: self.cancel(words[-1]),
+            "hold": lambda: self.control(words[1], "hold"),
+            "release": lambda: self.control(words[1], "release"),
+            "site-load": self.site_load,
+            "early-end": lambda: self.end_after(words[0], int(words[1])),
+            "look": lambda: self.present(words),
+        }
+        return answers[call.name]()
+
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
     ) -> PushReport:
@@ -142,7 +164,7 @@ class ScriptedCluster:
             self.files[f"{remote_dir}/{name}"] = data
         return PushReport(sent=tuple(files), unchanged=(), bytes_sent=sum(map(len, files.values())))
 
-    def tick(self, vanished: Sequence[str], ours: Sequence[str] = ()) -> Tick:
+    def tick(self, vanished: Sequence[str]) -> Tick:
         self._call("tick", tuple(vanished))
         if self.queue_down:
             return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
@@ -160,7 +182,7 @@ class ScriptedCluster:
         if self.accounting_down and vanished:
             return Tick(jobs=rows, accounting=None, accounting_problem="sacct failed: Connection refused")
         known = tuple(
-            AccountingRow(job_id=job.job_id, state=job.state, exit_code=job.exit_code)
+            JobRow(job_id=job.job_id, state=job.state, exit_code=job.exit_code, source="sacct")
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )
@@ -173,8 +195,6 @@ class ScriptedCluster:
         token: str,
         job_name: str,
         options: Sequence[str],
-        *,
-        attempt: int,
     ) -> str:
         self._call("submit", token)
         assert f"{remote_dir}/{script_name}" in self.files, "submitted before the files were pushed"
@@ -196,7 +216,7 @@ class ScriptedCluster:
             raise ConnectionLost("The connection is gone.")
         return job_id
 
-    def find_token(self, token: str, job_name: str, remote_dir: str) -> Lookup:
+    def find_token(self, token: str) -> Lookup:
         self._call("find_token", token)
         found = next((job.job_id for job in self.jobs.values() if job.token == token), None)
         tries = self.count("find_token") + self.count("submit")
@@ -209,11 +229,11 @@ class ScriptedCluster:
         self._call("job_details", job_id)
         return None
 
-    def test_only(self, remote_dir: str, script_name: str, options: Sequence[str]) -> TestOnly:
+    def test_only(self, remote_dir: str) -> TestOnly:
         self._call("test_only", remote_dir)
         return TestOnly(ok=True, sentence="Slurm would accept this job.")
 
-    def cancel(self, job_id: str, *, only_pending: bool = False) -> None:
+    def cancel(self, job_id: str) -> None:
         self._call("cancel", job_id)
         self.end(job_id, "CANCELLED")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.remote_command import cut_frame, frame, shell_file, shell_script
+from labtui.slurm.remote_command import Call, cut_frame, frame
 
 MARKER = "0123456789abcdef"
 
@@ -55,9 +55,15 @@ def test_shellcheck_finds_nothing_in_the_shell_files() -> None:
 
 def test_arguments_of_a_shell_file_stay_words(tmp_path: Path) -> None:
     hostile = ["$(touch pwned)", "a'b\"c", "; touch pwned", "-rf", "", "two\nlines"]
-    begin = shell_script("submit", *hostile, begin="").partition(shell_file("submit"))[0]
+    call = Call(
+        name="x",
+        script="printf '%s\\0' \"$@\"",
+        arguments=tuple(hostile),
+        limit_s=1.0,
+        read=lambda result: result,
+    )
     done = subprocess.run(
-        ["bash", "-c", begin + "printf '%s\\0' \"$@\""],
+        ["bash", "-c", call.text("abc")],
         cwd=tmp_path,
         capture_output=True,
         text=True,

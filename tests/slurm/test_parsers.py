@@ -12,20 +12,20 @@ from labtui.slurm.job_control import JobDetails, expand_pattern, parse_details
 from labtui.slurm.probe import (
     parse_associations,
     parse_budget,
-    parse_paths,
     parse_qos,
     parse_quota,
-    parse_slurm_probe,
     parse_version,
+    paths_probe,
+    slurm_probe,
 )
-from labtui.slurm.queue import parse_accounting, parse_queue, parse_tick, queue_command, tick_command
-from labtui.slurm.remote_command import CommandResult, cut_frame, section_status
-from labtui.slurm.sbatch_answers import parse_test_only
-from labtui.slurm.site_probe import gpus_of, parse_load, parse_site
+from labtui.slurm.queue import parse_accounting, parse_queue, tick
+from labtui.slurm.remote_command import cut_frame, section_status
+from labtui.slurm.sbatch_answers import check_options
+from labtui.slurm.site_probe import gpus_of, site_load, site_probe
 from labtui.slurm.states import phase_of, plain_state
-from labtui.slurm.submit import parse_lookup, parse_submit
+from labtui.slurm.submit import lookup, parse_submit
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
-from tests.slurm.recorded import NONCE, VERSIONS, answer
+from tests.slurm.recorded import NONCE, VERSIONS, answer, read
 
 releases = pytest.mark.parametrize("version", VERSIONS)
 hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40).filter(
@@ -163,14 +163,11 @@ def test_no_text_breaks_a_parser(text: str) -> None:
     phase_of(text)
     section_status({"a": text}, "a")
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
-    result = CommandResult(text.encode(), text.encode(), 0)
-    parse_tick(result, NONCE, asked_accounting=True)
-    parse_lookup(result, NONCE, "0f3a-77aa-b2c4", "ResNet50-b2c4")
-    parse_slurm_probe(result, NONCE)
-    parse_paths(result, NONCE, ["/a"])
-    parse_site(result, NONCE)
-    parse_load(result, NONCE)
-    parse_test_only(result)
+    for call in (
+        tick(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(), paths_probe("/r", ["/a"]),
+        site_probe(), site_load(), check_options(()),
+    ):  # fmt: skip
+        read(call, text, text)
 
 
 def test_two_rows_of_one_job_are_one_job() -> None:
@@ -194,11 +191,9 @@ def test_two_rows_of_one_job_are_one_job() -> None:
 @pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
 def test_a_bad_row_is_left_out_and_counted_and_the_others_stand(bad: str) -> None:
     text = queue_row({"job_id": bad}) + queue_row({"job_id": "12"})
-    tick = parse_tick(
-        CommandResult(tick_text(NONCE, rows=text).encode(), b"", 0), NONCE, asked_accounting=False
-    )
-    assert tick.jobs is not None and [row.job_id for row in tick.jobs] == ["12"]
-    assert tick.unread == 1
+    found = read(tick(), tick_text(NONCE, rows=text))
+    assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"]
+    assert found.unread == 1
 
 
 def test_odd_times_of_a_row_are_absent() -> None:
@@ -208,9 +203,8 @@ def test_odd_times_of_a_row_are_absent() -> None:
 
 
 def test_the_queue_is_asked_without_a_capital_c() -> None:
-    assert "C" not in queue.queue_format(NONCE)
-    assert "--me" in queue_command(NONCE)
-    assert "-j" not in queue_command(NONCE).split()
+    """It would make squeue fetch details."""
+    assert "C" not in queue.QUEUE_CODES and "C" not in NONCE
 
 
 # --------------------------------------------------------------------------- the tick
@@ -228,12 +222,10 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
 
 def test_a_tick_reads_queue_and_clock() -> None:
     rows = answer(VERSIONS[0], "squeue-mixed").out
-    tick = parse_tick(
-        CommandResult(tick_text(NONCE, rows=rows).encode(), b"", 0), NONCE, asked_accounting=False
-    )
-    assert tick.jobs and not tick.problem
-    assert tick.server_time == 1795253397.0
-    assert (tick.accounting, tick.more) == ((), 7)
+    found = read(tick(), tick_text(NONCE, rows=rows))
+    assert found.jobs and not found.problem
+    assert found.server_time == 1795253397.0
+    assert (found.accounting, found.more) == ((), 7)
 
 
 @pytest.mark.parametrize(
@@ -253,32 +245,27 @@ def test_a_tick_reads_queue_and_clock() -> None:
     ],
 )
 def test_a_failed_queue_is_never_an_empty_one(out: str, err: str, says: str) -> None:
-    stderr = f"\x1d{NONCE} squeue\n{err}".encode()
-    tick = parse_tick(CommandResult(out.encode(), stderr, 0), NONCE, asked_accounting=False)
-    assert tick.jobs is None
-    assert says in tick.problem
+    found = read(tick(), out, f"\x1d{NONCE} squeue\n{err}")
+    assert found.jobs is None
+    assert says in found.problem
 
 
 def test_a_locale_warning_does_not_freeze_the_display() -> None:
     err = f"\x1d{NONCE} squeue\nbash: warning: setlocale: LC_ALL: cannot change locale (ca_ES)\n"
-    tick = parse_tick(
-        CommandResult(tick_text(NONCE).encode(), err.encode(), 0), NONCE, asked_accounting=False
-    )
-    assert tick.jobs == ()
+    found = read(tick(), tick_text(NONCE), err)
+    assert found.jobs == ()
 
 
 def test_accounting_may_fail_alone() -> None:
-    out = tick_text(NONCE, sacct="").encode()
-    err = f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n".encode()
-    tick = parse_tick(CommandResult(out, err, 0), NONCE, asked_accounting=True)
-    assert tick.jobs == ()
-    assert tick.accounting is None and "Problem talking" in tick.accounting_problem
+    err = f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n"
+    found = read(tick(["12"]), tick_text(NONCE, sacct=""), err)
+    assert found.jobs == ()
+    assert found.accounting is None and "Problem talking" in found.accounting_problem
 
 
 def test_only_numbers_are_asked_of_accounting() -> None:
-    command = tick_command(["12", "13; rm -rf ~", "$(id)"], ["14", "$(rm -rf /)"], NONCE)
-    assert "--jobs=12\n" in command.script
-    assert "rm -rf" not in command.script
+    call = tick(["12", "13; rm -rf ~", "$(id)"], ["14", "$(rm -rf /)"])
+    assert call.arguments[-2:] == ("14", "12")
 
 
 # --------------------------------------------------------------------------- words and times

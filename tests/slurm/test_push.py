@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.slurm_cluster import parse_push, plan_push, push_command, store_of
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
+from labtui.slurm.push import place, plan_push, store_of
+from tests.slurm.recorded import read
 
 
 def run(remote_dir: Path, files: dict[str, bytes]) -> list[str]:
     plan = plan_push(files)
-    done = subprocess.run(
-        ["bash", "-c", push_command(str(remote_dir), plan).script], capture_output=True, check=True
-    )
-    words = parse_push(done.stdout.decode(), len(plan))
-    assert words is not None, done
-    for file, word in zip(plan, words, strict=True):
-        if word == "need":
-            (Path(store_of(str(remote_dir))) / file.digest).write_bytes(file.data)
+    call = place(str(remote_dir), plan)
+    done = subprocess.run(["bash", "-c", call.text("abc")], capture_output=True, check=True)
+    needed = read(call, done.stdout.decode())
+    for file in needed:
+        (Path(store_of(str(remote_dir))) / file.digest).write_bytes(file.data)
+    words = done.stdout.decode().split()
+    assert [file for file, word in zip(plan, words, strict=True) if word == "need"] == needed
     return words
 
 
@@ -93,9 +93,13 @@ def test_windows_separators_are_understood() -> None:
     assert plan_push({"cifar-utils\\cifar.py": b""})[0].path == "cifar-utils/cifar.py"
 
 
-@pytest.mark.parametrize("text", ["", "same", "same same same", "same maybe"])
-def test_an_incomplete_answer_is_none(text: str) -> None:
-    assert parse_push(text, 2) is None
+@pytest.mark.parametrize("text", ["", "same", "same same same", "same maybe", "same failed"])
+def test_an_incomplete_answer_is_a_failure(text: str) -> None:
+    call = place("/r", plan_push({"a": b"", "b": b""}))
+    with pytest.raises(RemoteFailure):
+        read(call, text)
+    with pytest.raises(ConnectionLost):
+        read(call, text, status=None)
 
 
 def test_sha256sum_is_here() -> None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.job_control import control_problem
+from labtui.domain.errors import RemoteFailure
+from labtui.slurm.job_control import control
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.sbatch_answers import classify, parse_test_only
+from labtui.slurm.sbatch_answers import check_options, classify
 from labtui.slurm.states import explain_reason
 from tests.contract.recorder import load_all
-from tests.slurm.recorded import VERSIONS, answer
+from tests.slurm.recorded import VERSIONS, answer, read
 
 EXPECTED = {
     "bad-directive": "option",
@@ -65,7 +66,7 @@ def test_recorded_refusals(version: str, name: str, key: str) -> None:
 
 @pytest.mark.parametrize(("version", "name", "key"), CASES)
 def test_recorded_test_only_refusals(version: str, name: str, key: str) -> None:
-    report = parse_test_only(answer(version, f"test-only-{name}"))
+    report = check_options(()).read(answer(version, f"test-only-{name}"))
     assert not report.ok
     assert report.sentence == classify(answer(version, f"test-only-{name}").err).sentence
     assert report.wait == (name == "second-debug")
@@ -81,13 +82,13 @@ def test_a_silent_controller_is_unclear(version: str, name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_test_only_answers(version: str) -> None:
-    report = parse_test_only(answer(version, "test-only-gpu"))
+    report = check_options(()).read(answer(version, "test-only-gpu"))
     assert report.ok and report.sentence == "Slurm would accept this job."
-    assert parse_test_only(answer(version, "test-only-local-time")).ok
+    assert check_options(()).read(answer(version, "test-only-local-time")).ok
 
 
 def test_no_answer_is_not_a_yes() -> None:
-    assert not parse_test_only(CommandResult(b"", b"", None)).ok
+    assert not check_options(()).read(CommandResult(b"", b"", None)).ok
 
 
 def test_a_site_plugins_reason_comes_first() -> None:
@@ -273,6 +274,7 @@ def test_reasons_nobody_knows() -> None:
 
 
 def test_a_refused_hold_says_why() -> None:
-    sentence, _ = control_problem("hold", "7", "Job is no longer pending execution for job 7")
-    assert "is no longer waiting" in sentence
-    assert "was not released" in control_problem("release", "7", "Access/permission denied for job 7")[0]
+    with pytest.raises(RemoteFailure, match="is no longer waiting"):
+        read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
+    with pytest.raises(RemoteFailure, match="was not released"):
+        read(control("release", "7"), "", "Access/permission denied for job 7", 1)

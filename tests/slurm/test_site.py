@@ -16,8 +16,8 @@ from labtui.slurm.site_probe import (
     SitePartition,
     SiteProbe,
     gpus_of,
-    parse_load,
-    parse_site,
+    site_load,
+    site_probe,
 )
 from labtui.slurm.site_profile import Choices, questions, site_profile
 
@@ -78,14 +78,14 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
         "1|32|64000|(null)",
     )
     nodes = "".join(f"gpu|{row}\n" for row in rows)
-    site = parse_site(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
+    site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
     assert (found.nodes, found.cpus, found.gpus, found.gpu_type) == (6, 64, 2, "h100")
     assert found.nodes_from == "sinfo"
 
 
 def test_refusals_are_kept_and_the_sums_are_shared_out() -> None:
-    site = parse_site(
+    site = site_probe().answer(
         answer(
             {"partitions": partition("gpu"), "nodes": ""},
             {"nodes": "slurm_load_partitions: Access/permission denied", "account": ""},
@@ -103,7 +103,7 @@ def test_refusals_are_kept_and_the_sums_are_shared_out() -> None:
 
 def test_modules_as_lmod_and_as_environment_modules_list_them() -> None:
     text = "/apps/modulefiles:\nsingularity/\nsingularity/3.11.5(default)\ntensorflow/2.15-gpu\n\x1b[1modd\n"
-    site = parse_site(answer({"modules": text}), "abc")
+    site = site_probe().answer(answer({"modules": text}), "abc")
     assert site.modules == ("singularity/3.11.5", "tensorflow/2.15-gpu")
 
 
@@ -221,7 +221,7 @@ def load(
     first, second = codes.split()
     out = f"{MARK}sinfo\n{sinfo}{MARK}sinfo-status {first}\n{MARK}sshare\n{sshare}{MARK}sshare-status {second}\n"
     err = "".join(f"{MARK}{name}\n{words}\n" for name, words in (errors or {}).items())
-    return parse_load(CommandResult(out.encode(), err.encode(), 0), "abc")
+    return site_load().answer(CommandResult(out.encode(), err.encode(), 0), "abc")
 
 
 NODES = """\

@@ -8,35 +8,35 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.slurm.job_control import cancel
 from labtui.slurm.queue import (
     ACCOUNTING_FIELDS,
     FIELDS,
     MAX_OTHERS,
     delimiter,
-    parse_tick,
     separators,
-    tick_command,
+    tick,
 )
-from labtui.slurm.remote_command import CommandResult, RemoteCommand
+from labtui.slurm.remote_command import Call, CommandResult, T
 from labtui.slurm.submit import (
     NOT_ASKED,
     SETTLE_S,
     TAKEN_AWAY,
     Lookup,
     NoJobPeriod,
-    already_over,
     comment_of,
-    lookup_command,
-    names_token,
-    parse_lookup,
+    lookup,
     parse_submit,
-    submit_command,
+    submit,
 )
+from tests.slurm.recorded import NONCE, read
 
-TOKEN, NAME, NONCE = "0f3a-77aa-b2c4", "ResNet50-b2c4", "deadbeef"
+TOKEN, NAME = "0f3a-77aa-b2c4", "ResNet50-b2c4"
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ class Site:
         (self.folder / "rows").write_text(row + between.join(values.values()) + "\n")
         self.program("squeue", f"cat {self.folder / 'rows'}")
 
-    def run(self, command: RemoteCommand) -> CommandResult:
+    def run(self, call: Call[Any]) -> CommandResult:
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", command.script],
+            ["bash", "-c", call.text(NONCE)],
             capture_output=True,
             env=os.environ | {"PATH": path},
             cwd=self.folder,
@@ -87,16 +87,16 @@ class Site:
         return CommandResult(done.stdout, done.stderr, done.returncode)
 
     def submit(self, attempt: int = 0, name: str = NAME) -> CommandResult:
-        return self.run(
-            submit_command(str(self.dir), "job.slurm", TOKEN, name, ["--time=5"], attempt=attempt)
-        )
+        return self.run(submit(str(self.dir), "job.slurm", TOKEN, name, ["--time=5"], attempt=attempt))
 
     def times_sent(self) -> int:
         return len(self.sent.read_text().splitlines()) if self.sent.exists() else 0
 
-    def look(self):  # type: ignore[no-untyped-def]
-        result = self.run(lookup_command(str(self.dir), TOKEN, NAME, NONCE))
-        return parse_lookup(result, NONCE, TOKEN, NAME)
+    def ask(self, call: Call[T]) -> T:
+        return call.answer(self.run(call), NONCE)
+
+    def look(self, name: str = NAME) -> Lookup:
+        return self.ask(lookup(str(self.dir), TOKEN, name))
 
 
 def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
@@ -141,7 +141,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     """Two processes of one folder, or of its copy, without a lock that holds."""
     site.program("sbatch", f'echo "$@" >>{site.sent}; sleep 1; echo 4711')
     first = subprocess.Popen(
-        ["bash", "-c", submit_command(str(site.dir), "job.slurm", TOKEN, NAME, [], attempt=0).script],
+        ["bash", "-c", submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)],
         env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
     )
@@ -237,8 +237,7 @@ def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site
 
 def test_a_name_without_the_token_proves_nothing(site: Site) -> None:
     site.queue_holds("97", "labtui:another", "ResNet50")
-    result = site.run(lookup_command(str(site.dir), TOKEN, "ResNet50", NONCE))
-    assert parse_lookup(result, NONCE, TOKEN, "ResNet50").job_id is None
+    assert site.look("ResNet50").job_id is None
 
 
 def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
@@ -313,14 +312,14 @@ def test_a_directory_that_cannot_be_written_leaves_it_open(site: Site) -> None:
     assert not site.look().certain
 
 
-def test_no_answer_is_not_certain() -> None:
-    found = parse_lookup(CommandResult(b"", b"", None), NONCE, TOKEN, NAME)
-    assert (found.job_id, found.certain) == (None, False)
+def test_no_answer_is_a_lost_connection() -> None:
+    with pytest.raises(ConnectionLost):
+        read(lookup("/d", TOKEN, NAME), "", status=None)
 
 
 def test_a_missing_directory_is_a_plain_no(site: Site) -> None:
-    result = site.run(submit_command(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, [], attempt=0))
-    assert result.status == 74
+    with pytest.raises(SubmitRefused, match="directory"):
+        site.ask(submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
     assert site.times_sent() == 0
 
 
@@ -347,15 +346,32 @@ def test_tokens_that_are_none(token: str) -> None:
         comment_of(token)
 
 
-def test_names_that_carry_a_token() -> None:
-    assert names_token("ResNet50-b2c4", TOKEN)
-    assert not names_token("ResNet50", TOKEN)
+def test_a_refused_account_names_those_that_are_open(site: Site) -> None:
+    site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")
+    for words, named in (("Invalid account", "course_a, course_b"), ("Invalid qos", "normal, debug")):
+        site.program("sbatch", f"echo 'sbatch: error: {words} specification' >&2; exit 1")
+        with pytest.raises(SubmitRefused) as caught:
+            site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=site.look().attempts))
+        assert f"Open to you: {named}." in caught.value.hint
+
+
+def test_a_limit_of_the_queue_asks_nothing_more(site: Site) -> None:
+    site.program("sacctmgr", f"touch {site.folder / 'asked'}")
+    words = "QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates accounting/QOS policy"
+    site.program("sbatch", f'echo "sbatch: error: {words}" >&2; exit 1')
+    with pytest.raises(SubmitRefused) as caught:
+        site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
+    assert caught.value.wait and not (site.folder / "asked").exists()
 
 
 def test_cancelling_what_is_over() -> None:
-    assert already_over("scancel: error: Kill job error on job id 5: Invalid job id specified")
-    assert already_over("Job/step already completing or completed")
-    assert not already_over("Access/permission denied")
+    for words in (
+        "Kill job error on job id 5: Invalid job id specified",
+        "Job/step already completing or completed",
+    ):
+        read(cancel("5"), "", f"scancel: error: {words}", 1)
+    with pytest.raises(RemoteFailure, match="Access/permission denied"):
+        read(cancel("5"), "", "scancel: error: Access/permission denied", 1)
 
 
 def test_of_thousands_of_jobs_the_newest_come_over_the_line_and_ours(site: Site) -> None:
@@ -369,15 +385,16 @@ def test_of_thousands_of_jobs_the_newest_come_over_the_line_and_ours(site: Site)
 
     (site.folder / "rows").write_text("".join(text(number) for number in range(6_000, 1_000, -1)))
     site.program("squeue", f"cat {site.folder / 'rows'}")
-    result = site.run(tick_command([], ["1234"], NONCE))
-    tick = parse_tick(result, NONCE, asked_accounting=False)
-    assert tick.jobs is not None
-    numbers = [int(job.job_id) for job in tick.jobs]
+    call = tick([], ["1234"])
+    result = site.run(call)
+    found = call.answer(result, NONCE)
+    assert found.jobs is not None
+    numbers = [int(job.job_id) for job in found.jobs]
     assert numbers == [*range(6_000, 6_000 - MAX_OTHERS, -1), 4_000, 1_234]
-    assert tick.more == 5_000 - MAX_OTHERS - 2 and tick.unread == 0
-    assert tick.jobs[0].name == "job\n6000"
+    assert found.more == 5_000 - MAX_OTHERS - 2 and found.unread == 0
+    assert found.jobs[0].name == "job\n6000"
     assert len(result.stdout) < 100_000
     site.program("squeue", ":")
-    assert parse_tick(site.run(tick_command([], [], NONCE)), NONCE, asked_accounting=False).jobs == ()
+    assert site.ask(tick()).jobs == ()
     site.program("squeue", "echo 'slurm_load_jobs error: Socket timed out' >&2; exit 1")
-    assert parse_tick(site.run(tick_command([], [], NONCE)), NONCE, asked_accounting=False).jobs is None
+    assert site.ask(tick()).jobs is None

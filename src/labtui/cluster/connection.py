@@ -25,7 +25,7 @@ from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.login import LoginResult, Memory, refused_by_server
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
-from labtui.slurm.remote_command import CommandRecord, CommandResult, RemoteCommand, cut_frame, frame
+from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T, cut_frame, frame
 
 if TYPE_CHECKING:
     import paramiko
@@ -262,10 +262,20 @@ class Connection:
 
     # ----------------------------------------------------------------- commands
 
+    def ask(self, call: Call[T]) -> T:
+        """Ask one question and read its answer.
+
+        Raises:
+            ConnectionLost, RemoteFailure: as `run`, and what the reader of the answer raises.
+        """
+        nonce = secrets.token_hex(8)
+        return call.answer(self.run(call.text(nonce), name=call.name, timeout_s=call.limit_s), nonce)
+
     def run(
         self,
-        command: str | RemoteCommand,
+        script: str,
         *,
+        name: str = "shell",
         timeout_s: float = COMMAND_LIMIT_S,
         stdin: bytes = b"",
         limit: int = OUTPUT_CAP,
@@ -276,20 +286,19 @@ class Connection:
             ConnectionLost: the connection broke or is silent; the command may or may not have run.
             RemoteFailure: the login shell did not start the command at all, or two others were still on their way.
         """
-        named = command if isinstance(command, RemoteCommand) else RemoteCommand("shell", command)
         at, began = time.time(), time.monotonic()
         status: int | None = None
         try:
             self._take_turn()
             try:
-                result = self._execute(named.script, timeout_s, stdin, limit)
+                result = self._execute(script, timeout_s, stdin, limit)
             finally:
                 self._execs.release()
             status = result.status
         finally:
             if self._on_command is not None:
                 seconds = time.monotonic() - began
-                self._on_command(CommandRecord(at, named.name, named.script, seconds, status))
+                self._on_command(CommandRecord(at, name, script, seconds, status))
         if not result.began:
             raise self._not_begun(result)
         return result

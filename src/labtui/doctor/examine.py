@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shlex
 import socket
 import stat
@@ -45,19 +44,13 @@ from labtui.doctor.findings import (
     warning,
 )
 from labtui.doctor.places import check_paths
-from labtui.doctor.setup import try_job
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
 from labtui.preflight.paths import alternative_path
-from labtui.slurm.probe import (
-    SlurmProbe,
-    parse_paths,
-    parse_slurm_probe,
-    paths_command,
-    slurm_probe_command,
-)
+from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
+from labtui.slurm.sbatch_answers import check_options
 
 SLOW_SHELL_S = 5.0
 PYTHON_LIMIT_S = 60
@@ -225,9 +218,9 @@ def _connected(
     took = time.monotonic() - began - typing.seconds
     methods = " and ".join(connection.login_result.methods) if connection.login_result else ""
     way = f"by {methods or 'nothing'} in {took:.1f} s"
-    nonce = secrets.token_hex(8)
+    asked_at = time.time()
     try:
-        result = connection.run(slurm_probe_command(nonce), timeout_s=180)
+        probe = connection.ask(slurm_probe())
     except LabError as error:
         refusal = check_refusal(error, site, connection.user, NetworkFacts())
         yield (
@@ -238,10 +231,9 @@ def _connected(
         return
     yield ok("login", "Login", f"{connection.user} on {connection.host} {way}.")
     yield _sftp(connection)
-    yield _shell(connection, result.noise)
-    probe = parse_slurm_probe(result, nonce)
+    yield _shell(connection)
     practice = profile.status == "practice"
-    yield check_clock(probe.server_time, time.time() - result.seconds, practice=practice)
+    yield check_clock(probe.server_time, asked_at, practice=practice)
     yield from check_slurm(probe)
     yield check_account(probe, wanted, profile)
     yield from check_qos(probe, wanted, profile)
@@ -289,9 +281,9 @@ def _sftp(connection: Connection) -> Check:
     return ok("sftp", "File transfer", f"SFTP works ({seconds * 1000:.0f} ms to open).")
 
 
-def _shell(connection: Connection, noise: bytes) -> Check:
+def _shell(connection: Connection) -> Check:
     began = time.monotonic()
-    connection.run("true")
+    noise = connection.run("true").noise
     took = time.monotonic() - began
     words = f"it prints {len(noise)} bytes, which labtui ignores" if noise.strip() else "it prints nothing"
     if took > SLOW_SHELL_S:
@@ -324,18 +316,16 @@ def _places(
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
-    nonce = secrets.token_hex(8)
     starts = "" if image or profile.status == "practice" else _python_command(profile, wanted)
     site = {"quota": profile.quota_command, "budget": profile.budget_command}
     commands = {name: f"limit 20 {command}" for name, command in site.items() if command}
     commands |= {"python": starts} if starts else {}
     try:
-        result = connection.run(paths_command(root, paths, nonce, commands), timeout_s=110 + PYTHON_LIMIT_S)
+        found = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
     except LabError as error:
         yield problem("places", "Paths", error.sentence, error.hint)
         return
-    found = parse_paths(result, nonce, paths)
-    if seen is not None and result.status == 0:
+    if seen is not None and found.complete:
         seen({path: found.paths[path].kind != "missing" for path in paths})
     yield from check_paths(
         found, root=root, data_dir=data, container=image, alternative_paths=others, today=date.today()
@@ -389,7 +379,7 @@ def _trials(
     for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
         options = trial_options(profile, wanted, account=account, gpus=gpus)
         try:
-            yield check_trial(try_job(connection, options), gpus=gpus, options=options)
+            yield check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
         except LabError as error:
             yield problem("gpu-job" if gpus else "cpu-job", "A small job", error.sentence, error.hint)
             return

@@ -8,10 +8,8 @@ GPU job; nothing is changed on the cluster.
 from __future__ import annotations
 
 import os
-import secrets
-import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -24,10 +22,10 @@ from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_ta
 from labtui.doctor.findings import Requirements, trial_options
 from labtui.domain.errors import LoginRefused, RemoteFailure, UsageError
 from labtui.domain.profile import Profile
-from labtui.slurm.probe import SlurmProbe, parse_slurm_probe, slurm_probe_command
-from labtui.slurm.remote_command import RemoteCommand
-from labtui.slurm.sbatch_answers import TestOnly, parse_test_only, try_command
-from labtui.slurm.site_probe import SiteProbe, parse_site, site_command
+from labtui.slurm.probe import SlurmProbe, slurm_probe
+from labtui.slurm.remote_command import Call, CommandResult, shell_file
+from labtui.slurm.sbatch_answers import TestOnly, check_options
+from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import (
     Choices,
     SiteProfile,
@@ -116,18 +114,22 @@ def public_half(path: Path) -> Path:
     return path.with_name(path.name + ".pub")
 
 
-def send_command(public: str) -> RemoteCommand:
-    """Add a public key to ``~/.ssh/authorized_keys`` unless it is there; existing lines stay."""
-    line = shlex.quote(public)
-    script = "\n".join(
-        (
-            "umask 077; mkdir -p ~/.ssh || exit 1; file=~/.ssh/authorized_keys; touch $file || exit 1",
-            f"if grep -qxF -- {line} $file; then echo there; exit 0; fi",
-            '[ -z "$(tail -c 1 $file)" ] || echo >> $file',
-            f"printf '%s\\n' {line} >> $file && echo added",
-        )
+def send_key(public: str) -> Call[None]:
+    """Add a public key to ``~/.ssh/authorized_keys`` unless it is there. Reading raises RemoteFailure."""
+    return Call(
+        name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_read_sent
     )
-    return RemoteCommand("send-key", script)
+
+
+def _read_sent(result: CommandResult) -> None:
+    if result.status == 0:
+        return
+    answer = result.err.strip().splitlines()
+    raise RemoteFailure(
+        "The public key could not be put on the cluster.",
+        "Is your home there full (`labtui doctor`)? Some sites accept keys on their web portal only."
+        + (f" Output: {answer[-1][:200]}" if answer else ""),
+    )
 
 
 def set_up_key(
@@ -155,16 +157,9 @@ def set_up_key(
     connection = Connection(resolve_target(profile, with_key), prompter)
     try:
         connection.connect()
-        result = connection.run(send_command(public))
+        connection.ask(send_key(public))
     finally:
         connection.close()
-    if result.status != 0:
-        answer = result.err.strip().splitlines()
-        raise RemoteFailure(
-            "The public key could not be put on the cluster.",
-            "Is your home there full (`labtui doctor`)? Some sites accept keys on their web portal only."
-            + (f" Output: {answer[-1][:200]}" if answer else ""),
-        )
     try:
         login = _login(profile, with_key, _KeyOnly(prompter))
     except LoginRefused as refusal:
@@ -201,8 +196,6 @@ def _public(path: Path) -> str:
 
 PROFILE_FILE = "cluster.toml"
 """The profile in the lab folder of a cluster that was asked about itself."""
-PROBE_LIMIT_S = 200.0
-TRY_LIMIT_S = 75.0
 
 Answer = Callable[[SiteQuestion], str]
 """Answers a question: in the student's words, or with its default."""
@@ -250,7 +243,7 @@ def _tried(
     profile = msgspec.convert(tomllib.loads(text), Profile)
     qos = choices.qos if profile.queue_option == "partition" else ""
     options = trial_options(profile, Requirements(qos=qos), account=profile.default_account, gpus=1)
-    trial = try_job(connection, options)
+    trial = connection.ask(check_options(options))
     return SiteSetup(profile=profile, text=text, unknown=found.unknown, trial=trial, qos=qos)
 
 
@@ -260,18 +253,7 @@ def ask_site(connection: Connection) -> tuple[SlurmProbe, SiteProbe]:
     Raises:
         LabError: the connection is gone, or the login shell does not start.
     """
-    nonce = secrets.token_hex(8)
-    slurm = parse_slurm_probe(connection.run(slurm_probe_command(nonce), timeout_s=PROBE_LIMIT_S), nonce)
-    return slurm, parse_site(connection.run(site_command(nonce), timeout_s=PROBE_LIMIT_S), nonce)
-
-
-def try_job(connection: Connection, options: Sequence[str]) -> TestOnly:
-    """What ``sbatch --test-only`` says of a job with these options; nothing is submitted.
-
-    Raises:
-        LabError: as `ask_site`.
-    """
-    return parse_test_only(connection.run(try_command(options), timeout_s=TRY_LIMIT_S))
+    return connection.ask(slurm_probe()), connection.ask(site_probe())
 
 
 # --------------------------------------------------------------------------- as TOML

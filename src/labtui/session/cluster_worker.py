@@ -32,10 +32,14 @@ from labtui.session.worker_context import (
     WorkerRequest,
 )
 from labtui.slurm.job_evidence import live
+from labtui.slurm.probe import present
+from labtui.slurm.sbatch_answers import check_script
+from labtui.slurm.site_probe import site_load
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import PushReport, SlurmCluster
     from labtui.domain.model import Stream
+    from labtui.slurm.push import PushReport
+    from labtui.slurm.remote_command import Call
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 
@@ -123,7 +127,7 @@ class ClusterWorker:
         """Hold a submission that waits, or release it."""
         return self._put_in_background(functools.partial(self._submitter.hold, token, held))
 
-    def ask(self, question: Callable[[SlurmCluster], _T]) -> Future[_T]:
+    def ask(self, call: Call[_T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
         future: Future[_T] = Future()
 
@@ -138,10 +142,8 @@ class ClusterWorker:
             self._poller.press()
             future.set_result(result)
 
-        cluster = self._context.cluster
-        request = self._requests.put(
-            lambda: self._context.run_in_background(functools.partial(question, cluster), answered)
-        )
+        question = functools.partial(self._context.cluster.ask, call)
+        request = self._requests.put(lambda: self._context.run_in_background(question, answered))
         self._hand_over(request, future)
         return future
 
@@ -163,7 +165,7 @@ class ClusterWorker:
                     "Too many requests to the cluster in this minute.",
                     "labtui asks at most ten times a minute.",
                 )
-            self._context.run_in_background(self._context.cluster.site_load, answered)
+            self._context.run_in_background(lambda: self._context.cluster.ask(site_load()), answered)
 
         self._hand_over(self._requests.put(work), future)
         return future
@@ -190,7 +192,7 @@ class ClusterWorker:
             root = absolute(self._context, planned.event.remote_dir).rpartition("/")[0]
             directory = f"{root}/{DRY_RUN}"
             self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
-            return self._context.cluster.test_only(directory, SCRIPT_NAME, planned.event.options)
+            return self._context.cluster.ask(check_script(directory, SCRIPT_NAME, planned.event.options))
 
         return self._requests.put(work)
 
@@ -208,7 +210,7 @@ class ClusterWorker:
         The answer is stored, with its time.
         """
         return self._look_in_background(
-            lambda: functools.partial(self._context.cluster.present, paths),
+            lambda: functools.partial(self._context.cluster.ask, present(paths)),
             lambda found: self._context.journal.commit([PathsSeen(at=self._context.at(), paths=found)]),
         )
 

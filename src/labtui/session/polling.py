@@ -10,6 +10,7 @@ from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.events import AnyEvent, JobObserved, OtherJobsSeen, Refreshed, SubmissionState
 from labtui.domain.model import JobPhase
 from labtui.session.worker_context import WorkerContext
+from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
     by_log,
     duplicates,
@@ -29,6 +30,7 @@ from labtui.slurm.queue import (
     Tick,
     next_poll_at,
     poll_delay,
+    tick,
 )
 from labtui.slurm.states import phase_of
 
@@ -133,7 +135,7 @@ class Poller:
             else:
                 self._take(tick, phases_when_asked, ask_accounting=ask_accounting)
 
-        context.run_in_background(lambda: context.cluster.tick(gone, ours), answered)
+        context.run_in_background(lambda: context.cluster.ask(tick(gone, ours)), answered)
 
     def _take(self, tick: Tick, phases_when_asked: Mapping[str, JobPhase], *, ask_accounting: bool) -> None:
         """The answer, about jobs that were there when it was asked: it cannot know what came or ended since."""
@@ -229,18 +231,18 @@ class Poller:
             self._tell([JobObserved(at=at, token=submission.token, job=by_log(job, at))])
             return
         try:
-            details = self._context.cluster.job_details(job.job_id)
+            known = self._context.cluster.ask(details(job.job_id))
         except ConnectionLost:
             raise
         except LabError:
             return  # no answer is no evidence
-        if details is not None and phase_of(details.state) is JobPhase.FINISHED:
+        if known is not None and phase_of(known.state) is JobPhase.FINISHED:
             view = replace(
                 job,
                 phase=JobPhase.FINISHED,
-                slurm_state=details.state,
-                end_time=details.end,
-                exit_code=details.exit_code,
+                slurm_state=known.state,
+                end_time=known.end,
+                exit_code=known.exit_code,
                 reason="",
                 evidence="scontrol",
                 seen_at=at,

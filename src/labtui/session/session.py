@@ -31,7 +31,6 @@ from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
     from labtui.slurm.job_evidence import MyJob
+    from labtui.slurm.push import PushReport
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
@@ -439,7 +439,9 @@ class Session:
             )
         if job.token:
             return self._running_worker().cancel_submission(job.token)
-        return self._running_worker().ask(lambda cluster: cluster.cancel(job_id))
+        from labtui.slurm.job_control import cancel
+
+        return self._running_worker().ask(cancel(job_id))
 
     def site_load(self) -> Future[SiteLoad]:
         """What is free on the cluster now, and the student's fair share; an answer serves for `LOAD_FRESH_S`.

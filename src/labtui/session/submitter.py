@@ -10,7 +10,6 @@ one that began first trains, the other ends itself (`jobscript`) and is cancelle
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -28,14 +27,16 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.reduce import sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
+from labtui.slurm.job_control import cancel, control, end_after
 from labtui.slurm.sbatch_answers import NO_ANSWER
 from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
-from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread
+from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from labtui.slurm.queue import JobRow
+    from labtui.slurm.remote_command import Call
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 _LOOK_FOR_NUMBER_S = 60.0
@@ -147,9 +148,8 @@ class Submitter:
         self._looks[token] = tries
         self._look_at[token] = self._context.now() + _LOOK_AGAIN_S[min(tries, len(_LOOK_AGAIN_S) - 1)]
         directory = absolute(self._context, submission.remote_dir)
-        cluster = self._context.cluster
         self._ask(
-            lambda: cluster.find_token(token, submission.job_name, directory),
+            lambda: self._context.cluster.ask(lookup(directory, token, submission.job_name)),
             lambda outcome: self._looked_up(submission, outcome),
         )
 
@@ -236,7 +236,9 @@ class Submitter:
         job_name, attempt = submission.job_name, submission.attempt
         options = (*submission.options, *early_end_options(submission))
         self._ask(
-            lambda: context.cluster.submit(directory, SCRIPT_NAME, token, job_name, options, attempt=attempt),
+            lambda: context.cluster.ask(
+                submit(directory, SCRIPT_NAME, token, job_name, options, attempt=attempt)
+            ),
             lambda outcome: self._answered(submission, outcome),
         )
 
@@ -347,7 +349,6 @@ class Submitter:
             return
         self._duplicates_at[token] = now + _DUPLICATES_AGAIN_S
         directory = absolute(self._context, submission.remote_dir)
-        cluster = self._context.cluster
 
         def settled(outcome: Callable[[], Lookup]) -> None:
             try:
@@ -359,7 +360,7 @@ class Submitter:
             self._keep_one(submission, duplicates, look.started_id)
 
         self._context.run_in_background(
-            lambda: cluster.find_token(token, submission.job_name, directory), settled
+            lambda: self._context.cluster.ask(lookup(directory, token, submission.job_name)), settled
         )
 
     def _keep_one(
@@ -379,10 +380,7 @@ class Submitter:
             # One that may have begun is left alone until the job itself says which of them it was.
             if job_id == kept or phase is JobPhase.FINISHED or not (started_id or phase is JobPhase.QUEUED):
                 continue
-            question = functools.partial(
-                self._context.cluster.cancel, job_id, only_pending=started_id is None
-            )
-            self._ask_in_background(question, Future())
+            self._ask_in_background(cancel(job_id, only_pending=started_id is None), Future())
 
     # ------------------------------------------------------------------ cancelling
 
@@ -408,7 +406,7 @@ class Submitter:
             _settle(done, None)
 
     def _cancel_job(self, job_id: str, done: Future[None]) -> None:
-        self._ask_in_background(lambda: self._context.cluster.cancel(job_id), done)
+        self._ask_in_background(cancel(job_id), done)
 
     def end_after(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
         """The student's own limit: kept until the job is sent, or told to Slurm at once where there is a job."""
@@ -437,9 +435,7 @@ class Submitter:
         elif offline is not None:
             _fail(done, offline)
         else:
-            question = functools.partial(
-                self._context.cluster.control, job.job_id, "hold" if held else "release"
-            )
+            question = control("hold" if held else "release", job.job_id)
             self._ask_in_background(question, done, lambda: self._context.journal.commit([wanted]))
 
     def _limit(
@@ -461,11 +457,12 @@ class Submitter:
             _fail(done, offline)
         else:
             job_id = submission.job.job_id
-            question = functools.partial(self._context.cluster.end_after, job_id, minutes)
-            self._ask_in_background(question, done, lambda: self._context.journal.commit([wanted]))
+            self._ask_in_background(
+                end_after(job_id, minutes), done, lambda: self._context.journal.commit([wanted])
+            )
 
     def _ask_in_background(
-        self, question: Callable[[], None], done: Future[None], then: Callable[[], None] = lambda: None
+        self, question: Call[None], done: Future[None], then: Callable[[], None] = lambda: None
     ) -> None:
         """Ask Slurm for something beside the submission queue; `done` hears how it went, whatever happens."""
 
@@ -486,7 +483,7 @@ class Submitter:
                 _settle(done, None)
                 self._news()
 
-        self._context.run_in_background(question, answered)
+        self._context.run_in_background(lambda: self._context.cluster.ask(question), answered)
 
     def abandon(self, error: LabError) -> None:
         """The session closes: who still waits is told so. What waits in the submission queue stays stored."""

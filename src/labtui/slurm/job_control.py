@@ -1,13 +1,16 @@
-"""One job: what `scontrol show job` says of it, holding and releasing it."""
+"""One job: what `scontrol show job` says of it; cancelling, holding, releasing and limiting it."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from labtui.slurm.remote_command import LIMIT, PINNED, UNSET, RemoteCommand
+from labtui.domain.errors import RemoteFailure
+from labtui.slurm import values
+from labtui.slurm.remote_command import Call, CommandResult
+from labtui.slurm.sbatch_answers import classify
 from labtui.slurm.states import plain_state
 from labtui.slurm.values import epoch_seconds
 
@@ -21,9 +24,24 @@ class JobDetails:
     end: float | None = None
 
 
-def details_command(job_id: str) -> RemoteCommand:
-    script = f"{PINNED}\n{LIMIT}\nlimit 25 scontrol show job {shlex.quote(job_id)}"
-    return RemoteCommand("details", script)
+def details(job_id: str) -> Call[JobDetails | None]:
+    """What Slurm keeps about a living job; None when it does not remember it. Reading may raise RemoteFailure."""
+    return Call(
+        name="details",
+        script='limit 25 scontrol show job "$1"',
+        arguments=(_checked(job_id),),
+        limit_s=40,
+        read=partial(_read_details, job_id=job_id),
+    )
+
+
+def _read_details(result: CommandResult, *, job_id: str) -> JobDetails | None:
+    if result.status == 0:
+        return parse_details(result.out, job_id)
+    if "invalid job id" in result.err.lower():
+        return None
+    sentence = f"Slurm could not be asked about job {job_id}."
+    raise RemoteFailure(sentence, classify(result.err).sentence, detail=result.err.strip())
 
 
 def parse_details(text: str, job_id: str) -> JobDetails | None:
@@ -57,42 +75,116 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
     """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job."""
     if "\\" in pattern:
         return pattern.replace("\\", "")
-    values = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": NO_ARRAY, "N": node or None,
+    texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": NO_ARRAY, "N": node or None,
               "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
 
     def put(code_found: re.Match[str]) -> str:
         width, code = code_found[1], code_found[2]
         if code == "%":
             return "%"
-        value = values.get(code)
+        value = texts.get(code)
         if value is None:
             return code_found[0]
-        return value.zfill(min(int(width), 10)) if width and value.isdecimal() else value
+        return value.zfill(min(int(width), 10)) if width and values.number(value) is not None else value
 
     return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
 
 
 Control = Literal["hold", "release"]
 _DONE = {"hold": "held", "release": "released"}
+_LOOK = "Look at its state, then try again."
 
 
-def control_command(control: Control, job_id: str) -> RemoteCommand:
-    """Hold a pending job, or release a held one."""
-    script = f"{UNSET}\nscontrol {control} {shlex.quote(job_id)}"
-    return RemoteCommand(control, script)
+def control(what: Control, job_id: str) -> Call[None]:
+    """Hold a job that waits, or release one that is held. Reading raises RemoteFailure when Slurm says no."""
+    return Call(
+        name=what,
+        script='scontrol "$1" "$2"',
+        arguments=(what, _checked(job_id)),
+        limit_s=60,
+        read=partial(_read_control, what, job_id),
+        silence=("Slurm did not answer.", _LOOK),
+    )
 
 
-def control_problem(control: Control, job_id: str, stderr: str) -> tuple[str, str]:
-    """Why Slurm did not do it, as a sentence and a hint."""
-    text = " ".join(stderr.split())
-    sentence = f"Job {job_id} was not {_DONE[control]}"
+def _read_control(what: Control, job_id: str, result: CommandResult) -> None:
+    if result.status == 0:
+        return
+    text = " ".join(result.err.split())
+    sentence = f"Job {job_id} was not {_DONE[what]}"
     if re.search(
         r"job is no longer pending|already (?:running|finished|completing)|invalid job id", text, re.I
     ):
-        return f"{sentence}: it is no longer waiting.", "Only a job that waits can be held."
-    if re.search(r"permission denied", text, re.IGNORECASE):
-        return (
-            f"{sentence}: Slurm does not allow it.",
-            "An administrator's hold can only be taken off by them.",
-        )
-    return f"{sentence}: {text or 'no reason given'}.", "Read the queue again, then try again."
+        sentence, hint = f"{sentence}: it is no longer waiting.", "Only a job that waits can be held."
+    elif re.search(r"permission denied", text, re.IGNORECASE):
+        sentence = f"{sentence}: Slurm does not allow it."
+        hint = "An administrator's hold can only be taken off by them."
+    else:
+        sentence = f"{sentence}: {text or 'no reason given'}."
+        hint = "Read the queue again, then try again."
+    raise RemoteFailure(sentence, hint, detail=result.err.strip())
+
+
+def cancel(job_id: str, *, only_pending: bool = False) -> Call[None]:
+    """Cancel a job; fine when it is over already. With `only_pending` one that started meanwhile is left alone.
+
+    Reading raises RemoteFailure when Slurm says no.
+    """
+    return Call(
+        name="cancel",
+        script='scancel "$@"',
+        arguments=(*(("--state=PENDING",) if only_pending else ()), "--", _checked(job_id)),
+        limit_s=60,
+        read=partial(_read_cancel, job_id=job_id),
+        silence=("The cancellation got no answer from Slurm.", _LOOK),
+    )
+
+
+def _read_cancel(result: CommandResult, *, job_id: str) -> None:
+    if result.status == 0 or _already_over(result.err):
+        return
+    message = result.err.strip()
+    raise RemoteFailure(
+        f"Job {job_id} was not cancelled: {message.splitlines()[-1] if message else 'no reason given'}",
+        "Only your own jobs can be changed; `labtui queue --all` shows them.",
+        detail=message,
+    )
+
+
+def end_after(job_id: str, minutes: int) -> Call[None]:
+    """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then, labtui or not.
+
+    Reading raises RemoteFailure when Slurm says no: the job is over, or its limit is shorter already.
+    """
+    return Call(
+        name="early-end",
+        script='scontrol update JobId="$1" TimeLimit="$2"',
+        arguments=(_checked(job_id), f"{minutes:d}"),
+        limit_s=60,
+        read=partial(_read_limit, job_id, minutes),
+        silence=("The new time limit got no answer from Slurm.", _LOOK),
+    )
+
+
+def _read_limit(job_id: str, minutes: int, result: CommandResult) -> None:
+    if result.status == 0:
+        return
+    message = result.err.strip()
+    sentence = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
+    if _already_over(message) or "already finished" in message.lower():
+        raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=message)
+    if "permission denied" in message.lower():
+        hint = "A running job's limit can only be shortened, and only on your own job."
+        raise RemoteFailure(f"{sentence}.", hint, detail=message)
+    raise RemoteFailure(f"{sentence}.", classify(message).sentence, detail=message)
+
+
+def _already_over(stderr: str) -> bool:
+    """True when Slurm says that there is nothing (left) to cancel."""
+    return bool(re.search(r"invalid job id|already completing or completed|not found", stderr, re.IGNORECASE))
+
+
+def _checked(job_id: str) -> str:
+    if values.job_id(job_id) != job_id:
+        raise RemoteFailure(f"{job_id!r} is not a job ID.", "`labtui queue` shows the IDs.")
+    return job_id

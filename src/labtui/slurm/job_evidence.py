@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from labtui.domain.events import JobObserved, LabState, SubmissionState
 from labtui.domain.model import JobPhase, JobView, OtherJob, SubmissionStatus
 from labtui.domain.profile import Profile
-from labtui.slurm.queue import AccountingRow, JobRow, Tick
+from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.submit import COMMENT_PREFIX, TWIN_STATUS
 
 UNKNOWN_AFTER_S = 20.0
@@ -138,7 +138,7 @@ def _by_our_clock(view: JobView, tick: Tick, at: float) -> JobView:
     return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
 
 
-def _missing(old: JobView, account: AccountingRow | None, tick: Tick, at: float) -> JobView:
+def _missing(old: JobView, account: JobRow | None, tick: Tick, at: float) -> JobView:
     """A job that a good answer of the queue did not hold."""
     if account is not None and account.phase is JobPhase.FINISHED:
         return replace(account.view(at), restarts=old.restarts, node=account.nodes or old.node)

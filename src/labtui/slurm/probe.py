@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
-from labtui.slurm.remote_command import (
-    LIMIT,
-    PINNED,
-    CommandResult,
-    RemoteCommand,
-    cut_sections,
-    mark_function,
-    section_status,
-    shell_script,
-)
+from labtui.domain.errors import RemoteFailure
+from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
+PROBE_LIMIT_S = 200.0
 ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS")
 QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU")
 
@@ -115,16 +108,20 @@ class SlurmProbe:
     has_module: bool
 
 
-def slurm_probe_command(nonce: str) -> RemoteCommand:
+def slurm_probe() -> Call[SlurmProbe]:
     """Ask for the clock, the programs, their version, accounts and QoS."""
     fields = (",".join(QOS_FIELDS), ",".join(ASSOCIATION_FIELDS))
-    script = shell_script("slurm-probe", *fields, *PROGRAMS, begin=PINNED, nonce=nonce)
-    return RemoteCommand("probe-slurm", script)
+    return Call(
+        name="probe-slurm",
+        script=shell_file("slurm-probe"),
+        arguments=(*fields, *PROGRAMS),
+        limit_s=PROBE_LIMIT_S,
+        read=_read_slurm_probe,
+    )
 
 
-def parse_slurm_probe(result: CommandResult, nonce: str) -> SlurmProbe:
-    """Read the answer of `slurm_probe_command`."""
-    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
+    out, err = result.sections, result.remarks
     answered = {
         name: section_status(out, f"{name}-status") == 0 for name in ("squeue", "sacct", "assoc", "qos")
     }
@@ -180,8 +177,12 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsProbe:
-    """The paths asked about, room at the root, and the site's own words on quota (plain text)."""
+    """The paths asked about, room at the root, and the site's own words on quota (plain text).
 
+    `complete` is false where the answer broke off.
+    """
+
+    complete: bool = True
     paths: dict[str, PathFacts] = field(default_factory=dict)
     python: tuple[int, str] | None = None
     """How a look at the training's Python ended: its status and what it printed."""
@@ -193,45 +194,29 @@ class PathsProbe:
     budget: str = ""
 
 
-def paths_command(
-    root: str, paths: Sequence[str], nonce: str, commands: Mapping[str, str] | None = None
-) -> RemoteCommand:
+def paths_probe(
+    root: str, paths: Sequence[str], commands: Mapping[str, str] | None = None, *, more_s: float = 0.0
+) -> Call[PathsProbe]:
     """Ask about `paths`, room and permission under `root`, and run the site's `commands`; nothing is changed.
 
-    `commands` are shell code by section: ``quota``, ``budget``, ``python`` (which starts the training's Python).
+    `commands` are shell code by section: ``quota``, ``budget``, ``python`` (which starts the training's Python, and may
+    take `more_s`).
     """
-    lines = [
-        PINNED,
-        LIMIT,
-        mark_function(nonce),
-        "look() {",
-        '  kind=missing; [ -d "$1" ] && kind=dir; [ -f "$1" ] && kind=file',
-        '  [ -r "$1" ] && kind="$kind readable"; echo "$kind"',
-        f'  [ -d "$1" ] && (cd -- "$1" && wc -c {" ".join(BATCHES)} 2>/dev/null)',
-        "}",
-    ]
-    for place, path in enumerate(paths):
-        lines.append(f"mark path-{place}; look {shlex.quote(path)}")
-    lines += [
-        f"mark root; place={shlex.quote(root or '.')}",
-        'while [ -n "$place" ] && ! [ -d "$place" ]; do',
-        "  case $place in */*) place=${place%/*};; *) place=.;; esac",
-        "done; place=${place:-/}",
-        'echo "$place"; [ -w "$place" ] && echo writable || echo closed',
-        'mark room; limit 20 df -Pk -- "$place" | tail -n 1',
-        'mark inodes; limit 20 df -Pi -- "$place" | tail -n 1',
-    ]
-    for name, command in (commands or {}).items():
-        lines.append(f"mark {name}; said=$( ({command}) 2>&1 </dev/null ); status=$?")
-        lines.append(f'printf "%s" "$said" | head -c 40000; mark "{name}-status $status"')
-    return RemoteCommand("probe-places", "\n".join(lines))
+    pairs = [word for pair in (commands or {}).items() for word in pair]
+    return Call(
+        name="probe-places",
+        script=shell_file("paths"),
+        arguments=(root or ".", " ".join(BATCHES), f"{len(paths)}", *paths, *pairs),
+        limit_s=110 + more_s,
+        read=partial(_read_paths, paths=paths),
+    )
 
 
-def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> PathsProbe:
-    """Read the answer of `paths_command`."""
-    out = cut_sections(result.out, nonce)
+def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
+    out = result.sections
     root = out.get("root", "").split("\n")
     return PathsProbe(
+        complete=result.status == 0,
         paths={path: _path_facts(path, out.get(f"path-{place}", "")) for place, path in enumerate(paths)},
         root_parent=root[0],
         root_writable="writable" in root[1:],
@@ -266,18 +251,25 @@ def _fourth(line: str) -> int | None:
     return number(words[3]) if len(words) > 3 else None
 
 
-def present_command(paths: Sequence[str]) -> RemoteCommand:
-    """Ask whether `paths` are there: one line each, in their order."""
+def present(paths: Sequence[str]) -> Call[dict[str, bool]]:
+    """Which of these paths are there; a link that leads nowhere is not. Reading raises RemoteFailure without answer."""
     look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
-    command = shlex.join(["limit", "20", "bash", "-c", look, "look", *paths])
-    return RemoteCommand("look", "\n".join((PINNED, LIMIT, command)))
+    return Call(
+        name="look",
+        script=f"limit 20 bash -c '{look}' look \"$@\"",
+        arguments=tuple(paths),
+        limit_s=30,
+        read=partial(_read_present, paths=paths),
+    )
 
 
-def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
-    """Read the answer of `present_command`; None when it is not one: silence is not "missing"."""
-    words = out.split()
-    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:
-        return None
+def _read_present(result: CommandResult, *, paths: Sequence[str]) -> dict[str, bool]:
+    words = result.out.split()
+    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:  # silence is not "missing"
+        raise RemoteFailure(
+            "The check for the data and the container got no answer.",
+            "Its file system may be slow now; `labtui doctor` checks again.",
+        )
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
 
 

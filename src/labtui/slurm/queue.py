@@ -7,23 +7,20 @@ which is never "finished".
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Literal, NamedTuple
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.remote_command import (
-    LIMIT,
     NOT_FOUND,
-    PINNED,
     PROGRAM_LIMIT_S,
     TIMED_OUT,
+    Call,
     CommandResult,
-    RemoteCommand,
-    cut_sections,
-    mark_function,
     section_status,
+    shell_file,
     trouble,
 )
 from labtui.slurm.states import phase_of, plain_state
@@ -44,23 +41,14 @@ ACCOUNTING_FIELDS = (
     "Comment",
     "JobName",
 )
-_T = TypeVar("_T")
-
-
-class Rows(NamedTuple, Generic[_T]):
-    """The rows of an answer, one for each job, and the texts that are no row."""
-
-    rows: tuple[_T, ...]
-    unread: tuple[str, ...] = ()
-
-
-SINCE = "now-60days"
-"""How far back accounting is asked; without a start, sacct looks at today alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _JobFields:
-    """What the queue and accounting both say of a job. Times are UNIX seconds of the cluster, None when unknown."""
+class JobRow:
+    """One job as the queue or accounting (`source`) shows it. Times are UNIX seconds of the cluster, None when unknown.
+
+    In the queue `start` is an estimate while the job waits, the true start afterwards.
+    """
 
     job_id: str
     state: str
@@ -74,6 +62,10 @@ class _JobFields:
     qos: str = ""
     comment: str = ""
     name: str = ""
+    reason: str = ""
+    work_dir: str = ""
+    exit_code: str = ""
+    source: Literal["squeue", "sacct"] = "squeue"
 
     @property
     def phase(self) -> JobPhase:
@@ -82,37 +74,31 @@ class _JobFields:
 
     def view(self, seen_at: float) -> JobView:
         """This row as evidence; `seen_at` is UNIX seconds of our clock."""
+        estimated = self.source == "squeue" and self.phase is JobPhase.QUEUED
         return JobView(
             job_id=self.job_id,
             phase=self.phase,
             slurm_state=self.state,
+            reason=self.reason if self.reason != "None" else "",
+            exit_code=self.exit_code,
             submit_time=self.submit,
-            start_time=self.start,
+            start_estimate=self.start if estimated else None,
+            start_time=None if estimated else self.start,
             end_time=self.end if self.phase is JobPhase.FINISHED else None,
             time_limit_s=self.time_limit_s,
             elapsed_s=self.elapsed_s,
             node=self.nodes,
             partition=self.partition,
+            evidence=self.source,
             seen_at=seen_at,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountingRow(_JobFields):
-    """One job as accounting knows it."""
+class Rows(NamedTuple):
+    """The rows of an answer, one for each job, and the texts that are no row."""
 
-    exit_code: str = ""
-
-    def view(self, seen_at: float) -> JobView:
-        return replace(_JobFields.view(self, seen_at), exit_code=self.exit_code, evidence="sacct")
-
-
-def _common(nonce: str) -> str:
-    fields = ",".join(ACCOUNTING_FIELDS)
-    return (
-        f"sacct --allocations --noheader --parsable --starttime={SINCE} "
-        f"--delimiter={shlex.quote(delimiter(nonce))} --format={fields}"
-    )
+    rows: tuple[JobRow, ...]
+    unread: tuple[str, ...] = ()
 
 
 def delimiter(nonce: str) -> str:
@@ -120,17 +106,7 @@ def delimiter(nonce: str) -> str:
     return f"\x1f{nonce}"
 
 
-def accounting_command(job_ids: Sequence[str], nonce: str) -> str:
-    """Ask for these jobs. Long options: site wrappers of sacct know them better."""
-    return f"{_common(nonce)} --jobs={shlex.quote(','.join(job_ids))}"
-
-
-def my_accounting_command(nonce: str) -> str:
-    """Ask for all of my jobs: by name would miss short ones, which can stand there as ``allocation``."""
-    return _common(nonce)
-
-
-def parse_accounting(text: str, nonce: str) -> Rows[AccountingRow]:
+def parse_accounting(text: str, nonce: str) -> Rows:
     """Rows in sacct's order; of several records of one job (it was requeued) the last one counts."""
     values = text.split(delimiter(nonce))[:-1]
     width = len(ACCOUNTING_FIELDS)
@@ -147,11 +123,12 @@ def parse_accounting(text: str, nonce: str) -> Rows[AccountingRow]:
     return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> AccountingRow:
+def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> JobRow:
     minutes = number(values_by_field["TimelimitRaw"])
     elapsed = number(values_by_field["ElapsedRaw"])
     nodes = values_by_field["NodeList"].strip()
-    return AccountingRow(
+    return JobRow(
+        source="sacct",
         job_id=job_id,
         state=plain_state(values_by_field["State"]),
         exit_code=values_by_field["ExitCode"].strip(),
@@ -187,46 +164,16 @@ FIELDS = (
 """The fields asked for, in order, with squeue's codes (20.02 to 26.05)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow(_JobFields):
-    """One job as squeue shows it.
-
-    `start` is an estimate while the job waits, the true start afterwards. `nodes` is empty while it waits.
-    """
-
-    reason: str = ""
-    work_dir: str = ""
-
-    def view(self, seen_at: float) -> JobView:
-        queued = self.phase is JobPhase.QUEUED
-        return replace(
-            _JobFields.view(self, seen_at),
-            reason=self.reason if self.reason != "None" else "",
-            start_estimate=self.start if queued else None,
-            start_time=None if queued else self.start,
-            evidence="squeue",
-        )
-
-
 def separators(nonce: str) -> tuple[str, str]:
     """(before each row, between fields): control characters with the number of this call."""
     return f"\x1e{nonce}", f"\x1f{nonce}"
 
 
-def queue_format(nonce: str) -> str:
-    """The text for ``squeue -o``. `nonce` is lower-case hex (a capital C would make squeue fetch details)."""
-    row, between = separators(nonce)
-    return row + between.join(code for _, code in FIELDS)
+QUEUE_CODES = " ".join(code for _, code in FIELDS)
+"""The words that `ask_queue` of `sh/queue.sh` takes."""
 
 
-def queue_command(nonce: str) -> str:
-    """The words of the call: all of my jobs, the finished ones that Slurm remembers included."""
-    return (
-        f"squeue --me --local --noheader --states=all --sort=-i --format={shlex.quote(queue_format(nonce))}"
-    )
-
-
-def parse_queue(text: str, nonce: str) -> Rows[JobRow]:
+def parse_queue(text: str, nonce: str) -> Rows:
     """Rows in squeue's order; of several rows of one job the last one counts."""
     row_mark, between = separators(nonce)
     rows, unread = {}, []
@@ -272,7 +219,7 @@ class Tick:
     """
 
     jobs: tuple[JobRow, ...] | None
-    accounting: tuple[AccountingRow, ...] | None = ()
+    accounting: tuple[JobRow, ...] | None = ()
     server_time: float | None = None
     problem: str = ""
     accounting_problem: str = ""
@@ -283,71 +230,53 @@ class Tick:
 MAX_OTHERS = 500
 """So many of the student's jobs that this folder did not send are listed; the rest are counted."""
 
-_NEWEST = r"""
-BEGIN { RS = "\036"; FS = "\037" }
-NR == 1 { next }
-NR <= most + 1 || index($0, "labtui:") || index(known, " " substr($1, length(nonce) + 1) " ") {
-    printf "\036%s", $0; next
-}
-{ left++ }
-END { printf "\036%s-left %d\n", nonce, left }
-"""
-"""Keeps the newest rows and counts the others; `squeue` has no option for it."""
 
-
-def tick_command(vanished: Sequence[str], ours: Sequence[str], nonce: str) -> RemoteCommand:
-    """Ask the queue, and accounting for the ids in `vanished` (decimal job ids; others are left out).
+def tick(vanished: Sequence[str] = (), ours: Sequence[str] = ()) -> Call[Tick]:
+    """The queue, and accounting for the ids in `vanished` (decimal job ids; others are left out).
 
     Of the student's other jobs only the newest `MAX_OTHERS` come over the line; those in `ours`, and all that bear a
-    token of labtui's, always do.
+    token of labtui's, always do. Slurm's own silence is no error but `Tick.problem`.
     """
-    ids = [text for text in vanished if job_id(text) == text]
-    known = " ".join(text for text in ours if job_id(text) == text)
-    lines = [
-        PINNED,
-        LIMIT,
-        mark_function(nonce),
-        "mark now; date +%s",
-        f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}"
-        f" | LC_ALL=C awk -v known=' {known} ' -v nonce={nonce} -v most={MAX_OTHERS} {shlex.quote(_NEWEST)}",
-        'mark "squeue-status ${PIPESTATUS[0]}"',
-    ]
-    if ids:
-        lines += [
-            f"mark sacct; limit {PROGRAM_LIMIT_S} {accounting_command(ids, nonce)}",
-            'mark "sacct-status $?"',
-        ]
-    lines.append("mark done")
-    return RemoteCommand("tick", "\n".join(lines))
+    gone, known = ([text for text in ids if job_id(text) == text] for ids in (vanished, ours))
+    return Call(
+        name="tick",
+        script=shell_file("queue", "tick"),
+        arguments=(
+            f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS), f"{MAX_OTHERS}", " ".join(known),
+            ",".join(gone),
+        ),
+        limit_s=PROGRAM_LIMIT_S * (2 if gone else 1) + 15,
+        read=partial(_read_tick, asked_accounting=bool(gone)),
+    )  # fmt: skip
 
 
-def parse_tick(result: CommandResult, nonce: str, *, asked_accounting: bool) -> Tick:
-    """Read the answer of `tick_command`."""
-    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
+    out = result.sections
     server_time = epoch_seconds(out.get("now", ""))
-    problem = answer_problem("squeue", out, err, result)
+    problem = answer_problem("squeue", result)
     if problem:
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    rows, _, left = out["squeue"].rpartition(f"{separators(nonce)[0]}-left ")
+    rows, _, left = out["squeue"].rpartition(f"{separators(result.nonce)[0]}-left ")
     more = number(left)
     if more is None:
         problem = "squeue gave no complete answer."
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    jobs, unread = parse_queue(rows, nonce)
+    jobs, unread = parse_queue(rows, result.nonce)
     tick = Tick(jobs=jobs, server_time=server_time, unread=len(unread), more=more)
     if not asked_accounting:
         return tick
-    problem = answer_problem("sacct", out, err, result)
+    problem = answer_problem("sacct", result)
     if problem:
         return replace(tick, accounting=None, accounting_problem=problem)
-    accounting, unread = parse_accounting(out["sacct"], nonce)
+    accounting, unread = parse_accounting(out["sacct"], result.nonce)
     return replace(tick, accounting=accounting, unread=tick.unread + len(unread))
 
 
-def answer_problem(program: str, out: dict[str, str], err: dict[str, str], result: CommandResult) -> str:
+def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is no answer, as a sentence; empty when it is one."""
+    out = result.sections
     status = section_status(out, f"{program}-status")
-    remark = trouble(err.get(program, ""))
+    remark = trouble(result.remarks.get(program, ""))
     if program not in out or status is None:
         if result.timed_out:
             return f"{program} gave no answer in time."

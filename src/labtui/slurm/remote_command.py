@@ -1,8 +1,7 @@
-"""Commands for the cluster as data, the frame that keeps shell noise out of their output, and shared shell text.
+"""Questions for the cluster as data, the frame that keeps shell noise out of their answers, and shared shell text.
 
-A command is a small shell script with a name. The frame runs the script in a login shell between random markers:
-what start-up files print before, and what background programs print after, can never be taken for output.
-Values from outside enter only through `shlex.quote`. Nothing here sends.
+The frame runs a script in a login shell between random markers: what start-up files print before, and what background
+programs print after, can never be taken for output. Values from outside are positional arguments. Nothing here sends.
 """
 
 from __future__ import annotations
@@ -10,19 +9,16 @@ from __future__ import annotations
 import base64
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import Generic, TypeVar
 
+from labtui.domain.errors import ConnectionLost
 from labtui.slurm.values import number
 
-
-@dataclass(frozen=True, slots=True)
-class RemoteCommand:
-    """A script for a POSIX login node (run by bash), with a name for the panel that shows what was asked."""
-
-    name: str
-    script: str
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,8 @@ class CommandResult:
     """What a command printed between our markers. `status` None = unknown: neither success nor failure.
 
     `began` tells whether the script was started at all, `noise` what the shell printed before it,
-    `truncated` that the byte cap was reached, `timed_out` that the deadline passed.
+    `truncated` that the byte cap was reached, `timed_out` that the deadline passed, `nonce` the number that marks the
+    sections of this answer.
     """
 
     stdout: bytes
@@ -55,6 +52,7 @@ class CommandResult:
     noise: bytes = b""
     truncated: bool = False
     timed_out: bool = False
+    nonce: str = ""
 
     @property
     def out(self) -> str:
@@ -65,6 +63,16 @@ class CommandResult:
     def err(self) -> str:
         """Standard error as text; undecodable bytes are replaced."""
         return self.stderr.decode("utf-8", "replace")
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The sections of standard output by name."""
+        return cut_sections(self.out, self.nonce)
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """The sections of standard error by name."""
+        return cut_sections(self.err, self.nonce)
 
 
 # --------------------------------------------------------------------------- the frame
@@ -122,9 +130,7 @@ PINNED = f"{UNSET}\nexport LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s"
 LIMIT = (
     'limit() { if command -v timeout >/dev/null 2>&1; then timeout -k 2 "$@"; else shift; command "$@"; fi; }'
 )
-"""`limit SECONDS PROGRAM ...`: a program that hangs is ended on the cluster too, so that they never pile
-up.
-"""
+MARK = r"""mark() { printf '\035%s %s\n' "$nonce" "$1"; printf '\035%s %s\n' "$nonce" "$1" >&2; }"""
 
 PROGRAM_LIMIT_S = 25
 """How long squeue and sacct may take each on the cluster (Slurm's own message timeout is 10 s)."""
@@ -133,21 +139,48 @@ TIMED_OUT = 124
 NOT_FOUND = 127
 
 
-def mark_function(nonce: str) -> str:
-    """A shell function `mark NAME` that begins a section on both streams. `nonce` is random hex."""
-    return f"mark() {{ printf '\\035%s %s\\n' {nonce} \"$1\"; printf '\\035%s %s\\n' {nonce} \"$1\" >&2; }}"
-
-
 @cache
-def shell_file(name: str) -> str:
-    """The text of a file of the folder `sh`."""
-    return resources.files("labtui.slurm").joinpath("sh", f"{name}.sh").read_text(encoding="utf-8")
+def shell_file(*names: str) -> str:
+    """The text of files of the folder `sh`, one after the other."""
+    folder = resources.files("labtui.slurm") / "sh"
+    return "\n".join((folder / f"{name}.sh").read_text(encoding="utf-8") for name in names)
 
 
-def shell_script(name: str, *arguments: str, begin: str, nonce: str = "") -> str:
-    """A file of the folder `sh` with its arguments, `begin` and the functions `limit` and (with `nonce`) `mark`."""
-    parts = (begin, LIMIT, mark_function(nonce) if nonce else "", shlex.join(["set", "--", *arguments]))
-    return "\n".join((*(part for part in parts if part), shell_file(name)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """A question to the cluster: a script for bash with its positional arguments, and the reader of the answer.
+
+    The script may use ``limit SECONDS PROGRAM...`` (a program that hangs is ended on the cluster too), ``mark NAME``
+    (begins a section on both streams) and ``$nonce``. `silence` is the sentence and the hint where no answer came;
+    without one the reader judges that itself. `read` may raise a `LabError`.
+    """
+
+    name: str
+    script: str
+    read: Callable[[CommandResult], T]
+    limit_s: float
+    arguments: tuple[str, ...] = ()
+    begin: str = PINNED
+    silence: tuple[str, str] | None = None
+
+    def text(self, nonce: str) -> str:
+        """The whole script; `nonce` is random lower-case hex."""
+        return "\n".join(
+            (
+                self.begin,
+                LIMIT,
+                f"nonce={nonce}",
+                MARK,
+                shlex.join(["set", "--", *self.arguments]),
+                self.script,
+            )
+        )
+
+    def answer(self, result: CommandResult, nonce: str) -> T:
+        """What the question's answer says. Raises ConnectionLost where none came, and what `read` raises."""
+        if result.status is None and self.silence is not None:
+            raise ConnectionLost(*self.silence)
+        return self.read(replace(result, nonce=nonce))
 
 
 def cut_sections(text: str, nonce: str) -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from labtui.slurm.remote_command import LIMIT, PINNED, CommandResult, RemoteCommand
+from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.states import sentences
 
 
@@ -84,28 +83,30 @@ class TestOnly:
     kind: str = ""
 
 
-def test_only_command(remote_dir: str, script_name: str, options: Sequence[str]) -> RemoteCommand:
-    """Ask about `script_name` in `remote_dir` with the options that would be used."""
-    words = ["sbatch", "--test-only", *options, script_name]
-    script = (
-        f"{PINNED}\n{LIMIT}\ncd -- {shlex.quote(remote_dir)} >/dev/null || exit 74\n"
-        f"limit 60 {shlex.join(words)} </dev/null"
+def check_script(remote_dir: str, script_name: str, options: Sequence[str] = ()) -> Call[TestOnly]:
+    """What ``sbatch --test-only`` says of `script_name` in `remote_dir`; nothing is submitted."""
+    return Call(
+        name="test-only",
+        script='cd -- "$1" >/dev/null || exit 74\nshift\nlimit 60 sbatch --test-only "$@" </dev/null',
+        arguments=(remote_dir, *options, script_name),
+        limit_s=75,
+        read=_read_test_only,
     )
-    return RemoteCommand("test-only", script)
 
 
-def try_command(options: Sequence[str]) -> RemoteCommand:
-    """Ask about a job that does nothing, with these options; no file is needed."""
-    words = shlex.join(["sbatch", "--test-only", *options])
-    script = f"{PINNED}\n{LIMIT}\nprintf '#!/bin/bash\\ntrue\\n' | limit 60 {words}"
-    return RemoteCommand("try", script)
+def check_options(options: Sequence[str]) -> Call[TestOnly]:
+    """The same of a job that does nothing, with these options; no file is needed."""
+    return Call(
+        name="try",
+        script="printf '#!/bin/bash\\ntrue\\n' | limit 60 sbatch --test-only \"$@\"",
+        arguments=tuple(options),
+        limit_s=75,
+        read=_read_test_only,
+    )
 
 
-test_only_command.__test__ = False  # type: ignore[attr-defined]
-
-
-def parse_test_only(result: CommandResult) -> TestOnly:
-    """Read the answer; a status we do not know is "not ok" with a sentence that says so."""
+def _read_test_only(result: CommandResult) -> TestOnly:
+    """A status we do not know is "not ok" with a sentence that says so."""
     text = f"{result.err}\n{result.out}"
     if result.status == 0 and _WOULD_START.search(text):
         return TestOnly(ok=True, sentence="Slurm would accept this job.", detail=result.err.strip())

@@ -10,16 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from labtui.slurm.remote_command import (
-    LIMIT,
-    PINNED,
-    CommandResult,
-    RemoteCommand,
-    cut_sections,
-    mark_function,
-    section_status,
-    shell_script,
-)
+from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
 from labtui.slurm.values import duration_seconds, number, size_kib
 
 NODE_FORMAT = "%R|%D|%c|%m|%G"
@@ -73,17 +64,19 @@ class SiteProbe:
         return self.config.get("ClusterName", "")
 
 
-def site_command(nonce: str) -> RemoteCommand:
+def site_probe() -> Call[SiteProbe]:
     """Ask for all of it. Nothing is changed, and each program is ended after some seconds."""
-    script = shell_script(
-        "site-probe", NODE_FORMAT, _MODULE_WORDS, DATA_FOLDER, *CONTAINER_PROGRAMS, begin=PINNED, nonce=nonce
+    return Call(
+        name="probe-site",
+        script=shell_file("site-probe"),
+        arguments=(NODE_FORMAT, _MODULE_WORDS, DATA_FOLDER, *CONTAINER_PROGRAMS),
+        limit_s=200,
+        read=_read_site,
     )
-    return RemoteCommand("probe-site", script)
 
 
-def parse_site(result: CommandResult, nonce: str) -> SiteProbe:
-    """Read the answer of `site_command`."""
-    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+def _read_site(result: CommandResult) -> SiteProbe:
+    out, err = result.sections, result.remarks
     refused = {}
     for name, program in (
         ("partitions", "scontrol show partition"),
@@ -253,25 +246,24 @@ class SiteLoad:
         return " ".join((*parts, *(shares or ["Fair share: not used at this site."])))
 
 
-def load_command(nonce: str) -> RemoteCommand:
-    """Ask for the GPUs in use on each node, and for the student's fair share."""
+def site_load() -> Call[SiteLoad]:
+    """Ask for the GPUs in use on each node, and for the student's fair share; what the site refuses is said in it."""
     fields = ",".join(f"{name}:|" for name in ("NodeHost", "Partition", "StateComplete", "Gres", "GresUsed"))
-    script = "\n".join(
-        (
-            PINNED,
-            LIMIT,
-            mark_function(nonce),
-            f"mark sinfo; limit 20 sinfo --noheader --Node --Format='{fields}'; mark \"sinfo-status $?\"",
-            "mark sshare; limit 20 sshare -U --noheader --parsable2 --format=Account,User,FairShare;"
-            ' mark "sshare-status $?"',
-        )
+    return Call(
+        name="site-load",
+        script='mark sinfo; limit 20 sinfo --noheader --Node --Format="$1"; mark "sinfo-status $?"\n'
+        "mark sshare; limit 20 sshare -U --noheader --parsable2 --format=Account,User,FairShare\n"
+        'mark "sshare-status $?"',
+        arguments=(fields,),
+        limit_s=65,
+        read=_read_load,
+        silence=("The query for free nodes got no answer.", "labtui asks again later."),
     )
-    return RemoteCommand("site-load", script)
 
 
-def parse_load(result: CommandResult, nonce: str) -> SiteLoad:
-    """Read the answer of `load_command`; lines that say nothing it knows are passed over."""
-    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+def _read_load(result: CommandResult) -> SiteLoad:
+    """Lines that say nothing it knows are passed over."""
+    out, err = result.sections, result.remarks
     refused = {}
     for program in ("sinfo", "sshare"):
         if section_status(out, f"{program}-status") != 0:

@@ -13,30 +13,28 @@ request may still lie with the controller: then complete answers in a row have t
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
+from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.queue import (
-    AccountingRow,
+    ACCOUNTING_FIELDS,
+    QUEUE_CODES,
     JobRow,
     Rows,
     answer_problem,
-    my_accounting_command,
     parse_accounting,
     parse_queue,
-    queue_command,
 )
 from labtui.slurm.remote_command import (
-    PINNED,
     PROGRAM_LIMIT_S,
     TIMED_OUT,
     UNSET,
+    Call,
     CommandResult,
-    RemoteCommand,
-    cut_sections,
-    shell_script,
+    shell_file,
 )
 from labtui.slurm.sbatch_answers import Refusal, classify
 from labtui.slurm.values import job_id, number
@@ -72,21 +70,17 @@ def comment_of(token: str) -> str:
     return f"{COMMENT_PREFIX}{token}"
 
 
-def names_token(job_name: str, token: str) -> bool:
-    """True when the job name carries the end of the token (four characters or more), as ours do."""
-    return len(token) >= 4 and token[-4:] in job_name
+def submit(
+    remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str] = (), *, attempt: int
+) -> Call[str]:
+    """Submit `script_name` in `remote_dir`: the job id. A job of this token that is there already is adopted.
 
-
-def submit_command(
-    remote_dir: str,
-    script_name: str,
-    token: str,
-    job_name: str,
-    options: Sequence[str],
-    *,
-    attempt: int,
-) -> RemoteCommand:
-    """Submit `script_name` in `remote_dir`; `attempt` is how many earlier tries are known to have made no job."""
+    `attempt` is how many earlier tries are known to have made no job (`Lookup.attempts`, or one more after each
+    refusal); with another number than there were tries nothing is sent. Whatever happens, this runs sbatch at most
+    once. Reading raises SubmitRefused (Slurm said no, there is no job; `wait` tells whether later may help),
+    RemoteFailure (Slurm said yes, and no number that can be read), or ConnectionLost (it is not known whether there is
+    a job: use `lookup`).
+    """
     words = [
         "sbatch",
         "--parsable",
@@ -96,10 +90,56 @@ def submit_command(
         *options,
         script_name,
     ]
-    limits = (str(PROGRAM_LIMIT_S), str(SBATCH_LIMIT_S))
-    arguments = (remote_dir, f"{attempt:d}", comment_of(token), *limits, *words)
-    script = shell_script("submit", *arguments, begin=UNSET)
-    return RemoteCommand("submit", script)
+    limits = (f"{PROGRAM_LIMIT_S}", f"{SBATCH_LIMIT_S}")
+    fields = ",".join(ASSOCIATION_FIELDS)
+    return Call(
+        name="submit",
+        script=shell_file("submit"),
+        arguments=(remote_dir, f"{attempt:d}", comment_of(token), *limits, fields, *words),
+        limit_s=SBATCH_LIMIT_S + 2 * PROGRAM_LIMIT_S + 15,
+        read=_read_submitted,
+        begin=UNSET,  # a job inherits the environment it was submitted from
+    )
+
+
+def _read_submitted(result: CommandResult) -> str:
+    if result.status == 0:
+        found = parse_submit(result.out)
+        if found is None:
+            raise RemoteFailure(accepted_unread(result.out), "labtui looks the job up by its token.")
+        return found
+    if result.status == TAKEN_AWAY or broken_off(result.status):
+        raise ConnectionLost(
+            "Slurm's answer to the submission did not arrive.",
+            "labtui looks the job up by its token; nothing is sent twice.",
+        )
+    refusal = classify(result.err)
+    if result.status == NO_DIRECTORY and refusal.key != "quota":
+        raise SubmitRefused(
+            "The directory of this submission is not on the cluster.", "Push again.", detail=result.err
+        )
+    if result.status == NOT_ASKED and refusal.key != "no-sbatch":
+        raise SubmitRefused(
+            "Slurm's controller does not answer. Nothing was sent.",
+            "labtui sends it when the controller answers again.",
+            detail=result.err,
+            wait=True,
+        )
+    if refusal.unclear:
+        raise ConnectionLost(refusal.sentence, refusal.hint)
+    hint = f"{refusal.hint} {_open_to_user(refusal.key, result.out)}".strip()
+    raise SubmitRefused(refusal.sentence, hint, detail=refusal.detail, wait=refusal.wait)
+
+
+def _open_to_user(key: str, out: str) -> str:
+    """After a refused account or QoS: those that Slurm has for this user; "" where it does not say."""
+    found = parse_associations(out)
+    names = {
+        "account": [item.account for item in found],
+        "qos": [name for item in found for name in item.qos],
+    }
+    mine = ", ".join(dict.fromkeys(names.get(key, ())))
+    return f"Open to you: {mine}." if mine else ""
 
 
 def parse_submit(stdout: str) -> str | None:
@@ -120,23 +160,6 @@ def accepted_unread(words: str) -> str:
 def broken_off(status: int | None) -> bool:
     """Whether a program did not end by itself: no status, a time limit, a signal. Slurm's own ends are 1 and 255."""
     return status is None or status in (TIMED_OUT, TIMED_OUT + 1) or 128 <= status <= _LAST_SIGNAL
-
-
-def cancel_command(job_id: str, *, only_pending: bool = False) -> RemoteCommand:
-    """Cancel one job; with `only_pending` not when it has started meanwhile."""
-    words = ["scancel", *(["--state=PENDING"] if only_pending else []), "--", job_id]
-    return RemoteCommand("cancel", f"{UNSET}\n{shlex.join(words)}")
-
-
-def early_end_command(job_id: str, minutes: int) -> RemoteCommand:
-    """Give one job a time limit of so many minutes, counted from its start: Slurm then ends it, labtui or not."""
-    words = ["scontrol", "update", f"JobId={job_id}", f"TimeLimit={minutes:d}"]
-    return RemoteCommand("early-end", f"{UNSET}\n{shlex.join(words)}")
-
-
-def already_over(stderr: str) -> bool:
-    """True when scancel says that there is nothing (left) to cancel."""
-    return bool(re.search(r"invalid job id|already completing or completed|not found", stderr, re.IGNORECASE))
 
 
 SETTLE_S = SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 35
@@ -229,41 +252,35 @@ class NoJobPeriod:
         return self.answers >= NO_JOB_ANSWERS and self.last_at - self.first_at >= NO_JOB_S
 
 
-class _LookupRow(NamedTuple):
-    job_id: str
-    comment: str
-    name: str
-    work_dir: str
+def lookup(remote_dir: str, token: str, job_name: str) -> Call[Lookup]:
+    """Close the next attempt, then say what the job itself, the receipts, the queue and accounting know.
 
-
-def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> RemoteCommand:
-    """Close the next attempt, then say what the receipts, the queue and accounting know."""
+    A submit command that is still on its way can no longer act afterwards. Raises ValueError for a token that is none.
+    """
     control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
-    script = "\n".join(
-        (
-            shell_script("lookup", control, begin=PINNED, nonce=nonce),
-            f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
-            'mark "squeue-status $?"',
-            f"mark sacct; limit {PROGRAM_LIMIT_S} {my_accounting_command(nonce)}",
-            'mark "sacct-status $?"',
-        )
+    comment_of(token)
+    return Call(
+        name="find",
+        script=shell_file("queue", "lookup"),
+        arguments=(control, f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS)),
+        limit_s=3 * PROGRAM_LIMIT_S + 15,
+        read=partial(_read_lookup, token=token, job_name=job_name),
+        silence=("The search for the job gave no answer.", "labtui asks again."),
     )
-    return RemoteCommand("find", script)
 
 
-def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -> Lookup:
-    """Read the answer of `lookup_command`. Raises ValueError for a token that is none."""
+def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
     comment = comment_of(token)
-    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    out = result.sections
     attempts = _attempts(out)
-    queue_problem = answer_problem("squeue", out, err, result)
-    accounting_problem = answer_problem("sacct", out, err, result)
-    by_name = names_token(job_name, token)
-    queue = Rows(()) if queue_problem else parse_queue(out["squeue"], nonce)
-    accounting = Rows(()) if accounting_problem else parse_accounting(out["sacct"], nonce)
+    queue_problem = answer_problem("squeue", result)
+    accounting_problem = answer_problem("sacct", result)
+    by_name = token[-4:] in job_name  # as the names that labtui gives do
+    queue = Rows(()) if queue_problem else parse_queue(out["squeue"], result.nonce)
+    accounting = Rows(()) if accounting_problem else parse_accounting(out["sacct"], result.nonce)
     if any(token in text for text in (*queue.unread, *accounting.unread)):
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
-    rows = [*_rows_of_queue(queue.rows), *_rows_of_accounting(accounting.rows)]
+    rows = (*queue.rows, *accounting.rows)
     # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
     others = {row.job_id for row in rows if _another_submissions(row, token)}
     found = [
@@ -304,7 +321,7 @@ def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
     return float(asked_at)
 
 
-def _another_submissions(row: _LookupRow, token: str) -> bool:
+def _another_submissions(row: JobRow, token: str) -> bool:
     """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
 
     The name alone counts where a site keeps no comments, or writes its own.
@@ -314,14 +331,6 @@ def _another_submissions(row: _LookupRow, token: str) -> bool:
     if _COMMENT_TOKEN.fullmatch(directory):
         tokens.add(directory)
     return bool(tokens - {token})
-
-
-def _rows_of_queue(rows: Sequence[JobRow]) -> list[_LookupRow]:
-    return [_LookupRow(row.job_id, row.comment, row.name, row.work_dir) for row in rows]
-
-
-def _rows_of_accounting(rows: Sequence[AccountingRow]) -> list[_LookupRow]:
-    return [_LookupRow(row.job_id, row.comment, row.name, "") for row in rows]
 
 
 def _attempts(out: dict[str, str]) -> list[Attempt]:

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Takes the next attempt away from a request that is still on its way; then says what the job itself and the receipts
-# know. Argument: DIRECTORY (the submission's control directory).
+# know, then queue and accounting. Arguments: DIRECTORY (the submission's control directory) SECONDS FIELD_CODES
+# ACCOUNTING_FIELDS
 mark close
 # shellcheck disable=SC2174  # the directory above it is there, made by the push
 mkdir -p -m 700 -- "$1" || exit 74
@@ -25,3 +26,9 @@ while [ -d "attempt-$n" ]; do
 done
 mark asked
 date +%s
+mark squeue
+ask_queue "$2" "$3"
+mark "squeue-status $?"
+mark sacct
+ask_accounting "$2" "$4"
+mark "sacct-status $?"

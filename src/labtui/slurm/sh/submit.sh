@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# Runs sbatch once: behind a directory that can be made only once, with its answer kept in it.
-# Arguments: DIRECTORY ATTEMPT COMMENT SQUEUE_SECONDS SBATCH_SECONDS SBATCH_WORD...
+# Runs sbatch once: behind a directory that can be made only once, with its answer kept in it. After a refused account
+# or QoS it prints those that are open to the user.
+# Arguments: DIRECTORY ATTEMPT COMMENT SQUEUE_SECONDS SBATCH_SECONDS ASSOCIATION_FIELDS SBATCH_WORD...
 # Exit status: sbatch's; 74 no directory, 75 the controller was not asked, 76 the attempt was taken away.
 cd -- "$1" >/dev/null || exit 74
-lock=.labtui/attempt-$2 comment=$3 squeue_s=$4 sbatch_s=$5
-shift 5
+lock=.labtui/attempt-$2 comment=$3 squeue_s=$4 sbatch_s=$5 associations=$6
+shift 6
 mkdir -p -m 700 .labtui || exit 74
 mkdir "$lock" || { [ -d "$lock" ] && exit 76; exit 74; }
 trap '' HUP PIPE
@@ -29,4 +30,7 @@ fi
 ended "$status"
 cat "$lock/out"
 cat "$lock/err" >&2
+if [ "$status" -ne 0 ] && grep -qiE '(invalid|no) (account|qos)|(account|qos).*not (valid|allowed|permitted)|NotAllowed' "$lock/err"; then
+    limit 20 sacctmgr --readonly --noheader --parsable2 show assoc where user="$(id -un)" format="$associations"
+fi
 exit "$status"
