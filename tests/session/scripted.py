@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
+from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import JobDetails
-from labtui.slurm.push import PushReport
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
 from labtui.slurm.sbatch_answers import TestOnly

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from labtui.cluster.slurm_cluster import place, plan_push, store_of
 from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
-from labtui.slurm.push import place, plan_push, store_of
 from tests.slurm.recorded import read
 
 

@@ -31,6 +31,7 @@ from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
+    from labtui.cluster.slurm_cluster import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
     from labtui.slurm.job_evidence import MyJob
-    from labtui.slurm.push import PushReport
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
