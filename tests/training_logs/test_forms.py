@@ -8,8 +8,10 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.errors import DataError
+from labtui.training_logs.forms import TABLE, Form, Forms
+from labtui.training_logs.lines import LogLine
 from labtui.training_logs.own_patterns import own_pattern, suggested_pattern
-from labtui.training_logs.patterns import read_bar, read_hand_written, seconds_of
+from labtui.training_logs.patterns import read_bar, read_hand_written
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tools import log_forms
@@ -76,11 +78,18 @@ HAND_WRITTEN = {
 
 @pytest.mark.parametrize("line", HAND_WRITTEN)
 def test_hand_written_lines(line: str) -> None:
-    groups = read_hand_written(line)
-    assert groups is not None
-    seconds = seconds_of(groups, cut=False)
-    assert seconds is not None
-    assert (int(groups["epoch"]), seconds.lo, seconds.hi) == pytest.approx(HAND_WRITTEN[line])
+    (epoch,) = parse_log(f"{line}\n".encode()).runs[0].epochs
+    assert (epoch.epoch, epoch.seconds.lo, epoch.seconds.hi) == pytest.approx(HAND_WRITTEN[line])
+
+
+@pytest.mark.parametrize("form", TABLE, ids=lambda form: form.example)
+def test_each_row_reads_its_example_and_no_row_before_it_does(form: Form) -> None:
+    assert form.word in form.example
+    readers = [
+        one for one in TABLE if one.word in form.example and one.read(1, form.example, None) is not None
+    ]
+    assert readers[:1] == [form]
+    assert Forms().read(LogLine(1, form.example), form.example) == form.read(1, form.example, None)
 
 
 @pytest.mark.parametrize(

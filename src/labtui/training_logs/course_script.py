@@ -11,75 +11,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from labtui.domain.model import TUNING_OPTIONS, EpochSample, Interval
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import RunFacts, cut_off, rounded
-from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says, Totals
+from labtui.training_logs.runs import RunFacts
+from labtui.training_logs.said import Begins, Said, Says
 
 FORM = "train.py"
-_NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
-_STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M)\] [A-Z]+ - ")
-_LOG = re.compile(r"\[\d\d/\d\d/\d{4} [^\]]{1,20}\] [A-Z]+ - ")
 _UNKNOWN = (
     "The log gives the images of one process and the rate of all, but not how many processes there were: "
 )
 _BY_CLOCK = _UNKNOWN + "its times come from the timestamps."
 MAX_PROCESSES = 100_000
-_PYTORCH = RunFacts(framework="pytorch")
+_CONFIG = re.compile(r"### (\w{1,40}): +(\S{1,80})\s*\Z")
 
 
-_LINES: tuple[tuple[str, Callable[[re.Match[str], float | None], list[Said]]], ...] = (
-    (
-        r"\[EPOCH: (\d{1,9})\] Training throughput: +(<N>) imgs/s",
-        lambda m, at: [Epoch(FORM, int(m[1]), rate=rounded(m[2]), at=at)],
-    ),
-    (r"\[EPOCH: (\d{1,9})\] Starting training loop", lambda m, at: [Opens(FORM, int(m[1]), at=at)]),
-    (r"\[EPOCH: \d{1,9}\] (?:Loss at iteration|Starting validation loop)", lambda m, at: []),
-    (
-        r"\[EPOCH: (\d{1,9})\] Accuracy: +(<N>)",
-        lambda m, at: [Measures({"val_accuracy": float(m[2])}, int(m[1]), FORM)],
-    ),
-    (
-        r">{3,}\.* ?Running with batch size (\d{1,9})",
-        lambda m, at: [Begins("sweep", RunFacts(batch_per_gpu=int(m[1]) or None, framework="pytorch"))],
-    ),
-    (
-        r"### Total training samples \(batches\): +(\d{1,12}) \((\d{1,9})\)",
-        lambda m, at: [Says(replace(_PYTORCH, process_samples=int(m[1]), process_steps=int(m[2])))],
-    ),
-    (r"### (\w{1,40}): +(\S{1,80})\s*\Z", lambda m, at: _config(m[1].lower(), m[2])),
-    (
-        r"Training throughput: +(<N>) imgs/s",
-        lambda m, at: [Rate(FORM, cut_off(m[1]), printed=float(m[1]), facts=_PYTORCH)],
-    ),
-    (r"Training finished!", lambda m, at: [Ends()]),
-    (r"Complete training Time: +(<N>) s\s*\Z", lambda m, at: [Totals(seconds=cut_off(m[1]))]),
-    (r"\s*Total Time: +(<N>) \(s\)\s*\Z", lambda m, at: [Totals(seconds=rounded(m[1]))]),
-    (r"GPU memory reserved: +(<N>) GB\s*\Z", lambda m, at: [Totals(memory=cut_off(m[1]))]),
-    (r"> Max reserved GPU Memory: +(<N>)\s*\Z", lambda m, at: [Totals(memory=rounded(m[1]))]),
-    (
-        r"> Training throughput: +(<N>) Tokens/s/GPU\s*\Z",
-        lambda m, at: [Rate(FORM, rounded(m[1]), "tokens", total=True, per_gpu=True, facts=_PYTORCH)],
-    ),
-)
-_COMPILED = tuple((re.compile(regex.replace("<N>", _NUMBER)), said) for regex, said in _LINES)
-
-
-def read(text: str) -> list[Said] | None:
-    """What a line of these scripts says."""
-    bare = _LOG.sub("", text, count=1)
-    for regex, said in _COMPILED:
-        if match := regex.match(bare):
-            return said(match, _clock(text))
-    return None
-
-
-def _config(key: str, value: str) -> list[Said]:
+def read_config(text: str) -> list[Said] | None:
+    """A line of the script's own configuration: ``### batch_size: 128``."""
+    match = _CONFIG.match(text)
+    if match is None:
+        return None
+    key, value = match[1].lower(), match[2]
     said: list[Said] = []
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
     if key in ("model", "model_name", "arch"):
@@ -171,15 +125,6 @@ class CourseTimes:
         return EpochSample(
             epoch=epoch, seconds=seconds, steps=run.facts.process_steps, source=FORM, line=line
         )
-
-
-def _clock(text: str) -> float | None:
-    match = _STAMP.match(text)
-    try:
-        when = datetime.strptime(match[1], "%m/%d/%Y %I:%M:%S %p") if match else None
-    except ValueError:
-        return None
-    return None if when is None else when.replace(tzinfo=UTC).timestamp()
 
 
 def _elapsed(began: tuple[int, float] | None, epoch: int, now: float | None) -> Interval | None:

@@ -1,51 +1,211 @@
-"""Every form of line that is read: a table of readers without state, and the order in which they are asked.
+"""Every form of line that is read: a table of expressions (`forms.toml`), and the few readers that need more.
 
-A row turns a line into what it says (`said`); which run that is about is the fold's to decide. The order of trust for
-an epoch's time: MLPerf records, then Keras's lines, then other trainers' forms.
+A form turns a line into what it says (`said`) and has no state; which run that is about is the fold's to decide. The
+order of trust for an epoch's time: MLPerf records, then Keras's lines, then other trainers' forms.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Any
 
-from labtui.domain.model import Program
-from labtui.training_logs import (
-    course_script,
-    forms_imagenet,
-    mlperf,
-    own_patterns,
-    patterns,
-    rates,
-    run_headers,
-)
+from labtui.domain.model import Interval, Program
+from labtui.training_logs import course_script, forms_imagenet, mlperf, own_patterns, patterns, run_headers
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.said import KerasLine, Opens, Said
-
-WORDS = (
-    *("Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "EPOCH", ":::ML"),
-    *("Model", "size: ", "SIZE: ", "eplicas: ", "EPLICAS: ", "evices: ", "EVICES: ", "Train on"),
-    *("ob Name", "ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "Device: "),
-    *("img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished", "Time: ", "\\", "trategy with", "=> ", "epoch"),
-    *("100%", " \u2022 ", "topping", "ran out of data", "GPU memory reserved", "Tokens/s", "GPU Memory"),
-    *("oneDNN custom", "binary is optimized", "checkpoint", "esuming ", "estarting ", "Continuing ", "worker group"),
-    *rates.WORDS,
-    *("/s", "s/it", "Signaling", "#na#", "0000 ", "pci bus id", "(UUID: "),
-)  # fmt: skip
-"""Every form's lines hold one of these; lines with none are not even cut."""
-_COURSE = (
-    "[EPOCH:",
-    "### ",
-    ">>>",
-    "finished!",
-    "Time: ",
-    "imgs/s",
-    "Tokens/s/GPU",
-    "GPU memory",
-    "GPU Memory",
+from labtui.training_logs.runs import GpuCount, RunFacts, cut_off, rounded
+from labtui.training_logs.said import (
+    Begins,
+    Ends,
+    Epoch,
+    KerasLine,
+    Measures,
+    Opens,
+    Rate,
+    Said,
+    Says,
+    Shortage,
+    Starts,
+    Totals,
 )
-_FASTAI = re.compile(r"\d{1,7} +\d")
+
+_STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
+_COUNTS = (
+    *(
+        "n_gpus",
+        "workers",
+        "batch_size",
+        "batch_per_gpu",
+        "epochs_planned",
+        "images",
+        "samples",
+        "tokens_per_step",
+    ),
+    *("process_samples", "process_steps"),
+)
+_GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
+Groups = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A row of the table: the head of `forms.toml` says what its fields are; `more` are those of what is said."""
+
+    word: str
+    line: re.Pattern[str]
+    says: str
+    example: str
+    form: str
+    facts: RunFacts
+    cut: bool
+    more: dict[str, Any]
+
+    def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
+        """What a line of this form says; `at` is the clock before it, in seconds."""
+        match = self.line.match(text)
+        return None if match is None else _SAYS[self.says](self, patterns.given(match), number, text, at)
+
+
+def _form(row: dict[str, Any]) -> Form:
+    line = row.pop("line").replace("<N>", patterns.NUMBER).replace("<T>", patterns.DURATION)
+    line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
+    facts = {"framework": row["form"], **row.pop("facts", {})} if "form" in row else row.pop("facts", {})
+    return Form(
+        word=row.pop("word"),
+        line=re.compile(line),
+        says=row.pop("says"),
+        example=row.pop("example"),
+        form=row.pop("form", ""),
+        facts=RunFacts(**facts),
+        cut=row.pop("cut", False),
+        more=row,
+    )
+
+
+def _facts(form: Form, groups: Groups) -> RunFacts:
+    """What the groups of a line tell of its run, beside what the form alone tells."""
+    counts = {name: int(groups[name].replace(",", "")) for name in _COUNTS if name in groups}
+    values: dict[str, Any] = {name: count or None for name, count in counts.items()}
+    values["n_gpus"] = counts.get("workers", counts.get("n_gpus"))
+    values["images"] = values.pop("samples", values.get("images"))
+    values.pop("workers", None)
+    if "devices" in groups:
+        values["n_gpus"] = len(_GPU.findall(groups["devices"]))
+    if "model" in groups:
+        values["model"] = run_headers.short_model(groups["model"])
+    if "gpu_kind" in groups:
+        values["gpu_kind"] = groups["gpu_kind"].strip()
+    device = run_headers.device_of(groups.get("device", "")) or form.facts.device
+    if "devices" in groups:
+        device = "gpu"
+    if device == "cpu" or values["n_gpus"] == 0:
+        device, values["n_gpus"] = "cpu", 0
+    return form.facts.with_others(RunFacts(device=device, **values))
+
+
+def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
+    more: dict[str, Any] = {name: int(groups[name]) for name in ("samples", "workers") if name in groups}
+    return [Says(_facts(form, groups), **form.more, **more)]
+
+
+def _says_starts(form: Form, groups: Groups, *_: Any) -> list[Said]:
+    return [Starts(), *(_says_facts(form, groups) if groups else ())]
+
+
+def _says_gpus(form: Form, groups: Groups, number: int, text: str, *_: Any) -> list[Said] | None:
+    """The GPUs a line counts; one that names CPU devices only counts them, too, and says so."""
+    gpus, cpus = (len(kind.findall(groups.get("devices", ""))) for kind in (_GPU, _CPU))
+    count = int(groups.get("count", gpus or cpus)) * int(groups.get("workers", 1))
+    found = GpuCount(form.more["source"], count, number, text, "cpu" if cpus and not gpus else "gpu")
+    return [Says(RunFacts(), gpus=found)] if count else None
+
+
+def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
+    rate = printed = step = None
+    if text := groups.get("rate") or groups.get("last"):
+        rate = cut_off(text) if form.cut else rounded(text)
+        printed = (
+            float(text) if form.cut or "last" in groups else None
+        )  # of a running mean the last one counts
+    if rate is not None and "spread" in groups:
+        rate = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
+    for name, scale in patterns.STEP_TIMES.items():
+        step = rounded(groups[name]).scaled(scale) if name in groups else step
+    more = {**form.more, "unit": patterns.unit_of(groups["unit"])} if "unit" in groups else form.more
+    first = groups.get("index") in ("0", "1")
+    facts = _facts(form, groups)
+    return [Rate(form.form, rate, step_seconds=step, printed=printed, first=first, facts=facts, **more)]
+
+
+def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float | None) -> list[Said] | None:
+    if "rate" in groups:
+        return [Epoch(form.form, int(groups["epoch"]), rate=rounded(groups["rate"]), at=at)]
+    if "last_epoch" in groups:
+        last = int(groups["last_epoch"])  # counted from 0
+        groups = {**groups, "epochs": str(last + 1)}
+        del groups["last_epoch"]
+    said = patterns.epoch_of(form.form, groups, cut=form.cut)
+    return None if said is None else [said]
+
+
+def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
+    metrics = {name: float(text) for name, text in groups.items() if name != "epoch"}
+    return [Measures(metrics, int(groups["epoch"]), form.form)]
+
+
+def _says_totals(form: Form, groups: Groups, *_: Any) -> list[Said]:
+    read = cut_off if form.cut else rounded
+    return [Totals(**{name: read(text) for name, text in groups.items()})]
+
+
+_SAYS: dict[str, Callable[..., list[Said] | None]] = {
+    "facts": _says_facts,
+    "starts": _says_starts,
+    "gpus": _says_gpus,
+    "rate": _says_rate,
+    "epoch": _says_epoch,
+    "measures": _says_measures,
+    "totals": _says_totals,
+    "begins": lambda form, groups, _number, text, _at: [
+        Begins(facts=_facts(form, groups), text=text, **form.more)
+    ],
+    "opens": lambda form, groups, _number, _text, at: [Opens(form.form, int(groups["epoch"]), at=at)],
+    "ends": lambda form, groups, *_: [Ends(facts=_facts(form, groups), **form.more)],
+    "shortage": lambda _form, groups, *_: [Shortage(int(groups.get("batches", 0)))],
+    "nothing": lambda *_: [],
+}
+_FILE = resources.files("labtui.training_logs").joinpath("forms.toml")
+TABLE = tuple(_form(row) for row in tomllib.loads(_FILE.read_text("utf-8"))["form"])
+_ANY_WORD = re.compile("|".join(re.escape(word) for word in dict.fromkeys(form.word for form in TABLE)))
+
+_READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]], ...] = (
+    (("'train_runtime'",), lambda _, text: patterns.read_trainer(text)),
+    (("### ",), lambda _, text: course_script.read_config(text)),
+    (("100%",), lambda _, text: patterns.read_bar(text)),
+    (("poch", "POCH"), lambda _, text: patterns.read_hand_written(text)),
+    (("practice: ", "job: ", "run-"), lambda _, text: run_headers.read_job_header(text)),
+    (("ob Name", "ob name", "OB NAME"), lambda _, text: run_headers.read_job_name(text)),
+    ((".py",), lambda _, text: run_headers.read_echo(text)),
+)
+"""Words, of which such a line holds one, and its reader."""
+
+_KERAS_WORDS = ("Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "1/")
+WORDS = tuple(
+    dict.fromkeys(
+        (
+            *_KERAS_WORDS,
+            *(":::ML", "@1 ", "/s", "s/it", "\\"),
+            *(word for words, _ in _READERS for word in words),
+            *(form.word for form in TABLE),
+        )
+    )
+)
+"""Every form's lines hold one of these; lines with none are not even cut."""
 
 
 class Forms:
@@ -65,33 +225,41 @@ class Forms:
                 return said
             if (one := own_patterns.read_own(self._own, text)) is not None:
                 return [one]
-        if "Epoch: [" in text or text.startswith("Test: [") or "@1 " in text:
-            one = forms_imagenet.read(text)  # by far the most lines of a log of PyTorch's ImageNet example
-            if one is not None:
-                return [one]
+        if ("Epoch: [" in text or "@1 " in text or text.startswith("Test: [")) and (
+            one := forms_imagenet.read(text)  # by far the most lines of a log of PyTorch's ImageNet example
+        ) is not None:
+            return [one]
         if ":::ML" in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
-        return self._keras(line, text) or self._other(line, text)
+        return _keras(line, text) or _by_table(line.number, text)
 
-    @staticmethod
-    def _keras(line: LogLine, text: str) -> list[Said] | None:
-        if "Epoch" in text and (header := read_header(text)):
-            return [Opens("keras", header[0], header[1])]
-        if "s" in text and (summary := read_summary(text, line.head, line.before)):
-            return [KerasLine(summary, line.continues)]
-        if "1/" in text and (first := read_first_step(text)):
-            return [first]
+
+def _keras(line: LogLine, text: str) -> list[Said] | None:
+    if "Epoch" in text and (header := read_header(text)):
+        return [Opens("keras", header[0], header[1])]
+    if "s" in text and (summary := read_summary(text, line.head, line.before)):
+        return [KerasLine(summary, line.continues)]
+    if "1/" in text and (first := read_first_step(text)):
+        return [first]
+    return None
+
+
+def _by_table(number: int, text: str) -> list[Said] | None:
+    at = None
+    if text.startswith("[") and (stamp := _STAMP.match(text)) is not None:
+        text, at = text[stamp.end() :], _clock(stamp[1])
+    if _ANY_WORD.search(text) is not None:
+        for form in TABLE:
+            if form.word in text and (said := form.read(number, text, at)) is not None:
+                return said
+    for words, read in _READERS:
+        if any(word in text for word in words) and (said := read(number, text)) is not None:
+            return said
+    return None
+
+
+def _clock(text: str) -> float | None:
+    try:
+        return datetime.strptime(text, "%m/%d/%Y %I:%M:%S %p").replace(tzinfo=UTC).timestamp()
+    except ValueError:
         return None
-
-    @staticmethod
-    def _other(line: LogLine, text: str) -> list[Said] | None:
-        if (said := rates.read(text)) is not None:
-            return said
-        if any(word in text for word in _COURSE) and (said := course_script.read(text)) is not None:
-            return said
-        maybe = (
-            "poch" in text or "POCH" in text or "100%" in text or " \u2022 " in text or _FASTAI.match(text)
-        )
-        if maybe and (one := patterns.read(text)) is not None:
-            return [one]
-        return run_headers.read(line.number, text)

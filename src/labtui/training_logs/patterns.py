@@ -49,10 +49,11 @@ LONGEST = 2000
 
 # --------------------------------------------------------------------------- what a line holds
 
-_NUMBER = r"\d{1,9}(?:\.\d{1,12})?"
-_DURATION = (
-    rf"(?:(?P<hours>{_NUMBER}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_NUMBER}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
-    rf"(?:(?P<seconds>{_NUMBER}) ?s(?:ec(?:ond)?s?)?\b|(?P<milliseconds>{_NUMBER}) ?ms\b"
+NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
+_PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
+DURATION = (
+    rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
+    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?\b|(?P<milliseconds>{_PLAIN}) ?ms\b"
     r"|(?P<clock>\d{1,4}(?::\d\d){1,2}(?:\.\d{1,9})?)(?![\d:]))?"
 )
 _HEAD = re.compile(
@@ -61,7 +62,7 @@ _HEAD = re.compile(
 )
 _KEY = re.compile(
     r"(?i)(?P<key>(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
-    r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + _DURATION
+    r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
 _OTHER_TIME = re.compile(
     r"(?i)(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
@@ -74,31 +75,28 @@ _METRIC = re.compile(
     r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:]|\Z)"
     r"(\s?%)?(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
 )
-_UNNUMBERED = re.compile(r"(?i)\A\W*epoch (?:(?:time|duration)(?: ?[:=] ?| )|took )" + _DURATION + r"\W*\Z")
 
 
-def read_hand_written(text: str) -> Mapping[str, str] | None:
+def read_hand_written(text: str) -> list[Said] | None:
     """``Epoch [3] | Train loss: 0.52 | Time: 47.04s`` and its kin: an epoch's number, then its time with a unit."""
     head = _HEAD.match(text)
     if head is None:
-        alone = _UNNUMBERED.match(text)
-        return given(alone) if alone is not None and _times(given(alone)) else None
+        return None
     rest = text[head.end() :]
     if _NOT_AN_EPOCH.search(rest):
         return None
     for found in _KEY.finditer(rest):
-        groups = given(found)
+        groups, before = given(found), rest[: found.start()]
         groups.pop("key", None)
-        if _times(groups) and not _OTHER_TIME.search(rest[: found.start()]):
-            metrics = {
-                name.strip(" -"): value + "%" * bool(percent)
-                for name, value, percent in _METRIC.findall(rest[: found.start()])[:10]
-            }
-            return {
-                **{name: value for name, value in metrics.items() if name not in _KNOWN},
-                **given(head),
-                **groups,
-            }
+        if not any(name in groups for name in TIMES) or _OTHER_TIME.search(before):
+            continue
+        metrics = {
+            name.strip(" -"): value + "%" * bool(percent)
+            for name, value, percent in _METRIC.findall(before)[:10]
+        }
+        named = {name: value for name, value in metrics.items() if name not in _KNOWN}
+        said = epoch_of("hand-written", {**named, **given(head), **groups})
+        return None if said is None else [said]
     return None
 
 
@@ -106,22 +104,16 @@ _BAR = re.compile(
     r"(?P<label>[^%|]{0,200}?)\s*100%(?:\|[^|]{0,1000}\|)? *(?P<steps>\d{1,9})/(?P=steps) "
     r"\[(?P<clock>\d{1,6}(?::\d\d){1,2})<0?0:00(?P<rest>[^\]]{0,500})"
 )
-_RICH_BAR = re.compile(
-    r"Epoch (?P<epoch>\d{1,7})/(?P<last>\d{1,7}) [\u2501\u2578\u257a\s]+(?P<steps>\d{1,9})/(?P=steps) "
-    r"(?P<clock>\d{1,4}:\d\d:\d\d) \u2022 [\d:-]+"
-)
 _BAR_EPOCH = re.compile(r"(?i)epochs?\W{0,8}(?P<epoch>\d{1,7})(?:\s*(?:/|of)\s*(?P<epochs>\d{1,7}))?")
 _BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?!.*train)")
 _POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,|\Z)")
 
 
-def read_bar(text: str) -> Mapping[str, str] | None:
-    """A full bar of tqdm (``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``) or of Lightning's rich bars.
+def read_bar(text: str) -> list[Said] | None:
+    """A full bar of tqdm: ``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``.
 
-    A bar that names no epoch has no `epoch`: it is one only where a header before it opened one.
+    A bar that names no epoch has no number: it is an epoch's only where a header before it opened one.
     """
-    if (rich := _RICH_BAR.match(text)) is not None:
-        return {**given(rich), "epochs": str(int(rich["last"]) + 1)}
     bar = _BAR.match(text)
     if bar is None or _BAR_OTHER.search(bar["label"]):
         return None
@@ -131,52 +123,35 @@ def read_bar(text: str) -> Mapping[str, str] | None:
     metrics = {
         name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in {*_KNOWN, "v_num"}
     }
-    return {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
+    groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
+    said = epoch_of("tqdm", groups, cut=True)
+    return None if said is None else [said]
 
 
-_TIMED = (
-    (
-        "100%",
-        "yolo",
-        re.compile(
-            r"\s*(?P<epoch>\d{1,7})/(?P<epochs>\d{1,7}) +[\d.]{1,12}G .{0,300}100%\|[^|]{0,300}\| *"
-            r"(?P<steps>\d{1,9})/(?P=steps) \[(?P<clock>\d{1,6}(?::\d\d){1,2})<"
-        ),
-        True,
-    ),
-    (
-        ":",
-        "fastai",
-        re.compile(
-            r"(?P<epoch>\d{1,7}) +(?:(?:\d{1,9}\.\d{6}|#na#) +){1,20}(?P<clock>\d{1,4}(?::\d\d){1,2})\s*\Z"
-        ),
-        True,
-    ),
-    (
-        "Total time",
-        "torchvision",
-        re.compile(r"\s*Epoch: \[(?P<epoch>\d{1,7})\] Total time: (?P<clock>\d{1,4}:\d\d:\d\d) \("),
-        True,
-    ),
-    (
-        "ime ",
-        "hand-written",
-        re.compile(
-            r"(?i).{0,80}?\b(?:time taken|training time) for epoch (?P<epoch>\d{1,7})(?: is|:) " + _DURATION
-        ),
-        False,
-    ),
-)
-"""A word, the form, its expression, and whether its times are cut off: YOLO's and fastai's rows, torchvision's
-references, ``Time taken for epoch 2 is 28.98 sec``, ``training time for epoch 1: 29.37 mins``."""
+_TRAINER_NUMBER = re.compile(r"'(train_\w{1,40})': '?(" + NUMBER + r")'?[,}]")
+_TRAINER_NOTE = "The rate covers the whole training, including start-up, evaluation and saving."
+
+
+def read_trainer(text: str) -> list[Said] | None:
+    """Hugging Face's Trainer at its end: how long the whole training took, and its rate."""
+    found = {name: rounded(value) for name, value in _TRAINER_NUMBER.findall(text)}
+    if not text.startswith("{'train_runtime'") or "train_runtime" not in found:
+        return None
+    said = Rate(
+        "transformers",
+        found.get("train_samples_per_second"),
+        "samples",
+        total=True,
+        facts=RunFacts(framework="transformers"),
+        seconds=found["train_runtime"],
+        steps_rate=found.get("train_steps_per_second"),
+        note=_TRAINER_NOTE,
+    )
+    return [said]
 
 
 def given(match: Any) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None}
-
-
-def _times(groups: Mapping[str, str]) -> bool:
-    return any(name in groups for name in TIMES)
 
 
 def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
@@ -222,7 +197,7 @@ def _count(groups: Mapping[str, str], name: str) -> int | None:
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     found = {}
     for name, text in groups.items():
-        if name not in _KNOWN and name != "last":
+        if name not in _KNOWN:
             try:
                 found[name] = float(text[:-1]) / 100 if text.endswith("%") else float(text)
             except ValueError:
@@ -254,18 +229,6 @@ def unit_of(word: str) -> WorkUnit:
     """What a rate counts, from the log's word: imgs, samples, examples, tok, sent, seq."""
     lower = word.lower()
     return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
-
-
-def read(text: str) -> Said | None:
-    """A line of one of the common forms that give an epoch's time."""
-    for word, form, regex, cut in _TIMED:
-        if word in text and (match := regex.match(text)) is not None:
-            return epoch_of(form, given(match), cut=cut)
-    if "100%" in text or " \u2022 " in text:
-        groups = read_bar(text)
-        return None if groups is None else epoch_of("tqdm", groups, cut=True)
-    groups = read_hand_written(text) if "poch" in text or "POCH" in text else None
-    return None if groups is None else epoch_of("hand-written", groups)
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs

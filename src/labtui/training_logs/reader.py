@@ -42,7 +42,7 @@ from labtui.training_logs.lines import (
     split_prefix,
     split_rank,
 )
-from labtui.training_logs.run_headers import facts_of_job_name, read_command
+from labtui.training_logs.run_headers import facts_of_job_name, read_echo
 from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFacts
 from labtui.training_logs.said import (
     TRAINS,
@@ -237,12 +237,11 @@ class LogReader:
         if not self._pieces:
             return False
         joined, self._pieces = " ".join([*self._pieces, text.strip()]), []
-        command = read_command(joined) if len(joined) < MAX_COMMAND else None
-        if command is not None:
-            said = Begins("command", command.facts, command.text, command.no_gpu_flag)
-            self._deliver(number, joined, [said], ())
+        said = read_echo(joined) if len(joined) < MAX_COMMAND else None
+        if said is not None:
+            self._deliver(number, joined, said, ())
             self._note_findings()
-        return command is not None
+        return said is not None
 
     # ------------------------------------------------------------------ who says it
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from labtui.domain.model import Device, batch_shares, named_options, tuning_of
-from labtui.training_logs.runs import GpuCount, RunFacts
-from labtui.training_logs.said import Begins, Ends, Said, Says, Shortage, Starts
+from labtui.training_logs.runs import RunFacts
+from labtui.training_logs.said import Begins, Said, Says
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
-_KNOWN = re.compile(
-    r"resnet|vgg|mobilenet|densenet|inception|xception|efficientnet|nasnet|alexnet|lenet|mnist|cifar",
-    re.IGNORECASE,
+ARCHITECTURE = (
+    r"(?i:resnet|vgg|mobilenet|densenet|inception|xception|efficientnet|nasnet|alexnet|lenet|mnist|cifar)"
 )
+_KNOWN = re.compile(ARCHITECTURE)
 _SUFFIX = re.compile(
     r"(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z", re.IGNORECASE
 )
@@ -63,45 +63,7 @@ def device_of(word: str) -> Device | None:
     return "cpu" if "cpu" in lower else None
 
 
-_BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) (?P<count>\d{1,5}) (?P<device>GPU|CPU)s?\s*\Z")
-_CPU_BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) CPU\s*\Z")
-_BATCH = re.compile(r"\s*(?:Global )?Batch(?:\\?_| )?size: +(\d{1,9})\s*\Z", re.IGNORECASE)
-_REPLICAS = re.compile(r"\s*(?:N|Num)(?:ber of )?\\?_?(?:replicas|devices): +(\d{1,5})\s*\Z", re.IGNORECASE)
-_STRATEGY = re.compile(
-    r"\b\w*Strategy with (?:devices |.{0,2000}?\blocal_devices = )[\[(]([^\])]{1,20000})[\])]"
-)
-_GPU_DEVICE = re.compile(r"(?:device:)?gpu:\d+", re.IGNORECASE)
-_CPU_DEVICE = re.compile(r"(?:device:)?cpu:\d+", re.IGNORECASE)
-_WORKERS = re.compile(r"\bnum_workers = (\d{1,5})\b")
-_SHORTAGE = re.compile(
-    r"input ran out of data; interrupting (?:training|epoch)(?:.{0,200}\(in this case, (\d{1,9}) batches\))?"
-)
-_PROCESS = re.compile(
-    r"oneDNN custom operations are on|This TensorFlow binary is optimized|=> (?:loading|loaded) checkpoint"
-    r"|\b(?:[Rr]esuming|[Rr]estarting|Continuing) (?:training|from)\b|[Rr]estor(?:ing|ed) .{0,80}\bcheckpoint"
-    r"|will restart worker group|\bRendezvous'ing worker group"
-)
-WORDS = (
-    *("odel", "MODEL", "atch", "BATCH", "eplicas", "EPLICAS", "evice", "EVICES", "Train on", "gpus: ", "ob Name"),
-    *("ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "trategy with", "=> ", "ran out of data", "arly"),
-    *("oneDNN custom", "binary is optimized", "checkpoint", "esuming ", "estarting ", "Continuing ", "worker group"),
-    *("Signaling Trainer", "pci bus id", "(UUID: "),
-)  # fmt: skip
-"""Every line that is read here holds one of these."""
-_STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
-_JOB_GPUS = re.compile(r"gpus: +(\d{1,5})\Z")
 _SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
-_MODEL = re.compile(
-    r"\s*Model: +\"?([\w.+-]{1,80})\"?\s*\Z|=> (?:creating|using pre-trained) model '([\w.+-]{1,80})'"
-)
-_EARLY = re.compile(
-    r"\A\s*Epoch \d{1,9}: early stopping\s*\Z|Signaling Trainer to stop\.|\b[Ee]arly ?[Ss]topping at epoch"
-    r"|\b[Ee]arly stopping[.!]?\s*\Z"
-)
-_TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
-_GPU_KIND = re.compile(
-    r"device: \d{1,3}, name: ([\w .()-]{1,60}), pci bus id|\bGPU \d{1,3}: ([\w .()/-]{1,60}) \(UUID: "
-)
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
@@ -137,91 +99,29 @@ class TrainingCommand:
     no_gpu_flag: bool = False
 
 
-def read(line: int, text: str) -> list[Said] | None:
-    """What a line of a head, a job's header, a launcher or a framework says; None when it is no such line."""
-    if not any(word in text for word in WORDS):
+def read_echo(text: str) -> list[Said] | None:
+    """An echoed command that starts a training."""
+    command = read_command(text)
+    if command is None:
         return None
-    return _head(line, text) or _job(line, text) or _process(text)
+    return [Begins("command", command.facts, command.text, command.no_gpu_flag)]
 
 
-def _head(line: int, text: str) -> list[Said] | None:
-    """Banners, batch sizes, samples, strategies, names of models, echoed commands."""
-    said: Said | None = None
-    if (banner := _banner(text)) is not None:
-        said = Begins("banner", banner, text)
-    elif match := _BATCH.match(text):
-        said = Says(RunFacts(batch_size=int(match[1]) or None), batch_line=True)
-    elif match := _TRAIN_ON.match(text):  # Keras before tf.keras 2.2 counts samples, not steps
-        said = Says(RunFacts(images=int(match[1])), samples=int(match[1]))
-    elif _STAND_IN.match(text):
-        said = Says(RunFacts(practice=True), late=True)
-    elif (gpus := _strategy(line, text)) is not None:
-        said = Says(RunFacts(), gpus=gpus)
-    elif (match := _MODEL.match(text)) and is_architecture(match[1] or match[2]):
-        said = Says(RunFacts(model=short_model(match[1] or match[2])), sure=False)
-    elif (command := read_command(text)) is not None:
-        said = Begins("command", command.facts, command.text, command.no_gpu_flag)
-    if said is None:
-        return None
-    return [Starts(), said] if text.startswith("=> ") else [said]
+def read_job_name(text: str) -> list[Said] | None:
+    """``Job Name: ResNet50_4``."""
+    match = _JOB_NAME.match(text)
+    facts = facts_of_job_name(match[1]) if match is not None else None
+    return None if facts is None else [Says(facts, job=True)]
 
 
-def _job(line: int, text: str) -> list[Said] | None:
-    """The header of a job: its name, its GPUs, the runs it will start."""
-    if match := _JOB_NAME.match(text):
-        facts = facts_of_job_name(match[1])
-        return [Says(facts, job=True)] if facts is not None else None
-    if (match := _JOB_GPUS.match(text)) and int(match[1]):
-        return [Says(RunFacts(), gpus=GpuCount("job", int(match[1]), line, text))]
-    if match := _GPU_KIND.search(text):
-        name = re.sub(r"^(?:NVIDIA|Tesla) |^NVIDIA |\s+\Z", "", match[1] or match[2])
-        return [Says(RunFacts(gpu_kind=name), job=True)]
-    if (header := _job_header(text)) is not None:
-        return [Says(header[0], job=True, run=header[1])]
-    return None
-
-
-def _process(text: str) -> list[Said] | None:
-    """That a process begins, has all its data, ended well."""
-    if "worker group successfully finished" in text:
-        return [Ends(launcher=True)]
-    if match := _SHORTAGE.search(text):
-        return [Shortage(int(match[1] or 0))]
-    if _EARLY.search(text):
-        return [Ends(early=True)]
-    return [Starts()] if _PROCESS.search(text) else None
-
-
-def _banner(text: str) -> RunFacts | None:
-    """`` Model ResNet50 2 GPUs ``, `` Model ResNet50 CPU ``."""
-    match = _BANNER.match(text)
-    if match is None:
-        found = _CPU_BANNER.match(text)
-        return RunFacts(model=short_model(found["model"]), device="cpu", n_gpus=0) if found else None
-    if match["device"] == "CPU" or int(match["count"]) == 0:
-        return RunFacts(model=short_model(match["model"]), device="cpu", n_gpus=0)
-    return RunFacts(model=short_model(match["model"]), device="gpu", n_gpus=int(match["count"]))
-
-
-def _strategy(line: int, text: str) -> GpuCount | None:
-    """The GPUs of a strategy: the devices TensorFlow says it uses, or its ``Num_replicas: 2`` (a CPU is one, too).
-
-    A line that names CPU devices only counts them, too, and says so.
-    """
-    if "trategy with " in text and (match := _STRATEGY.search(text)):
-        gpus, cpus = len(_GPU_DEVICE.findall(match[1])), len(_CPU_DEVICE.findall(match[1]))
-        workers = _WORKERS.search(text)
-        count = (gpus or cpus) * (int(workers[1]) if workers else 1)
-        return GpuCount("devices", count, line, text, "gpu" if gpus else "cpu") if count else None
-    match = _REPLICAS.match(text)
-    return GpuCount("replicas", int(match[1]), line, text) if match and int(match[1]) else None
+def read_job_header(text: str) -> list[Said] | None:
+    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``."""
+    header = _job_header(text)
+    return None if header is None else [Says(header[0], job=True, run=header[1])]
 
 
 def _job_header(text: str) -> tuple[RunFacts, int] | None:
-    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``.
-
-    With the number of the run that it is about, 0 for the whole job.
-    """
+    """What such a line tells, and the number of the run that it is about, 0 for the whole job."""
     match = _SAY.match(text)
     if match is None:
         return None
