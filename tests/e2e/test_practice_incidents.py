@@ -15,8 +15,8 @@ from labtui.domain.model import JobPhase, RunPhase
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.incidents import IncidentPlan
 from labtui.tui.app import LabApp
-from tests.e2e.test_tui_practice import FACTOR, come_to, lab_on, open_app, submit_here
-from tests.tui.waiting import text_of
+from tests.e2e.test_tui_practice import FACTOR, lab_on, open_app, submit_here
+from tests.tui.waiting import come_to, text_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
@@ -91,7 +91,11 @@ async def test_a_silent_controller_is_no_end(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("labtui.slurm.job_evidence.UNKNOWN_AFTER_S", 0.0)
     seen = ("Unable to contact slurm controller",), ("unknown since",)
     with PracticeCluster.start(factor=FACTOR / 3) as cluster:
-        await session_with(cluster, tmp_path / "lab", "controller", *seen)
+
+        def mend() -> None:
+            cluster.controller.down_until = 0.0
+
+        await session_with(cluster, tmp_path / "lab", "controller", *seen, mend=mend)
 
 
 async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_path: Path) -> None:

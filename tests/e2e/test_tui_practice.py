@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +22,15 @@ from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
-from tests.tui.waiting import text_of
+from tests.tui.waiting import come_to, text_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
     pytest.mark.timeout(900),
 ]
 
-DEADLINE_S = 480.0
 FACTOR = 25
 """Slow enough that an epoch of a running job is seen on a busy machine, too."""
-
-
-async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
-    """Wait for something the practice cluster does."""
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        await pilot.pause(0.2)
-        if condition():
-            return
-    raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from labtui.domain.events import AnyEvent, EpochSeen, JobObserved
 from labtui.domain.model import JobPhase, RunPhase
@@ -25,22 +24,11 @@ from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
-from tests.tui.waiting import text_of
+from tests.tui.waiting import come_to, text_of, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 SMALL = "--device cpu --images 64 --image-size 32"
-DEADLINE_S = 900.0
-
-
-async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
-    """Wait for something the cluster does."""
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        await pilot.pause(0.2)
-        if condition():
-            return
-    raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
 
 
 @pytest.fixture
@@ -73,11 +61,10 @@ def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[AnyEvent]]:
 async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text: str) -> None:
     """Type a value into a cell of the plan."""
     screen.focus_table_at(row, [each.key for each in COLUMNS].index(column))
-    await pilot.pause()
     await pilot.press("enter")
-    await pilot.pause()
+    await until(pilot, lambda: isinstance(screen.focused, Input), "the line to type into")
     await pilot.press(*[{" ": "space", "-": "minus"}.get(letter, letter) for letter in text], "enter")
-    await pilot.pause()
+    await until(pilot, lambda: not isinstance(screen.focused, Input), "the table again")
 
 
 def picture_of(app: LabApp) -> list[str]:
@@ -105,7 +92,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
         await pilot.press("J")
     for row in (0, 1):
         await put(pilot, screen, row, "per_gpu", "8")
-        await put(pilot, screen, row, "epochs", "3")
+        await put(pilot, screen, row, "epochs", "6")
         await put(pilot, screen, row, "options", SMALL)
     screen.focus_table_at(2, 2)
     await pilot.press("d")

@@ -18,11 +18,11 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from tests.commands.conftest import Labtui
 from tests.conftest import TORCH_PYTHON
-from tests.e2e.test_tui_real_cluster import come_to, open_app
+from tests.e2e.test_tui_real_cluster import open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.tui.waiting import text_of
+from tests.tui.waiting import come_to, text_of
 
 pytestmark = [
     pytest.mark.cluster(separate_nodes=True),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 from textual.pilot import Pilot
 
 TURNS = 6000
+CLUSTER_LIMIT_S = 600.0
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
@@ -19,6 +21,16 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
             return
         await asyncio.sleep(0.005)  # a thread of the app may have to finish first
     raise AssertionError(f"it never came to: {what or condition}\n{text_of(pilot.app)}")
+
+
+async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
+    """Wait for something a cluster does, without drawing all the while."""
+    end = time.monotonic() + CLUSTER_LIMIT_S
+    while time.monotonic() < end:
+        await pilot.pause(0.2)
+        if condition():
+            return
+    raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
 
 
 def text_of(app: Any) -> str:

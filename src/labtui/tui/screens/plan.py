@@ -302,7 +302,7 @@ class PlanScreen(PlanFixing):
         question.display = line.display = True
         question.update(Text(f"Run {row + 1}, {words[column]}: enter sets it, esc leaves it as it was."))
         line.value = cell(self.rows[row], column) if self.job_file is None else ""
-        line.focus()
+        self.set_focus(line)  # at once: the next keys are for it
 
     @on(Input.Submitted, "#plan-input")
     def _typed(self, event: Input.Submitted) -> None:

@@ -149,7 +149,7 @@ class LogPane(RunPane):
         """Ask for a text."""
         line = self.query_one("#log-search", Input)
         line.display = True
-        line.focus()
+        self.screen.set_focus(line)  # at once: the next keys are for it
 
     @on(Input.Submitted, "#log-search")
     def _submitted(self, event: Input.Submitted) -> None:
