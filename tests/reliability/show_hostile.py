@@ -93,12 +93,13 @@ def evil_folder(path: Path) -> LabFolder:
     (path / "tests.toml").write_text(profile, encoding="utf-8")
     original = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
     (path / "evil.toml").write_text(evil_edition(original), encoding="utf-8")
+    printable = "".join(char for char in EVIL if char.isprintable())  # settings take no other
     settings = Settings(
         edition="evil.toml",
         profile="tests.toml",
-        user=f"nct{EVIL}",
-        account=f"nct_345{EVIL}",
-        host=f"host{EVIL}",
+        user=f"nct{printable}",
+        account=f"nct_345{printable}",
+        host=f"host{printable}",
     )
     folder = LabFolder.create(path, settings)
     name = f"ResNet50{EVIL.replace('/', '_')}"[:150].encode() + b"\xff.py"

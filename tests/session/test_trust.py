@@ -305,7 +305,10 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> N
     old = os.umask(0)
     try:
         LabFolder.create(tmp_path / "a" / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-        StateFile(tmp_path / "b" / "cluster")
+        StateFile(tmp_path / "b" / "cluster")  # as `labtui practice --keep b` does
+        lock = FolderLock(tmp_path / "a" / "lab" / ".labtui.lock")
+        assert lock.acquire()
+        lock.release()
     finally:
         os.umask(old)
     modes = {

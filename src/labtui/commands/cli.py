@@ -6,7 +6,7 @@ cannot, 130 interrupted.
 
 On a terminal, whatever a command prints (names of files, words from logs, answers of servers) loses its control
 characters: no escape sequence reaches the terminal unless it was written through `trusted`. Into a pipe or a file the
-text goes as it is. A character that the locale's encoding lacks is written as a JSON escape, never as a traceback.
+text goes as it is, in UTF-8. A character that a terminal's encoding lacks is written as a JSON escape.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ def _guard(stream: TextIO | None) -> Any:
         return stream
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors=_ESCAPING)
-        if os.name == "nt" and not stream.isatty():
-            reconfigure(encoding="utf-8")  # a pipe there is in an old code page, and other programs read JSON
+        # In a pipe UTF-8, whatever the locale: other programs read JSON.
+        reconfigure(encoding=None if stream.isatty() else "utf-8", errors=_ESCAPING)
     return SanitizedStream(stream) if stream.isatty() else stream
 
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from labtui.commands.terminal import count, plain, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
+from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
@@ -52,12 +53,11 @@ def answers_of(args: argparse.Namespace) -> Answers:
     """
     from labtui.session.own_jobs import Answers
 
-    gpus: str | None = args.gpus
-    if gpus is not None and not (gpus.isascii() and gpus.isdecimal()):
+    n_gpus = number(args.gpus) if args.gpus is not None else None
+    if args.gpus is not None and n_gpus is None:
         raise UsageError(
             "--gpus takes one number for a job file.", "Its text decides how many trainings it runs."
         )
-    n_gpus = int(gpus) if gpus is not None else None
     batch: int | None = args.batch_size
     return Answers(
         model=args.model or None,
@@ -77,15 +77,8 @@ def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
             continue
         print(plain(f"{question} (Enter: take it from the log) "), end="", file=sys.stderr, flush=True)
         word = sys.stdin.readline().strip()
-        number = int(word) if word.isascii() and word.isdecimal() else None
-        if name == "model":
-            answers = replace(answers, model=word or None)
-        elif name == "n_gpus":
-            answers = replace(answers, n_gpus=number)
-        elif name == "batch_size":
-            answers = replace(answers, batch_size=number)
-        else:
-            answers = replace(answers, epochs=number)
+        given: dict[str, Any] = {name: (word or None) if name == "model" else number(word)}
+        answers = replace(answers, **given)
     return answers
 
 
@@ -102,8 +95,8 @@ def job_line(draft: SubmissionDraft, preview: Preview) -> str:
 def runs_in_words(draft: SubmissionDraft) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
     if any(spec.unknown for spec in draft.runs):
-        number = f"{len(draft.runs)} run{_s(len(draft.runs))}"
-        return f"{number} found in {draft.job_file}; the log gives the rest"
+        many = f"{len(draft.runs)} run{_s(len(draft.runs))}"
+        return f"{many} found in {draft.job_file}; the log gives the rest"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)

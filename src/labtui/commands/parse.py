@@ -20,6 +20,7 @@ from labtui.commands.terminal import print_wrapped, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
+from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.own_patterns import EXAMPLE_PATTERN, OwnPattern, own_pattern, suggested_pattern
@@ -212,7 +213,7 @@ def _fed(chunks: Iterable[bytes], reader: LogReader) -> LogReport:
 def _job_name(path: Path) -> str:
     """Slurm's ``%x`` of a log named ``%x.%j.out``; other names tell nothing."""
     name, _, number = path.stem.rpartition(".")
-    return name if number.isdigit() else ""
+    return name if job_id(number) else ""
 
 
 def _chunks(source: IO[bytes]) -> Iterator[bytes]:

@@ -166,8 +166,12 @@ def _named_folder(args: argparse.Namespace) -> LabFolder | None:
 
 def _of_folder(folder: LabFolder) -> Measurements:
     """The runs stored there, read without taking it from a labtui that has it open."""
+    from labtui.commands.terminal import say_error
     from labtui.export.measurements import measurements_of
+    from labtui.session.opening import disk_problem
 
+    if (problem := disk_problem(folder)) is not None:
+        say_error(problem)
     return measurements_of(folder)
 
 
@@ -324,14 +328,17 @@ def _formats(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write; prints the paths. Notes go to stderr."""
-    from labtui.commands.terminal import Meter, say
+    from labtui.commands.terminal import Meter, say, say_error
     from labtui.export import export_lab
-    from labtui.session.folder import find_folder
+    from labtui.session.folder import LabFolder, find_folder
+    from labtui.session.opening import disk_problem
 
     began = time.monotonic()
     folder = Path(args.folder) if args.folder else find_folder()
     if not args.out:
         require_trust(folder, args)
+    if (problem := disk_problem(LabFolder.open(folder))) is not None:
+        say_error(problem)
     with Meter(always=args.progress) as meter:
         report = export_lab(
             folder,

@@ -359,7 +359,8 @@ def _serve(cluster: Any, folder: Path, names: list[str]) -> int:
 
     login = cluster.login
     print(f"lab folder   {folder}")
-    print(f"log in       ssh -p {login.port} -i {login.identity_file} {login.user}@{login.host}")
+    words = ["ssh", "-p", str(login.port), "-i", str(login.identity_file), "--", f"{login.user}@{login.host}"]
+    print(f"log in       {shlex.join(words)}")
     print(f"host key     {login.host_key}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
     plan = IncidentPlan(

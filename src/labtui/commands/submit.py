@@ -41,6 +41,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.results.report import devices
+from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
@@ -64,7 +65,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_folder_argument(parser)
     parser.add_argument(
-        "--run", type=int, action="append", metavar="N", help="only the N-th job of the task's plan"
+        "--run", type=count, action="append", metavar="N", help="only the N-th job of the task's plan"
     )
     parser.add_argument(
         "--gpus",
@@ -248,10 +249,10 @@ def _show_commands(lab: Open, args: argparse.Namespace, drafts: list[SubmissionD
 def _overrides(args: argparse.Namespace) -> PlanOverrides:
     from labtui.lab.plan import PlanOverrides
 
-    try:
-        gpus = tuple(int(number) for number in args.gpus.split(",")) if args.gpus else None
-    except ValueError:
-        raise UsageError("--gpus takes numbers with commas between them, e.g. 1,2,4.") from None
+    sizes = [number(word) for word in args.gpus.split(",")] if args.gpus else []
+    gpus = tuple(size for size in sizes if size is not None) or None
+    if None in sizes:
+        raise UsageError("--gpus takes numbers with commas between them, e.g. 1,2,4.")
     return PlanOverrides(
         form=args.form,
         gpus=gpus,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
 from labtui.domain.events import AnyEvent, ConnectionState, LabState
 from labtui.domain.terminal_text import fitted_lines
+from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
@@ -199,7 +200,7 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="PROFILE", help="cluster profile: an id, or a .toml file (see --host for others)"
     )
     group.add_argument("--host", default="", help="login host, or its name in your SSH configuration")
-    group.add_argument("--port", metavar="N", type=int, help="its SSH port")
+    group.add_argument("--port", metavar="N", type=count, help="its SSH port")
     group.add_argument("--user", default="", help="your user name there")
     group.add_argument(
         "--identity", default="", metavar="FILE", help="private key file; only its path is stored"
@@ -315,17 +316,18 @@ def _settled(connection: ConnectionState) -> bool:
 
 def run_number(text: str) -> int:
     """A run's number from the command line: ``3`` or ``#3``."""
-    try:
-        return int(text.removeprefix("#"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a run number") from None
+    found = number(text.removeprefix("#"))
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a run number")
+    return found
 
 
 def count(text: str) -> int:
     """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+    found = number(text)
+    if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
+    return found
 
 
 Group = tuple[str, "Sequence[ManualCommands]"]

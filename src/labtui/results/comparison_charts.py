@@ -32,6 +32,7 @@ from labtui.results.quantity_charts import (
 )
 from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
 from labtui.results.scaling import ScalingLine, lost_efficiency, outlooks, scaling_lines
+from labtui.slurm.values import number
 
 
 def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Reading = "precise") -> ChartSpec:
@@ -181,7 +182,7 @@ def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
 
 def _natural(label: str) -> list[int]:
     """The numbers of a label, so that 8 workers stand before 10."""
-    return [int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*", label)]
+    return [number(word.replace(",", "")) or 0 for word in re.findall(r"\b\d[\d,]*", label)]
 
 
 # --------------------------------------------------------------------------- lost efficiency, laws

@@ -30,6 +30,7 @@ from pathlib import PurePath
 
 from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase
+from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
 
 
@@ -234,7 +235,7 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
 def _job_id_in_name(path: str) -> str:
     """The job id of a log named ``%x.%j.out``, else nothing."""
     pieces = PurePath(path).name.split(".")
-    return pieces[-2] if len(pieces) >= 3 and pieces[-2].isdigit() else ""
+    return pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
 
 
 def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from labtui.domain.model import Interval, Program
 from labtui.results.measured import MeasuredRun, Origin
+from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
 
 _SCALES = {"s": 1.0, "ms": 1e3}
@@ -105,8 +106,8 @@ def _timed_row(key: tuple[bool, str, str, int], members: Sequence[MeasuredRun]) 
 
 def work_of(size: str) -> int | None:
     """The work that a size stands for: its numbers multiplied; None where it tells none."""
-    numbers = size.split("x")
-    return math.prod(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
+    numbers = [found for word in size.split("x") if (found := number(word)) is not None]
+    return math.prod(numbers) if len(numbers) == size.count("x") + 1 else None
 
 
 def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:

@@ -19,6 +19,7 @@ from typing import Literal
 from labtui.domain.model import Interval, WorkUnit
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
 from labtui.results.programs import ProgramRow
+from labtui.slurm.values import number
 
 CIFAR10_IMAGES = 50_000
 """The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
@@ -121,7 +122,7 @@ class Configuration:
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
     """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
-    natural = [int(piece) if piece.isdigit() else 0 for piece in _NUMBER.split(configuration.model)]
+    natural = [number(piece) or 0 for piece in _NUMBER.split(configuration.model)]
     return (
         configuration.practice,
         _NUMBER.sub("#", configuration.model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +18,8 @@ from labtui.session.writer import FolderLock
 MAX_COPY_BYTES = 1_000_000_000
 """A database to look at is copied; no lab has one that large, and a file with holes may claim any size."""
 
+_MIN_FREE_BYTES = 64 * 1024
+
 
 def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
     """The folder's database, the lock of its writer, and why the folder is only looked at."""
@@ -30,8 +33,7 @@ def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | 
     except NotWritable as error:
         if lock is not None:
             lock.release()
-        hint = "Free some space, or make the folder writable, then open it again."
-        return copied_store(folder), None, NotWritable(f"{error.sentence} It is open for reading only.", hint)
+        return copied_store(folder), None, _only_read(error.sentence)
     except BaseException:
         if lock is not None:
             lock.release()
@@ -52,6 +54,20 @@ def _store(folder: LabFolder, *, read_only: bool) -> Store:
             store.close()
             raise
     return store
+
+
+def disk_problem(folder: LabFolder) -> NotWritable | None:
+    """Why the folder is only read where its disk is read-only or full; told without writing."""
+    if not os.access(folder.path, os.W_OK):
+        return _only_read("The lab folder cannot be written: it is read-only for you.")
+    if shutil.disk_usage(folder.path).free < _MIN_FREE_BYTES:
+        return _only_read("The lab folder cannot be written: the disk of this computer is full.")
+    return None
+
+
+def _only_read(sentence: str) -> NotWritable:
+    hint = "Free some space, or make the folder writable, then open it again."
+    return NotWritable(f"{sentence} It is open for reading only.", hint)
 
 
 def copied_state(folder: LabFolder) -> LabState:
