@@ -17,9 +17,10 @@ from labtui.results.numbers import (
     ABSENT,
     AS_PRINTED,
     PRECISE,
+    bounds_text,
+    lost_text,
     note_lines,
     percent_text,
-    range_text,
     rate_text,
     ratio_text,
     seconds_text,
@@ -51,8 +52,24 @@ def test_seconds_show_the_digits_they_support(interval, text):
 def test_other_numbers():
     assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
     assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
-    assert range_text(Interval(0.84, 0.8381, 0.8411), places=1, percent=True) == "83.8 to 84.1 %"
-    assert rate_text(None) == ratio_text(None) == percent_text(None) == range_text(None) == ABSENT
+    assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
+
+
+@pytest.mark.parametrize(
+    ("interval", "ratio", "bounds", "percent", "percents"),
+    [
+        (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.1 %"),
+        (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
+        (Interval(2.5, 2.1, 2.9), "2.5", "2.1 to 2.9", "250 %", "210 to 290 %"),
+        (Interval(3.2, 1.2, 5.2), "3", "1 to 5", "320 %", "120 to 520 %"),
+        (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
+    ],
+)
+def test_a_number_and_its_bounds_have_the_digits_that_the_interval_supports(
+    interval, ratio, bounds, percent, percents
+):
+    assert ratio_text(interval) == ratio and percent_text(interval) == percent
+    assert bounds_text(interval, ratio) == bounds and bounds_text(interval, percent) == percents
 
 
 def test_the_text_tables_of_the_published_runs():

@@ -42,11 +42,12 @@ def stamp_of(results: Results) -> str:
         for s in run.run.epochs
         if s.ended_at is not None
     ]
-    when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC" if ended else "no time"
+    when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC" if ended else ""
     if ended and any(run.practice for row in results.rows for run in row.members):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
-    return f"{when}, state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    state = f"state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return ", ".join(filter(None, (when, state)))
 
 
 SAMPLER_END = ".gpu.csv"

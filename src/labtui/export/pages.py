@@ -42,6 +42,8 @@ from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import scaling_lines
 
+AS_BARS = {"epoch-time", "speedup"}
+"""Charts that are bars on a page that asks for them."""
 OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", "batch-accuracy"}
 """Charts of the runs of one task, not of all runs of a network."""
 
@@ -293,7 +295,6 @@ def _charts(plan: HandInPage, results: Results, timed: Sequence[ProgramRow]) -> 
     of_programs = {chart.family: chart for chart in program_charts(timed)}
     together = catalogue(results)
     apart = [chart for name in networks(results) for chart in catalogue(results, model=name)]
-    kind = "bars" if plan.bars else None
     for key in plan.charts:
         if key in of_programs:
             yield of_programs[key]
@@ -302,7 +303,8 @@ def _charts(plan: HandInPage, results: Results, timed: Sequence[ProgramRow]) -> 
             yield from () if chart.empty else (chart,)
         else:
             found = [chart for chart in together if chart.family == key]
-            yield from (with_kind(chart, kind) for chart in found or (c for c in apart if c.family == key))  # type: ignore[arg-type]
+            found = found or [chart for chart in apart if chart.family == key]
+            yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
 
 
 def _tables(

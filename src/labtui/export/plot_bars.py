@@ -8,13 +8,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from labtui.export import style
-from labtui.results.charts import ChartSpec, Point, Series
-from labtui.results.numbers import clean
+from labtui.results.charts import ChartSpec, Point, Series, value_text
+from labtui.results.numbers import clean, in_digits_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from labtui.export.plot_lines import colours, is_tall, name_line, value_text
+from labtui.export.plot_lines import colours, is_tall, name_line
 
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, names: bool) -> None:
@@ -147,7 +147,7 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
 def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     """What was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
     parts = [series for series in spec.measured if series.part == "lost"]
-    kept = {p.x: p.y for s in spec.measured if s.part == "kept" for p in s.points}
+    kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     shades = (style.SERIES[2], style.SERIES[1], style.PART, style.SERIES[3])
     left: dict[float, float] = {}
     for part, shade in zip(parts, itertools.cycle(shades)):
@@ -158,7 +158,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
             if abs(share) >= 1.2:
                 dark = shade in (style.SERIES[1], style.SERIES[3])
                 axes.text(
-                    start + share / 2, row, f"{share:.0f}", ha="center", va="center", weight="bold",
+                    start + share / 2, row, point.label.removesuffix(" %"), ha="center", va="center", weight="bold",
                     color="white" if dark else style.TEXT,
                 )  # fmt: skip
             if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
@@ -170,7 +170,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     for row, (x, label) in enumerate(spec.x_ticks):
         total = left.get(x, 0.0)
         axes.annotate(
-            f"{total:.0f} points lost",
+            f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost",
             (max(total, 0.0), row),
             (8, 0),
             textcoords="offset points",
@@ -178,7 +178,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
             color=style.AXIS,
         )
         name = clean(label) if not label.isdecimal() else f"{label} GPUs"
-        rows.append(f"{name}\n{100 * kept.get(x, 0):.0f} % efficient")
+        rows.append(f"{name}\n{kept[x].label} efficient")
     axes.set_yticks(range(len(rows)), rows, color=style.TEXT)
     axes.invert_yaxis()
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)

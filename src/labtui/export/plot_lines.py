@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labtui.export import style
-from labtui.results.charts import ChartSpec, Point, Series, series_hues, spread, unbroken
+from labtui.results.charts import ChartSpec, Point, Series, series_hues, spread, unbroken, value_text
 from labtui.results.numbers import clean, tick_text
 
 if TYPE_CHECKING:
@@ -125,13 +125,6 @@ def _numbers(axes: Axes, spec: ChartSpec, series: Series, place: int, colour: st
         )  # fmt: skip
 
 
-def value_text(spec: ChartSpec, point: Point) -> str:
-    """A number at its mark: the row's own label, percent without decimals."""
-    if spec.percent:
-        return f"{tick_text(point.y, percent=True)} %"
-    return f"{point.label or tick_text(point.y)}{'×' * (spec.unit == '×')}"
-
-
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool = True) -> None:
     """A label right of the axes, at the height of the line's end; `_spread_names` moves it."""
     last = max(series.points, key=lambda point: point.x)
@@ -214,7 +207,7 @@ def thinned(spec: ChartSpec, xs: Sequence[float], most: int = 12) -> list[tuple[
     if not spec.x_ticks:
         return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
     kept: list[tuple[float, str]] = []
-    apart = 0.9 if spec.x_axis == "batch" else 0.35
+    apart = 0.9 if spec.x_axis == "batch" else 0.5
     for x, label in reversed(spec.x_ticks):
         far = not kept or (math.log2(kept[-1][0] / x) >= apart if spec.x_log else True)
         if far:
@@ -249,5 +242,5 @@ def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
         found = [factor * 10.0**power for power in powers for factor in factors]
         found = [y for y in found if low <= y <= high]
         if len(found) <= 6:
-            return found or [low, high]
-    return found
+            break
+    return found if len(found) > 1 else y_ticks(low, high, log=False)

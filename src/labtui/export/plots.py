@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from labtui.cluster.local_files import write_whole
 from labtui.export import style
-from labtui.results.charts import ChartSpec, Series, unbroken
+from labtui.results.charts import ChartSpec, Series, unbroken, value_text
 from labtui.results.numbers import clean
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ from labtui.export.plot_lines import (
     dress_axes,
     name_line,
     spread_names,
-    value_text,
 )
 
 Format = Literal["png", "svg", "pdf"]
@@ -198,9 +197,8 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
         for place, series in enumerate(mine):
             colour = style.SERIES[place % len(style.SERIES)]
             draw_line(axes, spec, series, colour, style.MARKS[place % len(style.MARKS)])
-            label = value_text(spec, series.points[-1])
-            short = series.short if len(mine) > 1 else ""
-            name_line(axes, series, f"{label} {short}".strip() if len(mine) < 4 else short or label, colour)
+            value = value_text(spec, series.points[-1])
+            name_line(axes, series, clean(series.short) if len(mine) > 1 else value, colour)
         axes.set_title("\n".join(textwrap.wrap(clean(name), 150 // columns // 2 + 6)[:2]), size=TEXT)
         dress_axes(axes, spec, labelled=False, shared=at > 0, most=3)
         axes.tick_params(labelleft=at % columns == 0)

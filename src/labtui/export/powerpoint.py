@@ -56,6 +56,8 @@ from labtui.results.charts import ChartSpec
 LEFT, RIGHT, TOP, BOTTOM = 0.6, 12.733, 1.65, 6.8
 """Inches: the margins of what stands between title and foot."""
 _GAP = 0.15
+_WHOLE_TABLE = 12
+"""A table of so many rows is never parted; longer ones go on under their headings."""
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
 
@@ -352,7 +354,7 @@ class _Slides:
                 fitting += 1
             if fitting < len(rows) and fitting > 1 and len(rows[fitting - 1]) == 1:
                 fitting -= 1  # a heading within the table stays with its rows
-            if fitting < min(4, len(rows)) and self.y > TOP:
+            if fitting < len(rows) <= _WHOLE_TABLE and self.y > TOP:
                 self.new_slide()
                 continue
             part, rows = rows[:fitting], rows[fitting:]

@@ -26,8 +26,8 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Pt
 
 from labtui.export.plot_lines import thinned, y_limits, y_ticks
-from labtui.results.charts import ChartSpec, Point, Series, series_hues, spread
-from labtui.results.numbers import clean, tick_text
+from labtui.results.charts import ChartSpec, Series, series_hues, spread, value_text
+from labtui.results.numbers import clean
 
 ACCENTS = (
     MSO_THEME_COLOR.ACCENT_1, MSO_THEME_COLOR.ACCENT_2, MSO_THEME_COLOR.ACCENT_3, MSO_THEME_COLOR.ACCENT_4,
@@ -183,13 +183,6 @@ def _end_text(spec: ChartSpec, series: Series, *, named: bool) -> str:
     return " ".join(filter(None, (value, clean(series.short or series.name) if named else "")))
 
 
-def value_text(spec: ChartSpec, point: Point) -> str:
-    """A number at its mark."""
-    if spec.percent:
-        return f"{tick_text(point.y, percent=True)} %"
-    return f"{point.label or tick_text(point.y)}{'×' * (spec.unit == '×')}"
-
-
 def _numbers(native: Any, spec: ChartSpec, series: Series, colour: Any) -> None:
     """The value at each mark but the last, on the side that the line leaves free."""
     points = sorted(series.points, key=lambda point: point.x)
@@ -333,9 +326,9 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
 
 
 def _category(spec: ChartSpec, x: float, label: str) -> str:
-    kept = {p.x: p.y for s in spec.measured if s.part == "kept" for p in s.points}
+    kept = {p.x: p.label for s in spec.measured if s.part == "kept" for p in s.points}
     name = clean(label) if not (spec.kind == "stacked" and label.isdecimal()) else f"{label} GPUs"
-    return f"{name}, {100 * kept[x]:.0f} % efficient" if x in kept else name
+    return f"{name}, {kept[x]} efficient" if x in kept else name
 
 
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
@@ -357,7 +350,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
             point = next((each for each in series.points if each.x == x), None)
             if point is None:
                 continue
-            text = f"{100 * point.y:.0f}" if lost else value_text(spec, point)
+            text = point.label.removesuffix(" %") if lost else value_text(spec, point)
             if lost and abs(point.y) < 0.012:
                 continue
             label = native.points[at].data_label

@@ -14,10 +14,12 @@ from labtui.results.numbers import (
     ABSENT,
     MEMORY,
     Column,
+    bounds_text,
     cells,
     clean,
     count_text,
     device_text,
+    lost_text,
     percent_text,
     rate_text,
     ratio_text,
@@ -93,7 +95,7 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     for fit in fits:
         share = fit.serial_fraction
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
-        bounds = f"{100 * share.lo:.1f} to {100 * share.hi:.1f} %"
+        bounds = bounds_text(share, percent_text(share)) or percent_text(share)
         sizes = ", ".join(map(str, fit.n_gpus))
         rows.append((clean(fit.model), fit.law.capitalize(), percent_text(share), bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
@@ -154,9 +156,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     facts: list[tuple[str, str]] = []
     for row in results.measured:
         if row.acceleration is not None and not facts:
-            facts.append(
-                (f"{three_digits(row.acceleration.value)}×", f"one GPU against the CPU, {clean(row.model)}")
-            )
+            facts.append((f"{ratio_text(row.acceleration)}×", f"one GPU against the CPU, {clean(row.model)}"))
     for model in dict.fromkeys(row.model for row in results.measured):
         best = largest(results, model)
         if best is not None and best.speedup is not None:
@@ -199,10 +199,8 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     if family not in ("speedup", "laws") and last.speedup:
         facts.append((f"{ratio_text(last.speedup)}×", f"as fast as one GPU, on {many}"))
     if (parts := lost_efficiency(last)) and family != "efficiency-loss":
-        lost = 100 * sum(part.share.value for part in parts)
-        facts.append(
-            (f"{100 * parts[0].share.value:.0f} of {lost:.0f}", "lost points are the short last batch")
-        )
+        of = f"{percent_text(parts[0].share).removesuffix(' %')} of {lost_text(last.efficiency)}"
+        facts.append((of, "lost points are the short last batch"))
     return tuple(facts[:3])
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.domain.model import Interval
+from labtui.results.numbers import in_digits_of, percent_text, tick_text
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
 """`stacked`: parts of a whole; `repeats`: one bar, and as many of the shorter as fit into it."""
@@ -123,6 +124,13 @@ class ChartSpec:
     def over_time(self) -> bool:
         """Whether x is time: such a series is told in a line, and has no values at its marks."""
         return self.x_axis in ("epochs", "seconds")
+
+
+def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
+    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``; `y`: another one in the same digits."""
+    shown = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
+    text = shown if y is None else in_digits_of(shown, y)
+    return f"{text}×" if spec.unit == "×" else text
 
 
 def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:

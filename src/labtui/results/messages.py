@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 
-from labtui.domain.model import Interval
 from labtui.results.accuracy import best_curve
-from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, three_digits
+from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, sweet_spots
@@ -47,13 +46,11 @@ def _many(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         values = [row.efficiency for row in rows if row.efficiency is not None]
         if values:
             low, high = (pick(values, key=lambda each: each.value) for pick in (min, max))
-            return (
-                f"{many} keep {percent_text(low, 0).removesuffix(' %')} to {percent_text(high, 0)} efficiency"
-            )
+            return f"{many} keep {percent_text(low).removesuffix(' %')} to {percent_text(high)} efficiency"
     ratios = [row.speedup for row in rows if row.speedup is not None]
     if not ratios:
         return ""
-    least, most = (_times(pick(ratios, key=lambda each: each.value)) for pick in (min, max))
+    least, most = (ratio_text(pick(ratios, key=lambda each: each.value)) for pick in (min, max))
     times = least if least == most else f"{least} to {most}"
     return f"{many} give {times} times the {lines[0].unit} per second of one"
 
@@ -81,7 +78,7 @@ def _pair(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
         return f"{fast} uses {many} better: {ratio_text(better)}× as fast, {slow} only {ratio_text(worse)}×"
-    shares = f"{percent_text(first.efficiency, 0)} against {percent_text(last.efficiency, 0)}"
+    shares = f"{percent_text(first.efficiency)} against {percent_text(last.efficiency)}"
     return f"{fast} scales better: {shares} efficiency on {many}"
 
 
@@ -116,10 +113,10 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.model)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
-        share = f", with {percent_text(row.efficiency, 0)} efficiency" if row.efficiency is not None else ""
+        share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
         return f"{many} train {name} {ratio_text(row.speedup)} times as fast as one{share}"
     if "efficiency" in families:
-        return f"{many} train {name} with {percent_text(row.efficiency, 0)} efficiency"
+        return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     one = next((each for each in lines[0].rows if each.n_gpus == 1), None)
     if row.epoch_seconds is not None and "epoch-time" in families:
         before = f", {three_digits(one.epoch_seconds.value)} s on one" if one and one.epoch_seconds else ""
@@ -128,15 +125,10 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     return f"{many} train {name} at {rate_text(row.throughput)} {unit} per second"
 
 
-def _times(ratio: Interval) -> str:
-    """A ratio for a span: ``2.53``, from ten on ``29``."""
-    return f"{ratio.value:.0f}" if ratio.value >= 10 else ratio_text(ratio)
-
-
 def acceleration_message(row: ResultRow | None) -> str:
     if row is None or row.acceleration is None:
         return ""
-    return f"One GPU is {three_digits(row.acceleration.value)} times as fast as the CPU"
+    return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
@@ -146,12 +138,13 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if not found:
         return ""
     row, parts = min(found, key=lambda each: each[0].efficiency.value if each[0].efficiency else 1.0)
-    lost = f"{100 * (1 - (row.efficiency.value if row.efficiency else 1.0)):.0f}"
+    lost = lost_text(row.efficiency)
     most = max(parts, key=lambda each: each.share.value)
     many = count_words(row.n_gpus or 0)
     if all(most.share.lo > other.share.hi for other in parts if other is not most):
         what = "The short last batch costs" if most is parts[0] else "Slower steps cost"
-        return f"{what} most: {100 * most.share.value:.0f} of the {lost} points that {clean(row.model)} loses on {many}"
+        share = percent_text(most.share).removesuffix(" %")
+        return f"{what} most: {share} of the {lost} points that {clean(row.model)} loses on {many}"
     return f"{clean(row.model)} loses {lost} points of efficiency on {many}"
 
 
@@ -166,7 +159,7 @@ def readings_message(rows: Sequence[ResultRow]) -> str:
         found,
         key=lambda each: abs((each.as_printed.speedup or 0) - (each.speedup.value if each.speedup else 0)),
     )
-    precise, printed = ratio_text(row.speedup), f"{row.as_printed.speedup or 0:.2f}"
+    precise, printed = ratio_text(row.speedup), f"{ratio_text(row.as_printed.speedup)}"
     if abs(float(printed) - float(precise.replace(",", ""))) < 0.02 * float(printed):
         return f"Both readings agree: {precise}× on {count_words(row.n_gpus or 0)}"
     flatter = "flatter" if float(printed) > float(precise.replace(",", "")) else "understate"
@@ -264,10 +257,12 @@ def program_message(rows: Sequence[ProgramRow]) -> str:
             if noun == "GPU"
             else best.program.counted(best.processes)
         )
-        times, share = ratio_text(best.speedup), percent_text(best.efficiency, 0)
-        return f"{many} run {clean(best.program.name)} {times} times as fast, with {share} efficiency"
+        times, share = ratio_text(best.speedup), percent_text(best.efficiency)
+        return f"{many} run {clean(best.program.name)} {times} times as fast, at {share} efficiency"
     if weak and not strong:
         last = max(weak, key=lambda row: row.processes)
         many = last.program.counted(last.processes)
-        return f"{clean(last.program.name)} keeps {percent_text(last.weak_efficiency, 0)} weak efficiency on {many}"
+        return (
+            f"{clean(last.program.name)} keeps {percent_text(last.weak_efficiency)} weak efficiency on {many}"
+        )
     return ""

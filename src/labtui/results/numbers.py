@@ -26,19 +26,19 @@ ABSENT = "–"
 """Shown where there is no number; never a zero."""
 
 
+def decimals(half_width: float, most: int, least: int = 0) -> int:
+    """How many decimals are worth showing: up to the first place that the half-width reaches."""
+    if half_width <= 0:
+        return most
+    return min(most, max(least, math.ceil(-math.log10(half_width * 1.0000001))))
+
+
 def seconds_text(seconds: Interval | None) -> str:
     """Seconds with what printing leaves open of them: ``13.60 ±0.01``; ``14.0 ±0.5`` for whole printed seconds."""
     if seconds is None:
         return ABSENT
-    places = decimals(seconds)
+    places = decimals(seconds.half_width, 3, 1)
     return f"{seconds.value:,.{places}f} ±{_round_up(seconds.half_width, places):.{places}f}"
-
-
-def decimals(interval: Interval) -> int:
-    """How many decimals are worth showing: the first place that the half-width reaches; 1 to 3."""
-    if interval.half_width <= 0:
-        return 3
-    return min(3, max(1, math.ceil(-math.log10(interval.half_width * 1.0000001))))
 
 
 def _round_up(half_width: float, places: int) -> float:
@@ -54,34 +54,41 @@ def rate_text(rate: Interval | None) -> str:
     return fixed(rate.value, 0 if rate.value >= 10 else 2)
 
 
-def ratio_text(ratio: Interval | None) -> str:
-    """A ratio with two decimals: ``1.68``."""
-    return ABSENT if ratio is None else fixed(ratio.value, 2)
+def ratio_text(ratio: Interval | float | None) -> str:
+    """A ratio with at most two decimals: ``1.68``; ``1.7`` where it is known to a tenth."""
+    if ratio is None:
+        return ABSENT
+    if not isinstance(ratio, Interval):
+        return fixed(ratio, 2)
+    return fixed(ratio.value, decimals(ratio.half_width, 2))
 
 
-def percent_text(fraction: Interval | float | None, places: int = 1) -> str:
-    """A fraction of 1 as percent: ``84.0 %``."""
+def percent_text(fraction: Interval | float | None) -> str:
+    """A fraction of 1 as percent with at most one decimal: ``84.0 %``; ``84 %`` where it is known to a percent."""
     if fraction is None:
         return ABSENT
-    value = fraction.value if isinstance(fraction, Interval) else fraction
-    return f"{fixed(100 * value, places)} %"
+    if not isinstance(fraction, Interval):
+        return f"{fixed(100 * fraction, 1)} %"
+    return f"{fixed(100 * fraction.value, decimals(100 * fraction.half_width, 1))} %"
 
 
-def range_text(interval: Interval | None, *, places: int = 2, percent: bool = False) -> str:
-    """The bounds in words: ``1.676 to 1.682``."""
-    if interval is None:
-        return ABSENT
-    factor, unit = (100, " %") if percent else (1, "")
-    return f"{interval.lo * factor:,.{places}f} to {interval.hi * factor:,.{places}f}{unit}"
+def lost_text(efficiency: Interval | None) -> str:
+    """The points of a percentage that are missing from 100 %: ``36.8``."""
+    lost = None if efficiency is None else Interval.exact(1.0).minus(efficiency)
+    return percent_text(lost).removesuffix(" %")
 
 
-def bounds_text(interval: Interval, *, places: int = 2, percent: bool = False) -> str:
-    """The bounds in words, without the unit that the value beside them has; "" where they show the value alone."""
-    factor = 100 if percent else 1
-    shown = {f"{each * factor:,.{places}f}" for each in (interval.lo, interval.value, interval.hi)}
-    if len(shown) == 1:
-        return ""
-    return range_text(interval, places=places, percent=percent).removesuffix(" %")
+def in_digits_of(shown: str, value: float) -> str:
+    """A bound or a part of a number, with the decimals and the percent sign of that number as it is `shown`."""
+    number, unit = shown.removesuffix(" %"), shown.endswith(" %")
+    text = fixed(value * (100 if unit else 1), len(number.partition(".")[2]))
+    return f"{text} %" if unit else text
+
+
+def bounds_text(interval: Interval, shown: str) -> str:
+    """The bounds in the digits of the value as it is `shown`: ``1.68 to 1.72``; "" where they look like the value."""
+    low, high = (in_digits_of(shown, each) for each in (interval.lo, interval.hi))
+    return "" if low == shown == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def count_text(number: int | None) -> str:
@@ -364,13 +371,13 @@ def fit_sentence(fit: LawFit) -> str:
     """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
     share = fit.serial_fraction
     sizes = ", ".join(map(str, fit.n_gpus))
-    bounds = bounds_text(share, places=1, percent=True)
-    bounds = f" ({bounds})" if bounds else ""
+    shown = percent_text(share)
+    bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
     practice = ", practice" if fit.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
-    return f"{what}: serial fraction {percent_text(share)}{bounds}, from {sizes} GPUs."
+    return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
 
 
 def law_lines(fits: Sequence[LawFit]) -> list[str]:

@@ -205,10 +205,11 @@ def _accelerations(results: Results) -> list[str]:
 
 
 def _acceleration(row: ResultRow) -> str:
-    printed = "" if row.printed_acceleration is None else f"as printed {row.printed_acceleration:.2f}"
-    bounds = bounds_text(row.acceleration) if row.acceleration is not None else ""
+    printed = "" if row.printed_acceleration is None else f"as printed {ratio_text(row.printed_acceleration)}"
+    shown = ratio_text(row.acceleration)
+    bounds = bounds_text(row.acceleration, shown) if row.acceleration is not None else ""
     more = "; ".join(filter(None, (bounds, printed)))
-    ratio = f"{ratio_text(row.acceleration)} times as fast as the CPU"
+    ratio = f"{shown} times as fast as the CPU"
     return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
 
 
@@ -236,7 +237,7 @@ def spot_sentences(spot: SweetSpots, name: str) -> list[str]:
     by_time = (
         f"{name}: least time on {devices(spot.least_time)}, fewest GPU-hours on {devices(spot.least_gpu_hours)}, "
         f"least GPU-hours x time on {devices(spot.least_cost_time)} ({what}; {devices(spot.largest)} are "
-        f"{spot.speedup:.2f} times as fast as one)."
+        f"{ratio_text(spot.speedup)} times as fast as one)."
     )
     if spot.efficient is None:
         return [by_time]

@@ -16,6 +16,7 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.text import Text
 
+from labtui.results import charts
 from labtui.results.charts import ChartSpec, Point, Series, unbroken
 
 MIN_HEIGHT = 8
@@ -135,12 +136,10 @@ def drawable(spec: ChartSpec) -> bool:
     return all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers)
 
 
-def value_text(spec: ChartSpec, point: Point) -> str:
-    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63 %``."""
-    text = point.label or (f"{point.y * 100:.1f} %" if spec.percent else f"{point.y:.4g}")
-    if spec.percent or text.endswith(("×", "s")):
-        return text
-    return f"{text}{'' if spec.unit == '×' else ' '}{spec.unit}" if spec.unit in ("×", "s") else text
+def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
+    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``; `y`: a bound of it."""
+    text = charts.value_text(spec, point, y)
+    return f"{text} s" if spec.unit == "s" else text
 
 
 def mark_of(place: int, *, live: bool = False, hollow: bool = False) -> str:
