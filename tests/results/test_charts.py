@@ -108,7 +108,7 @@ def test_cpu_against_gpu():
     charts = lab_charts(results_of(*CPU_GPU), reading="as-printed")
     (chart,) = [chart for chart in charts if chart.family == "cpu-gpu"]
     assert [point.y for point in chart.series[0].points] == [215, 14]
-    assert "15.4 times" in chart.notes[0]
+    assert "15.36 times" in chart.notes[0]
 
 
 def test_the_sequential_run_is_no_point_of_a_scaling_line():

@@ -120,7 +120,7 @@ class _Export:
         from labtui.export.tables import FORMS
 
         results = self.contents.results
-        charts = lab_plots(self.contents.measurements, results) if plots else ()
+        charts = lab_plots(self.contents.measurements, self.contents.named) if plots else ()
         makers: dict[str, Callable[[Progress], bytes]] = {
             "results.json": lambda _: self.contents.measurements.json_text(results).encode()
         }

@@ -19,7 +19,7 @@ from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import NEVER_SENT, answer_markdown
 from labtui.lab.plan import copies_to_start
-from labtui.results.rows import Results
+from labtui.results.rows import Results, renamed
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 
@@ -77,6 +77,11 @@ class LabContents:
     pictures: Mapping[str, bytes]
     today: date
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def named(self) -> Results:
+        """The results with the edition's names of its models."""
+        return renamed(self.results, self.edition.names)
 
     @property
     def rehearsal(self) -> bool:

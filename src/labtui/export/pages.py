@@ -39,7 +39,7 @@ from labtui.results.measured import cite
 from labtui.results.numbers import clean
 from labtui.results.program_charts import program_charts
 from labtui.results.programs import ProgramRow
-from labtui.results.rows import ResultRow, Results, of_rows
+from labtui.results.rows import ResultRow, Results, of_rows, renamed
 from labtui.results.scaling import scaling_lines
 
 AS_BARS = {"epoch-time", "speedup"}
@@ -70,7 +70,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
         lines=tuple(filter(None, (author, where, day))),
         stamp=measurements.stamp_of(contents.results),
         pages=tuple(pages),
-        facts=title_facts(contents.results, accuracy=_asks_for_accuracy(edition)),
+        facts=title_facts(contents.named, accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
         notes=(*notes, *_unanswered(contents), *missing),
     )
@@ -116,7 +116,7 @@ def _unanswered(contents: LabContents) -> Iterable[str]:
 
 def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
     if plan.kind == "overview":
-        facts = machine_facts(contents.results)
+        facts = machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
         yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.practice)
@@ -168,10 +168,10 @@ def _title(
         found = messages.program_message(timed)
     elif families & set(messages.SCALING):
         found = messages.scaling_message(scaling_lines(results.measured), families)
+    elif plan.table == "fractions" or families == {"laws"}:
+        found = messages.laws_message(results, plan.models)
     elif charts:
         found = next((chart.message for chart in charts if chart.message), "")
-    elif plan.table == "fractions":
-        found = messages.laws_message(results, plan.models)
     elif plan.table:
         found = messages.results_message(results)
     return found or plan.heading or one_line(task.title)
@@ -204,7 +204,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(contents: LabContents) -> Page:
     """What the numbers say of each network and of all together, each sentence once."""
-    results = contents.results
+    results = contents.named
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
@@ -216,7 +216,7 @@ def _conclusions(contents: LabContents) -> Page:
 
 def _sources(contents: LabContents) -> Page:
     """Where each number was read, and which findings were overridden."""
-    table = sources_table(contents.results)
+    table = sources_table(contents.named)
     overridden = [
         plain(
             f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
@@ -275,7 +275,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
             replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)
             for row in rows
         ]
-    return of_rows(results, rows)
+    return renamed(of_rows(results, rows), contents.edition.names)
 
 
 def _page_programs(results: Results, plan: HandInPage, task: Task) -> tuple[ProgramRow, ...]:
@@ -303,7 +303,10 @@ def _charts(plan: HandInPage, results: Results, timed: Sequence[ProgramRow]) -> 
             yield from () if chart.empty else (chart,)
         else:
             found = [chart for chart in together if chart.family == key]
-            found = found or [chart for chart in apart if chart.family == key]
+            if not found:
+                found = [chart for chart in apart if chart.family == key]
+                if len({chart.model for chart in found}) > 1:
+                    found = [replace(each, heading=f"{each.heading}, {each.model}") for each in found]
             yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
 
 

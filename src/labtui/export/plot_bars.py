@@ -19,6 +19,8 @@ from labtui.export.plot_lines import colours, is_tall, name_line
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, names: bool) -> None:
     """Bars from 0 side by side with their values on top; the ideal as a dashed step over each group."""
+    from matplotlib.patheffects import withStroke
+
     looks = colours(spec)
     counts = [x for x, _ in spec.x_ticks]
     width = 0.8 / max(1, len(spec.measured))
@@ -48,6 +50,8 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, names: bool) -> None:
             labels,
             padding=3,
             color=style.TEXT,
+            path_effects=[withStroke(linewidth=4, foreground="white")],
+            zorder=6,
             size=axes.xaxis.label.get_fontsize() if len(counts) * len(spec.measured) <= 9 else 14,
         )
     for series in spec.series:

@@ -204,7 +204,7 @@ class _Slides:
             first = at == 0 or names != [series.name for series in page.charts[0].measured]
             self.chart(spec, (x, self.y, each - 0.1, height), named=first)
             x += each
-        for at, (value, label) in enumerate(page.facts):
+        for at, (value, label) in enumerate(page.facts[: int(height / 1.15)]):
             _fact(
                 self.slide,
                 (LEFT + width + 0.2, self.y + 0.1 + 1.2 * at, RIGHT - LEFT - width - 0.2),

@@ -124,7 +124,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     logs: dict[tuple[str, str], list[Origin]] = {}
     for origin in row.origins:
         logs.setdefault((origin.job_id, origin.source), []).append(origin)
-    name = f"{clean(row.configuration.label)}{' (practice)' if row.practice else ''}"
+    name = f"{clean(row.name)} on {report.devices(row.n_gpus)}"
     time = f"{three_digits(row.epoch_seconds.value)} s" if row.epoch_seconds is not None else ABSENT
     for at, ((job, source), origins) in enumerate(logs.items()):
         lines = _places([origin for origin in origins if origin.line is not None])
@@ -141,7 +141,7 @@ def _places(origins: Sequence[Origin]) -> str:
 
 
 def _program_sources(row: ProgramRow) -> Iterable[tuple[str, str, str, str, str]]:
-    name = f"{clean(row.series)} on {row.program.counted(row.processes)}{' (practice)' * row.practice}"
+    name = f"{clean(row.series)} on {row.program.counted(row.processes)}"
     for origin in row.origins:
         line = str(origin.line) if origin.line is not None else ABSENT
         time = f"{report.time_text(row)} {row.program.shown_in}"

@@ -203,7 +203,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
 
     `answers` are the numbers of the task's questions, from 1: the first of them gives the title (none: all of
     them). `heading` is the title where there is neither an answer nor a number for one. `models` narrows the
-    charts; `target` is the accuracy the accuracy chart is drawn against; with `bars` the charts are bars.
+    charts; `target` is the accuracy the accuracy chart is drawn against; with `bars` epoch time and speedup are bars.
     """
 
     kind: PageKind = "task"
@@ -238,7 +238,7 @@ class EditionTable(Table, frozen=True, kw_only=True):
     `programs` are those that tasks measure, `scripts` those of the course that labtui does not bring. `extends` is the
     id of the edition that its file changes; what the file leaves out is that edition's. `images` is the training set's
     size per epoch, `base_learning_rate` the rate on one GPU, `startup_seconds` how long a run takes before its first
-    epoch (container, imports, data): from ... to ...
+    epoch (container, imports, data): from ... to ... `names`: what a hand-in calls the models that logs name shorter.
     """
 
     format: Literal[1]
@@ -257,6 +257,7 @@ class EditionTable(Table, frozen=True, kw_only=True):
     base_learning_rate: Positive = 0.01
     startup_seconds: tuple[Annotated[float, Meta(ge=0)], float] = (20.0, 90.0)
     hand_in: HandIn | None = None
+    names: dict[str, str] = msgspec.field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     published: tuple[Published, ...] = ()
 

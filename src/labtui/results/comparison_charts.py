@@ -19,6 +19,7 @@ from labtui.results.laws import law_speedup
 from labtui.results.numbers import (
     percent_text,
     rate_text,
+    ratio_text,
 )
 from labtui.results.quantity_charts import (
     EPOCH_TIME,
@@ -45,8 +46,8 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Readin
     points = [replace(mark, x=x) for mark, (x, _, _) in zip(points, pair, strict=False)]
     note: tuple[str, ...] = ()
     if gpu is not None and gpu.acceleration is not None:
-        factor = gpu.printed_acceleration if reading == "as-printed" else gpu.acceleration.value
-        note = (f"Acceleration {factor:.1f} times; it says nothing about scaling.",) if factor else ()
+        factor = gpu.printed_acceleration if reading == "as-printed" else gpu.acceleration
+        note = (f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else ()
     return ChartSpec(
         key="cpu-gpu",
         family="cpu-gpu",
@@ -329,7 +330,7 @@ def outlook_series(rows: Sequence[ResultRow]) -> tuple[Series, ...]:
         for name, speedup in names:
             ends = (
                 Point(x=each.measured, y=last.value),
-                Point(x=each.n_gpus, y=speedup, label=f"{speedup:.2f}"),
+                Point(x=each.n_gpus, y=speedup, label=ratio_text(speedup)),
             )
             found.append(Series(name=name, points=ends, role="reference"))
     return tuple(found)

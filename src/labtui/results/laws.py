@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from labtui.domain.model import Interval
 from labtui.results.measured import student_t95
+from labtui.results.numbers import ratio_text
 from labtui.results.rows import Law, LawFit, ResultRow
 from labtui.results.scaling import same_batch, scaling_lines
 
@@ -229,7 +230,7 @@ def _remarks(
         "size has a single epoch.": not fitted.scatter_known,
         _bend_sentence(base, rows): True,
         _gain_sentence((base, *rows)): True,
-        f"The law misses the measured speedup by up to {missed:.2f}.": missed >= 0.05,
+        f"The law misses the measured speedup by up to {ratio_text(missed)}.": missed >= 0.05,
         "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs.": (
             law == "gustafson" and not rates
         ),

@@ -276,8 +276,10 @@ def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
     return lines
 
 
-def devices(n_gpus: int) -> str:
+def devices(n_gpus: int | None) -> str:
     """What a training ran on, in words."""
+    if n_gpus is None:
+        return "an unknown device"
     return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -377,6 +377,27 @@ class Results:
     def row_of(self, configuration: Configuration | None) -> ResultRow | None:
         """None where no row has exactly this configuration."""
         return next((row for row in self.rows if row.configuration == configuration), None)
+
+
+def renamed(results: Results, names: Mapping[str, str]) -> Results:
+    """The same numbers, the models called by other `names`."""
+
+    def named(configuration: Configuration) -> Configuration:
+        return replace(configuration, model=names.get(configuration.model, configuration.model))
+
+    rows = tuple(
+        replace(
+            row,
+            configuration=named(row.configuration),
+            baseline=None if row.baseline is None else named(row.baseline),
+        )
+        for row in results.rows
+    )
+    fits = tuple(
+        replace(fit, model=names.get(fit.model, fit.model), baseline=named(fit.baseline))
+        for fit in results.fits
+    )
+    return replace(results, rows=rows, fits=fits)
 
 
 _KINDS = {

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results.measured import SHORTEST
+from labtui.results.numbers import ratio_text
 from labtui.results.rows import Configuration, ResultRow, Results
 
 # --------------------------------------------------------------------------- which rows make a line
@@ -140,8 +141,9 @@ class Outlook:
     def sentence(self) -> str:
         """Both in words."""
         return (
-            f"On {self.n_gpus} GPUs, not measured: speedup {self.same:.2f} if the step stays as on {self.measured} "
-            f"GPUs, {self.grows:.2f} if it grows as it did from {self.measured // 2} to {self.measured}."
+            f"On {self.n_gpus} GPUs, not measured: speedup {ratio_text(self.same)} if the step stays as on "
+            f"{self.measured} GPUs, {ratio_text(self.grows)} if it grows as it did from {self.measured // 2} to "
+            f"{self.measured}."
         )
 
 
