@@ -39,7 +39,6 @@ from labtui.training_logs.runs import (
     LogReport,
     ParsedRun,
     RunBegan,
-    RunClosed,
     RunFacts,
     most_reliable,
 )
@@ -161,8 +160,6 @@ class SubmissionReader:
                 yield from self._learned(state.runs[begun], news_item.run, at)
             if begun is not None:
                 yield from _started(state.runs[begun], news_item.run, at)
-            return
-        if not isinstance(news_item, (EpochRead, RunClosed)):
             return
         if isinstance(news_item, EpochRead) and self._own:
             found = list(self._found(news_item.index, state, at))

@@ -95,14 +95,7 @@ class RunClosed:
     run: ParsedRun
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosisFound:
-    """A line that explains a failure or a surprise."""
-
-    diagnosis: Diagnosis
-
-
-LogEvent = RunBegan | EpochRead | RunClosed | DiagnosisFound
+LogEvent = RunBegan | EpochRead | RunClosed
 
 GRAVITY: dict[Outcome, int] = {
     "unfinished": -1,
