@@ -149,3 +149,18 @@ def test_colours_of_our_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         print("\x1b[31myes", file=trusted(sys.stdout))
     assert below.getvalue() == "\N{REPLACEMENT CHARACTER}[31mno\n\x1b[31myes\n"
     assert sys.stdout is below
+
+
+async def test_a_crash_of_the_screens_shows_no_local_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    from labtui.tui.themes import SanitizedApp
+
+    class Broken(SanitizedApp[None]):
+        def on_mount(self) -> None:
+            password = "s3" + "cret\x1b[2J"
+            raise KeyError(len(password))
+
+    with pytest.raises(KeyError):
+        async with Broken().run_test():
+            pass
+    shown = "".join(capsys.readouterr())
+    assert "on_mount" in shown and "s3cret" not in shown and "\x1b" not in shown

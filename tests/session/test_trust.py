@@ -400,3 +400,14 @@ def test_one_question_says_where_as_whom_and_what(
     assert ask_trust(received, given=False) is None and check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"
     assert capsys.readouterr().err.count("Trust this folder?") == 1
+
+
+async def test_the_screens_over_a_stranger_s_folder_say_that_it_can_only_be_read(received: Path) -> None:
+    from labtui.tui.app import LabApp
+    from tests.tui.waiting import text_of, until
+
+    with Session.open(received, start=False) as session:
+        app = LabApp(session)
+        async with app.run_test(size=(120, 40)) as pilot:
+            words = ("is not trusted: it can only be read", "connect to login1", "read-only", "not connected")
+            await until(pilot, lambda: all(each in " ".join(text_of(app).split()) for each in words))

@@ -69,6 +69,8 @@ class HeaderBar(Slice):
     def _right(self, view: View, styles: Roles) -> Text:
         connection = view.state.connection
         glyph, word = words.connection_label(connection)
+        if view.read_only and word == "connecting":  # where one may only look, nothing is tried
+            word = "not connected"
         parts = []
         if view.practice:
             pace = f" {view.factor:g}×" if view.factor else ""
