@@ -75,7 +75,7 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
     await until(pilot, lambda: not app._notifications)  # type: ignore[arg-type]
     path = HERE / f"{contract.name}.svg"
     writing = bool(os.environ.get("LABTUI_WRITE_CONTRACTS"))
-    expected = "" if writing else path.read_text()
+    expected = None if writing else path.read_text()
     shown, same = "", 0
     while shown != expected and same < SETTLED:  # what is computed in a thread may still come
         await pilot.pause()  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.domain.model import Interval
-from labtui.results.numbers import in_digits_of, percent_text, tick_text
+from labtui.results.numbers import decimals, fixed, percent_text, tick_text
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
 """`stacked`: parts of a whole; `repeats`: one bar, and as many of the shorter as fit into it."""
@@ -127,9 +127,15 @@ class ChartSpec:
 
 
 def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
-    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``; `y`: another one in the same digits."""
-    shown = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
-    text = shown if y is None else in_digits_of(shown, y)
+    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``.
+
+    `y`: a bound of it instead, in the digits by which its two bounds differ.
+    """
+    text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
+    if y is not None:
+        factor = 100 if spec.percent else 1
+        width = 0.0 if point.lo is None or point.hi is None else factor * (point.hi - point.lo) / 2
+        text = f"{fixed(factor * y, decimals(width, 3))}{' %' * spec.percent}"
     return f"{text}×" if spec.unit == "×" else text
 
 

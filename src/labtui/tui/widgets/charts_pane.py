@@ -347,8 +347,7 @@ class ChartsPane(Container, can_focus=True):
         left.append(f"   {value_text(spec, point)}", "bold")
         if point.lo is not None and point.hi is not None and point.lo < point.hi:
             low, high = (value_text(spec, point, y) for y in (point.lo, point.hi))
-            if {low, high} != {value_text(spec, point)}:  # else its digits say it
-                left.append(f"   between {low} and {high}", styles.soft)
+            left.append(f"   between {low} and {high}", styles.soft)
         if row is not None and row.efficiency is not None and self.view_name != "efficiency":
             left.append(f"   {words.percent(row.efficiency)}", "bold").append(" efficient", styles.soft)
         if point.live:
