@@ -45,7 +45,6 @@ def connection(
     hosts: tuple[str, ...] = (),
     config: str = "",
     proxy_jump: str = "",
-    use_ssh_program: bool = True,
 ) -> Connection:
     """A connection (not connected) that reads no file of the person who runs the tests."""
     config_file = tmp_path / "ssh_config"
@@ -61,7 +60,6 @@ def connection(
         config_file=config_file,
         known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
-        use_ssh_program=use_ssh_program,
     )
     target = resolve_target(PROFILE, overrides)
     return Connection(target, person, records.append if records is not None else None)

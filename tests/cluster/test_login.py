@@ -209,8 +209,7 @@ def test_a_refused_login_is_not_taken_to_the_next_host(connect: Connect, student
     assert len(person.questions) == 1
 
 
-@pytest.mark.parametrize("program", [True, False])
-def test_a_jump(connect: Connect, student: Student, program: bool) -> None:
+def test_a_jump(connect: Connect, student: Student) -> None:
     config = (
         f"Host inner\n  HostName 127.0.0.1\n  Port {student.port}\n  ProxyJump gate\n"
         f"Host gate\n  HostName localhost\n  Port {student.port}\n"
@@ -225,7 +224,6 @@ def test_a_jump(connect: Connect, student: Student, program: bool) -> None:
         host_key="",
         config=config,
         person=person,
-        use_ssh_program=program,
     )
     connection.connect()
     # The key of each host on the way was checked.
@@ -256,12 +254,11 @@ while data := os.read(0, 65536):
 """
 
 
-@pytest.mark.parametrize("program", [True, False])
-def test_a_proxy_command(connect: Connect, tmp_path: Path, program: bool) -> None:
+def test_a_proxy_command(connect: Connect, tmp_path: Path) -> None:
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     config = f"Host *\n  ProxyCommand {sys.executable} {relay} %h %p\n  IdentityAgent none\n"
-    connection = connect(config=config, use_ssh_program=program)
+    connection = connect(config=config)
     connection.connect()
     assert connection.run("echo through").out == "through\n"
 

@@ -1,9 +1,10 @@
-"""Connection data as OpenSSH resolves it, by the ssh program and by paramiko's parser."""
+"""Connection data as OpenSSH resolves it, by the ssh program."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,6 @@ import pytest
 from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
-from tests.openssh import openssh
-
-BOTH = pytest.mark.parametrize("program", [True, False], ids=["ssh -G", "paramiko"])
 
 CONFIG = """
 Host mn5
@@ -47,52 +45,46 @@ Host self
 def endpoint(
     tmp_path: Path,
     host: str,
-    program: bool,
     config: str = CONFIG,
     profile: Profile | None = None,
     **values: object,
 ) -> Endpoint:
     path = tmp_path / "config"
     path.write_text(config)
-    overrides = Overrides(hosts=(host,) if host else (), config_file=path, use_ssh_program=program, **values)  # type: ignore[arg-type]
+    overrides = Overrides(hosts=(host,) if host else (), config_file=path, **values)  # type: ignore[arg-type]
     return resolve_target(profile or Profile(id="x", title="x", login_hosts=()), overrides).endpoints[0]
 
 
-@BOTH
-def test_a_host_of_the_configuration(tmp_path: Path, program: bool) -> None:
-    found = endpoint(tmp_path, "mn5", program)
+def test_a_host_of_the_configuration(tmp_path: Path) -> None:
+    found = endpoint(tmp_path, "mn5")
     assert (found.host, found.user, found.port) == ("alogin1.bsc.es", "nct01000", 2200)
     assert found.identity_files == (Path("~/keys/mn5").expanduser(),) and found.identity_named
     assert found.certificate_files == (Path("~/keys/mn5-cert.pub").expanduser(),)
     assert found.host_key_alias == "marenostrum"
     # ssh -G expands "~" by the account, whatever HOME says.
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir) if program else Path.home()
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     assert found.known_hosts[:2] == (home / "kh1", home / "kh2")
     assert found.connect_timeout_s == 7
     (gate,) = found.jumps
     assert (gate.host, gate.user, gate.agent) == ("gate.example", "door", "none")
 
 
-@BOTH
-def test_a_chain_of_jumps(tmp_path: Path, program: bool) -> None:
-    found = endpoint(tmp_path, "chain", program)
+def test_a_chain_of_jumps(tmp_path: Path) -> None:
+    found = endpoint(tmp_path, "chain")
     assert [(hop.host, hop.user, hop.port) for hop in found.jumps] == [
         ("gate.example", "door", 22),
         ("second", "me", 2222),
     ]
 
 
-@BOTH
-def test_a_proxy_command_gets_its_names(tmp_path: Path, program: bool) -> None:
-    assert endpoint(tmp_path, "tunnelled", program).proxy_command == "nc -x proxy inner.example 22"
+def test_a_proxy_command_gets_its_names(tmp_path: Path) -> None:
+    assert endpoint(tmp_path, "tunnelled").proxy_command == "nc -x proxy inner.example 22"
 
 
-@BOTH
-def test_what_the_lab_folder_says_goes_first(tmp_path: Path, program: bool) -> None:
+def test_what_the_lab_folder_says_goes_first(tmp_path: Path) -> None:
     found = endpoint(
         tmp_path,
         "mn5",
-        program,
         user="other",
         port=23,
         identity_file="/k",
@@ -108,46 +100,42 @@ def test_what_the_lab_folder_says_goes_first(tmp_path: Path, program: bool) -> N
     assert [(hop.user, hop.host, hop.port) for hop in found.jumps] == [("a", "b", 1)]
 
 
-@BOTH
-def test_a_jump_in_a_circle_is_told(tmp_path: Path, program: bool) -> None:
-    if program:
-        with pytest.raises(UsageError):
-            endpoint(tmp_path, "self", program)
-    else:
-        with pytest.raises(UsageError, match="loop"):
-            endpoint(tmp_path, "self", program)
+def test_a_jump_in_a_circle_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        endpoint(tmp_path, "self")
 
 
-@BOTH
-def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path, program: bool) -> None:
-    found = endpoint(tmp_path, "plain.example", program, config="")
+def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path) -> None:
+    found = endpoint(tmp_path, "plain.example", config="")
     assert (found.host, found.port, found.identity_named) == ("plain.example", 22, False)
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
 
 
-def test_include_is_followed_by_ssh_and_told_otherwise(tmp_path: Path) -> None:
-    openssh("ssh")
+def test_included_files_count(tmp_path: Path) -> None:
     (tmp_path / "more").write_text("Host far\n  HostName far.example\n")
-    config = f"Include {tmp_path / 'more'}\n"
-    assert endpoint(tmp_path, "far", True, config=config).host == "far.example"
-    overrides = Overrides(hosts=("far",), config_file=tmp_path / "config", use_ssh_program=False)
-    target = resolve_target(Profile(id="x", title="x", login_hosts=()), overrides)
-    assert target.endpoints[0].host == "far"
-    assert "Include" in target.notes[0]
+    assert endpoint(tmp_path, "far", config=f"Include {tmp_path / 'more'}\n").host == "far.example"
 
 
-@BOTH
-def test_a_broken_configuration_is_a_sentence(tmp_path: Path, program: bool) -> None:
+def test_without_the_ssh_program_what_is_named_counts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = endpoint(tmp_path, "me@mn5:2222", identity_file="/k")
+    assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
+    target = resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)))
+    assert "no ssh program" in target.notes[0]
+
+
+def test_a_broken_configuration_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        endpoint(tmp_path, "x", program, config="Host x\n  Port\n")
+        endpoint(tmp_path, "x", config="Host x\n  Port\n")
     assert caught.value.sentence and caught.value.hint
 
 
-@BOTH
-def test_the_profiles_hosts_in_turn(tmp_path: Path, program: bool) -> None:
+def test_the_profiles_hosts_in_turn(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
     profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
-    overrides = Overrides(config_file=tmp_path / "config", use_ssh_program=program)
+    overrides = Overrides(config_file=tmp_path / "config")
     found = resolve_target(profile, overrides).endpoints
     assert [(item.host, item.user, item.port) for item in found] == [
         ("one.example", "u", 77),
@@ -155,11 +143,10 @@ def test_the_profiles_hosts_in_turn(tmp_path: Path, program: bool) -> None:
     ]
 
 
-@BOTH
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
-def test_a_user_name_is_one_word(tmp_path: Path, program: bool, user: str) -> None:
+def test_a_user_name_is_one_word(tmp_path: Path, user: str) -> None:
     with pytest.raises(UsageError, match="not a user name"):
-        endpoint(tmp_path, "plain.example", program, user=user)
+        endpoint(tmp_path, "plain.example", user=user)
 
 
 def test_no_host_is_a_sentence() -> None:

@@ -83,7 +83,7 @@ def test_the_host_for_copies_is_named_where_the_site_is_meant(host: str, named: 
     profile = msgspec.structs.replace(PROFILE, login_hosts=("h",), data_hosts=("dt01.bsc.es",))
     way = examine(
         profile,
-        Overrides(hosts=(host,) if host else (), use_ssh_program=False),
+        Overrides(hosts=(host,) if host else ()),
         Requirements(),
         NonInteractivePrompter(),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.keys import within
-from labtui.cluster.known_hosts import check_host_key, lines_of, preferred_types
+from labtui.cluster.known_hosts import check_host_key, known_keys, preferred_types
 from labtui.cluster.login import Login, LoginResult, Memory
 from labtui.cluster.target import Endpoint, Prompter
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError
@@ -261,9 +261,9 @@ def _enter(
     transport: paramiko.Transport, endpoint: Endpoint, own_file: Path, prompter: Prompter, memory: Memory
 ) -> LoginResult:
     """Exchange keys, check the host key, log in."""
-    known = lines_of(endpoint, own_file)
+    known = known_keys(endpoint, own_file)
     options = transport.get_security_options()
-    options.key_types = preferred_types(known, endpoint, tuple(options.key_types))
+    options.key_types = preferred_types(known, tuple(options.key_types))
     options.ciphers = quick_first(tuple(options.ciphers))
     try:
         transport.start_client(timeout=BANNER_LIMIT_S * 2)
@@ -274,7 +274,7 @@ def _enter(
         raise
     except Exception as problem:
         raise cannot_connect(problem, endpoint) from None
-    check_host_key(endpoint, key.get_name(), key.asbytes(), lines=known, own_file=own_file, prompter=prompter)
+    check_host_key(endpoint, key.get_name(), key.asbytes(), known=known, own_file=own_file, prompter=prompter)
     login_result = Login(transport, endpoint, prompter, memory).run()
     transport.set_keepalive(KEEPALIVE_S)
     return login_result

@@ -23,6 +23,7 @@ from labtui.domain.errors import LoginRefused
 
 if TYPE_CHECKING:
     import paramiko
+    from cryptography.hazmat.primitives.serialization import SSHCertificate
 
 AGENT_LIMIT_S = 5.0
 PASSPHRASE_TRIES = 3
@@ -176,7 +177,10 @@ class _Locked(Exception):
 
 
 def _read_key(path: Path, passphrase: Secret | None) -> paramiko.PKey:
-    """Read a key file of whatever form. paramiko's `from_path` stumbles over a damaged certificate beside it.
+    """Read a key file of whatever form.
+
+    paramiko's `from_path` (5.1) takes no passphrase, no key in PKCS#8's form, and refuses a good key beside a damaged
+    certificate.
 
     Raises:
         _Locked: another passphrase is needed.
@@ -243,12 +247,15 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
 
 def _take_certificate(key: Any, file: Path) -> bool:
     """Put a certificate on a key; False when it was made for another one."""
-    try:
-        if certified_key(file) != key.asbytes():
-            return False
-        key.load_certificate(str(file))
-    except Exception:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    certificate = _certificate(file)
+    if certificate is None:
         return False
+    line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    if base64.b64decode(line.split()[1]) != key.asbytes():
+        return False
+    key.load_certificate(str(file))
     return True
 
 
@@ -276,31 +283,21 @@ def check_certificate(path: Path, now: datetime | None = None) -> datetime | Non
 
 def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
     """(valid from, valid until) of an OpenSSH certificate file; None where it sets no bound."""
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_identity
-    from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
+    certificate = _certificate(path)
+    if certificate is None:
+        return None, None
+    return _moment(certificate.valid_after), _moment(certificate.valid_before)
+
+
+def _certificate(path: Path) -> SSHCertificate | None:
+    """The OpenSSH certificate in a file; None when it cannot be read as one."""
+    from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 
     try:
-        reply = load_ssh_public_identity(path.read_bytes())
-    except Exception:
-        return None, None
-    if not isinstance(reply, SSHCertificate):
-        return None, None
-    return _moment(reply.valid_after), _moment(reply.valid_before)
-
-
-def certified_key(path: Path) -> bytes | None:
-    """The blob of the public key a certificate speaks for; None when it cannot be read."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_identity
-    from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
-
-    try:
-        reply = load_ssh_public_identity(path.read_bytes())
-        if not isinstance(reply, SSHCertificate):
-            return None
-        line = reply.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        return base64.b64decode(line.split()[1])
+        found = load_ssh_public_identity(path.read_bytes())
     except Exception:
         return None
+    return found if isinstance(found, SSHCertificate) else None
 
 
 def _moment(seconds: int) -> datetime | None:

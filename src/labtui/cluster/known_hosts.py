@@ -1,41 +1,37 @@
-"""Host keys: the files of known hosts, and whether a server's key is known, new, changed or revoked.
+"""Host keys: what the files of known hosts say of a server's key, and the one question about an unknown one.
 
-A changed key is refused without a question. An unknown one is shown by its SHA-256 fingerprint and asked
-about once.
+``ssh-keygen -F`` finds the lines that speak of a host: hashed names, patterns and markers are its business. A changed
+key is refused without a question. An unknown one is shown by its SHA-256 fingerprint and asked about once.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import fnmatch
 import hashlib
-import hmac
-from collections.abc import Iterable, Sequence
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from labtui.cluster.local_files import write_atomic
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
 from labtui.domain.errors import HostKeyProblem
 
-Judgement = Literal["known", "unknown", "changed", "revoked"]
+_LIMIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class HostLine:
-    """One readable line of a known_hosts file. `marker` is empty, ``@revoked`` or ``@cert-authority``."""
+class KnownKey:
+    """A key that a file holds for a host; `source` names file and line. `own`: under the name asked for first."""
 
-    marker: str
-    patterns: str
     key_type: str
     key: bytes
     source: str
-
-    def matches(self, name: str) -> bool:
-        """True when the line speaks of `name` (``host`` or ``[host]:port``)."""
-        return matches_host(self.patterns, name)
+    revoked: bool = False
+    own: bool = True
 
 
 def fingerprint(key: bytes) -> str:
@@ -47,107 +43,59 @@ def host_name(host: str, port: int) -> str:
     return host if port == 22 else f"[{host}]:{port}"
 
 
-def matches_host(patterns: str, name: str) -> bool:
-    """True when a known_hosts host field (hashed, or patterns with ``*``, ``?``, ``!``) speaks of `name`."""
-    if patterns.startswith("|1|"):
-        return _matches_hashed(patterns, name)
-    lower = name.lower()
-    positive = False
-    for pattern in patterns.lower().split(","):
-        negated = pattern.startswith("!")
-        plain = pattern.removeprefix("!")
-        # fnmatch would read [host]:port as a character class.
-        quoted = plain.replace("[", "[[]")
-        if fnmatch.fnmatchcase(lower, quoted):
-            if negated:
-                return False
-            positive = True
-    return positive
+def known_keys(endpoint: Endpoint, own_file: Path) -> tuple[KnownKey, ...]:
+    """The keys of a host in the user's files and ours: by its alias if it has one, else by host and port.
+
+    As with OpenSSH, on another port a line of the plain name may also make a key known (`KnownKey.own` is false).
+    """
+    alias = endpoint.host_key_alias
+    first = alias or host_name(endpoint.host, endpoint.port)
+    return tuple(
+        key
+        for path in (*endpoint.known_hosts, own_file)
+        if path.is_file()
+        for name in dict.fromkeys((first, endpoint.host))
+        for key in _keys(_found(path, name), path, own=name == first)
+        if key.own or key.revoked or not alias
+    )
 
 
-def _matches_hashed(field: str, name: str) -> bool:
-    pieces = field.split("|")
-    if len(pieces) != 4:
-        return False
+def _found(path: Path, name: str) -> str:
+    """The lines that speak of `name`, each below a remark with its number."""
+    program = shutil.which("ssh-keygen")
     try:
-        salt, expected = base64.b64decode(pieces[2]), base64.b64decode(pieces[3])
-    except (binascii.Error, ValueError):
-        return False
-    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), expected)
+        if program is not None:
+            words = [program, "-F", name, "-f", str(path)]
+            done = subprocess.run(
+                words, capture_output=True, timeout=_LIMIT_S, check=False, stdin=subprocess.DEVNULL
+            )
+            return done.stdout.decode("utf-8", "replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise HostKeyProblem(
+            f"{path} cannot be read: {problem}.", "labtui does not connect without it: mend the file."
+        ) from None
+    # Without OpenSSH's programs: plain names, as labtui writes them.
+    lines = enumerate(text.splitlines(), 1)
+    return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in line.partition(" ")[0].split(","))
 
 
-def parse_known_hosts(text: str, source: str = "") -> tuple[HostLine, ...]:
-    """The lines that can be read; the others are passed over."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
+def _keys(text: str, path: Path, *, own: bool) -> Iterator[KnownKey]:
+    number = ""
+    for line in text.splitlines():
         words = line.split()
-        if not words or words[0].startswith("#"):
+        if line.startswith("#"):
+            match = re.search(r"line ([0-9]+)", line)
+            number = match[1] if match else ""
             continue
-        marker = words.pop(0) if words[0].startswith("@") else ""
-        if len(words) < 3 or marker not in ("", "@revoked", "@cert-authority"):
+        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if len(words) < 3 or marker not in ("", "@revoked"):  # an authority's line is no key of the host
             continue
         try:
             key = base64.b64decode(words[2], validate=True)
         except (binascii.Error, ValueError):
             continue
-        found.append(HostLine(marker, words[0], words[1], key, f"{source}:{number}"))
-    return tuple(found)
-
-
-def read_known_hosts(paths: Iterable[Path]) -> tuple[HostLine, ...]:
-    """All readable lines of those files that exist."""
-    lines: list[HostLine] = []
-    for path in paths:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        lines += parse_known_hosts(text, str(path))
-    return tuple(lines)
-
-
-def lines_for(lines: Iterable[HostLine], host: str, port: int, alias: str = "") -> tuple[HostLine, ...]:
-    """The lines that speak of a host: by its alias if it has one, else by host and port."""
-    name = alias or host_name(host, port)
-    return tuple(line for line in lines if line.matches(name))
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What known_hosts says about a key; `line` names the file and line it rests on."""
-
-    judgement: Judgement
-    line: str = ""
-
-
-def judge(lines: Sequence[HostLine], host: str, port: int, key: bytes, alias: str = "") -> Verdict:
-    """Is `key` the key of this host?
-
-    A host that is known with another key, of whatever type, has *changed*: we ask the server for the type we
-    know, so another type means another server or a new installation.
-    """
-    ours = lines_for(lines, host, port, alias)
-    for line in lines:
-        if line.marker == "@revoked" and line.key == key and (line in ours or line.matches(host)):
-            return Verdict("revoked", line.source)
-    plain = [line for line in ours if not line.marker]
-    for line in plain:
-        if line.key == key:
-            return Verdict("known", line.source)
-    if plain:
-        return Verdict("changed", plain[0].source)
-    if not alias and port != 22:
-        # As OpenSSH does: the same key under the name without a port is good enough to know it.
-        for line in lines_for(lines, host, 22):
-            if not line.marker and line.key == key:
-                return Verdict("known", line.source)
-    return Verdict("unknown")
-
-
-def known_types(lines: Sequence[HostLine], host: str, port: int, alias: str = "") -> tuple[str, ...]:
-    """Key types that are known of a host, so that the server can be asked for one of them."""
-    ours = lines_for(lines, host, port, alias)
-    return tuple(dict.fromkeys(line.key_type for line in ours if not line.marker))
+        yield KnownKey(words[1], key, f"{path}:{number}", revoked=bool(marker), own=own)
 
 
 def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
@@ -172,19 +120,13 @@ def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
-def lines_of(endpoint: Endpoint, own_file: Path) -> tuple[HostLine, ...]:
-    """The user's lines and ours."""
-    return read_known_hosts([*endpoint.known_hosts, own_file])
-
-
-def preferred_types(
-    lines: tuple[HostLine, ...], endpoint: Endpoint, offered: tuple[str, ...]
-) -> tuple[str, ...]:
+def preferred_types(known: Sequence[KnownKey], offered: tuple[str, ...]) -> tuple[str, ...]:
     """`offered` host key algorithms with those first of which we know a key, so that it can be compared."""
     wanted: list[str] = []
-    for key_type in known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
-        wanted += _RSA if key_type == "ssh-rsa" else (key_type,)
-    first = [name for name in wanted if name in offered]
+    for each in known:
+        if each.own and not each.revoked:
+            wanted += _RSA if each.key_type == "ssh-rsa" else (each.key_type,)
+    first = list(dict.fromkeys(name for name in wanted if name in offered))
     return (*first, *(name for name in offered if name not in first))
 
 
@@ -193,21 +135,24 @@ def check_host_key(
     key_type: str,
     key: bytes,
     *,
-    lines: tuple[HostLine, ...],
+    known: Sequence[KnownKey],
     own_file: Path,
     prompter: Prompter,
 ) -> None:
     """Return when the key may be trusted.
 
+    A host that is known with another key, of whatever type, has *changed*: the server was asked for the type that is
+    known, so another type means another server or a new installation.
+
     Raises:
         HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
     """
     shown = fingerprint(key)
-    host, alias = endpoint.host, endpoint.host_key_alias
-    verdict = judge(lines, host, endpoint.port, key, alias)
-    if verdict.judgement == "revoked":
+    host, name = endpoint.host, host_name(endpoint.host, endpoint.port)
+    revoked = next((each for each in known if each.revoked and each.key == key), None)
+    if revoked is not None:
         raise HostKeyProblem(
-            f"The key of {host} is marked as revoked ({verdict.line}).",
+            f"The key of {host} is marked as revoked ({revoked.source}).",
             "Do not connect; ask the site's support.",
         )
     if endpoint.host_key:
@@ -217,17 +162,19 @@ def check_host_key(
                 "Someone may be listening in. Compare with the fingerprint your site publishes.",
             )
         return
-    if verdict.judgement == "known":
+    good = [each for each in known if not each.revoked]
+    own = [each for each in good if each.own]
+    if any(each.key == key for each in own or good):
         return
-    if verdict.judgement == "changed":
+    if own:
         raise HostKeyProblem(
-            f"The key of {host} has changed: it is {shown} now, and {verdict.line} holds another.",
+            f"The key of {host} has changed: it is {shown} now, and {own[0].source} holds another.",
             "Someone may be listening in. If your site says the new key is right, remove the old one with "
-            f'`ssh-keygen -R "{host_name(host, endpoint.port)}"` (or that line) and connect again.',
+            f'`ssh-keygen -R "{endpoint.host_key_alias or name}"` (or that line) and connect again.',
         )
     _ask(endpoint, key_type, shown, prompter)
     try:
-        add_host(own_file, alias or host_name(host, endpoint.port), key_type, key)
+        add_host(own_file, endpoint.host_key_alias or name, key_type, key)
     except OSError as problem:
         raise HostKeyProblem(
             f"The accepted key cannot be kept: {own_file} cannot be written ({problem.strerror}).",

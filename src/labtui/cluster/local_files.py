@@ -13,7 +13,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -224,17 +223,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: it cannot be written; an older file of that name is untouched, and nothing else is left behind.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink(missing_ok=True)
+    write_inside(path.parent, path.name, data, mode)
 
 
 def write_private(root: Path, path: Path, data: bytes) -> None:

@@ -41,7 +41,6 @@ class Overrides:
     config_file: Path | None = None
     known_hosts: tuple[Path, ...] | None = None
     own_known_hosts: Path | None = None
-    use_ssh_program: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +83,6 @@ class Target:
 
     endpoints: tuple[Endpoint, ...]
     own_known_hosts: Path
-    resolved_by: str = ""
-    """``ssh -G`` or ``paramiko``: who read the SSH configuration."""
     notes: tuple[str, ...] = ()
 
 
@@ -169,7 +166,6 @@ def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Targ
     return Target(
         endpoints=tuple(resolver.endpoint(host) for host in hosts),
         own_known_hosts=wanted.own_known_hosts or own_known_hosts_file(),
-        resolved_by=resolver.source,
         notes=tuple(dict.fromkeys(resolver.notes)),
     )
 
@@ -180,9 +176,6 @@ class _Resolver:
     def __init__(self, profile: Profile, overrides: Overrides) -> None:
         self.profile = profile
         self.overrides = overrides
-        program = shutil.which("ssh") if overrides.use_ssh_program else None
-        self.program = program
-        self.source = "ssh -G" if program else "paramiko"
         self.notes: list[str] = []
 
     def endpoint(self, name: str) -> Endpoint:
@@ -259,14 +252,10 @@ class _Resolver:
     def _settings(self, host: str, user: str, port: int | None) -> Settings:
         if re.search(r"[\s\x00-\x1f]|^-", user):
             raise UsageError(f"{user!r} is not a user name.", "Write it without spaces, and no dash first.")
-        if self.program:
-            return self._ask_ssh(self.program, host, user, port)
-        first_lines = (f"User {user}\n" if user else "") + (f"Port {port}\n" if port else "")
-        settings, notes = read_with_paramiko(self.overrides.config_file, host, first=first_lines)
-        self.notes += notes
-        return settings
-
-    def _ask_ssh(self, program: str, host: str, user: str, port: int | None) -> Settings:
+        program = shutil.which("ssh")
+        if program is None:
+            self.notes.append("There is no ssh program here, so ~/.ssh/config is not read.")
+            return {}
         words = [program, "-G"]
         if self.overrides.config_file:
             words += ["-F", str(self.overrides.config_file)]
@@ -315,35 +304,6 @@ def parse_ssh_settings(text: str) -> Settings:
         if key:
             found.setdefault(key.lower(), []).append(value.strip())
     return found
-
-
-def read_with_paramiko(config_file: Path | None, host: str, first: str = "") -> tuple[Settings, list[str]]:
-    """The settings for `host` by paramiko's parser, and notes on what it cannot follow.
-
-    The lines in `first` go before the file's: the first value of a setting counts.
-
-    Raises:
-        UsageError: the file cannot be read as an SSH configuration.
-    """
-    import paramiko
-
-    path = config_file or Path.home() / ".ssh" / "config"
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    notes = []
-    if re.search(r"^\s*include\b", text, re.IGNORECASE | re.MULTILINE):
-        notes.append(f"{path} has Include lines, which are not followed without the ssh program.")
-    try:
-        options = paramiko.SSHConfig.from_text(first + text).lookup(host)
-    except Exception as problem:
-        raise UsageError(f"{path} cannot be read: {problem}", "Correct the line it names.") from None
-    return {key.lower(): _values(value) for key, value in options.items()}, notes
-
-
-def _values(option: object) -> tuple[str, ...]:
-    return tuple(map(str, option)) if isinstance(option, list) else (str(option),)
 
 
 def _first(settings: Settings, key: str) -> str:

@@ -22,7 +22,7 @@ import msgspec
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp
 from labtui.cluster.keys import certificate_times
-from labtui.cluster.known_hosts import known_types, read_known_hosts
+from labtui.cluster.known_hosts import known_keys
 from labtui.cluster.target import Endpoint, LoginQuestion, Overrides, Prompter, Target, resolve_target
 from labtui.doctor.findings import (
     Check,
@@ -133,7 +133,7 @@ def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
     hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
     hops = target.endpoints[0].jumps
     way = f" through {', '.join(hop.label for hop in hops)}" if hops else ""
-    sentence = f"{hosts}{way} (as read by {target.resolved_by})."
+    sentence = f"{hosts}{way}."
     notes = " ".join(target.notes)
     if notes:
         fix = "Install OpenSSH's client, or name host and user in lab.toml."
@@ -190,12 +190,11 @@ def _certificate(endpoint: Endpoint, path: Path) -> Check:
 
 def _known(target: Target, profile: Profile) -> Check:
     endpoint = target.endpoints[0]
-    lines = read_known_hosts([*endpoint.known_hosts, target.own_known_hosts])
     if endpoint.host_key:
         return ok(
             "known-hosts", "Known hosts", f"The key of {endpoint.host} is pinned to {endpoint.host_key}."
         )
-    if known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
+    if any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts)):
         return ok("known-hosts", "Known hosts", f"{endpoint.host} is known.")
     fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     sentence = f"{endpoint.host} is not in known_hosts: labtui asks once whether its key is right."
