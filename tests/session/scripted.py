@@ -10,7 +10,6 @@ from typing import Any
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
-from labtui.slurm.job_control import JobDetails
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
 from labtui.slurm.sbatch_answers import TestOnly
@@ -225,7 +224,7 @@ class ScriptedCluster:
             return Lookup(attempts=tries, accepted_as=self.accepted_as)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
-    def job_details(self, job_id: str) -> JobDetails | None:
+    def job_details(self, job_id: str) -> JobRow | None:
         self._call("job_details", job_id)
         return None
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labtui.cluster.target import split_address
+from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase
 from labtui.slurm import queue
-from labtui.slurm.job_control import JobDetails, expand_pattern, parse_details
+from labtui.slurm.batch_script import JobScript, read_script
+from labtui.slurm.job_control import expand_pattern, parse_details
 from labtui.slurm.probe import (
     parse_associations,
     parse_budget,
@@ -88,7 +95,9 @@ def test_a_hostile_job_name_cannot_forge_its_end() -> None:
         "JobId=7 JobName=x JobState=COMPLETED ExitCode=9:9\n   JobState=COMPLETED\n"
         "   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=1 ExitCode=0:0\n"
     )
-    assert parse_details(text, "7") == JobDetails(state="RUNNING", exit_code="0:0")
+    assert parse_details(text, "7") == queue.JobRow(
+        job_id="7", state="RUNNING", exit_code="0:0", source="scontrol"
+    )
 
 
 # --------------------------------------------------------------------------- round trips
@@ -312,6 +321,60 @@ def test_durations(text: str, seconds: float | None) -> None:
 )
 def test_times(text: str, seconds: float | None) -> None:
     assert epoch_seconds(text) == seconds
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "number": number,
+    "job id": job_id,
+    "time": epoch_seconds,
+    "duration": lambda text: duration_seconds(f"{text}:00"),
+    "days": lambda text: duration_seconds(f"{text}-00"),
+    "size": lambda text: size_kib(f"{text}G"),
+    "section": lambda text: section_status({"a": text}, "a"),
+    "sbatch": lambda text: parse_submit(f"Submitted batch job {text}"),
+    "gpus of a node": lambda text: gpus_of(f"gpu:{text}")[1] - 1 or None,  # as one GPU of that name
+    "limit of a QoS": lambda text: parse_qos(f"a||{text}|")[0].max_jobs_per_user,
+    "budget": lambda text: parse_budget(f" Project: x (p)\n mn5  {text} (1)  {text}\n") or None,
+    "nodes of a script": lambda text: script(f"--nodes={text}").nodes - 1 or None,
+    "GPUs of a script": lambda text: script(f"--gres=gpu:{text}").gpus or None,
+    "CPUs of a script": lambda text: script(f"--cpus-per-task={text}").cpus,
+    "loop of a script": lambda text: next(
+        (
+            c
+            for c in read_script("j", f"for i in {{{text}..{text}}}; do echo $i; done").filled
+            if "{" not in c.text
+        ),
+        None,
+    ),
+    "port": lambda text: _port(text),
+}
+"""Every reader of a number in Slurm's world: an unreadable one is None."""
+
+
+def script(options: str) -> JobScript:
+    return read_script("j", f"#!/bin/bash\n#SBATCH {options}\ntrue\n")
+
+
+def _port(text: str) -> int | None:
+    try:
+        return split_address(f"host:{text}")[2]
+    except UsageError:
+        return None
+
+
+@pytest.mark.parametrize("text", ["\u0663", "\u00b2", "\uff11", "1\u0663", "-\u0663"])
+@pytest.mark.parametrize("reader", READERS)
+def test_only_ascii_digits_are_a_number(reader: str, text: str) -> None:
+    assert READERS[reader]("12") is not None
+    assert READERS[reader](text) is None
+
+
+def test_numbers_have_one_reader() -> None:
+    """A check of one's own takes Arabic digits, or five thousand nines."""
+    folder = Path(queue.__file__).parents[1]
+    for path in (p for name in ("slurm", "cluster", "doctor") for p in (folder / name).glob("*.py")):
+        if path.name != "values.py":
+            assert not re.search(r"isdigit|isdecimal|isnumeric|\\d", path.read_text(encoding="utf-8")), path
 
 
 def test_log_patterns() -> None:

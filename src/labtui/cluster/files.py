@@ -364,7 +364,7 @@ def request_size(sftp: paramiko.SFTPClient) -> int:
     """The most bytes one read request may ask this server for."""
     channel = sftp.get_channel()
     version = channel.get_transport().remote_version if channel is not None else ""
-    answer = re.search(r"OpenSSH_(\d+)\.(\d+)", version)
+    answer = re.search(r"OpenSSH_([0-9]+)\.([0-9]+)", version)
     return LARGE_REQUEST if answer and (int(answer[1]), int(answer[2])) >= (8, 5) else SMALL_REQUEST
 
 

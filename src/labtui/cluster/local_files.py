@@ -223,6 +223,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: it cannot be written; an older file of that name is untouched, and nothing else is left behind.
     """
+    path = path.resolve()  # a link here is its owner's own
     write_inside(path.parent, path.name, data, mode)
 
 

@@ -21,6 +21,7 @@ import platformdirs
 from labtui.cluster.local_files import named_path
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
+from labtui.slurm.values import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,11 +287,11 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     """
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, place = rest.rpartition("@")
-    match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::(\d+))?", place)
+    match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::([0-9]{1,5}))?", place)
     if match is None and place.count(":") > 1:
         match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)
     if match is None:
-        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::(\d+))?", place)
+        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?", place)
     if match is None or user.startswith("-"):
         raise UsageError(f"{text!r} is not a host name.", "Write HOST, USER@HOST or HOST:PORT.")
     return user, match[1], int(match[2]) if match[2] else None
@@ -364,4 +365,4 @@ def _paths(values: Iterable[str]) -> Iterable[Path]:
 
 def _timeout(settings: Settings) -> float:
     seconds = _first(settings, "connecttimeout")
-    return float(seconds) if seconds.isdecimal() and int(seconds) > 0 else 15.0
+    return float(number(seconds) or 15)

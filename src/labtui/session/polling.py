@@ -32,7 +32,6 @@ from labtui.slurm.queue import (
     poll_delay,
     tick,
 )
-from labtui.slurm.states import phase_of
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
@@ -236,7 +235,7 @@ class Poller:
             raise
         except LabError:
             return  # no answer is no evidence
-        if known is not None and phase_of(known.state) is JobPhase.FINISHED:
+        if known is not None and known.phase is JobPhase.FINISHED:
             view = replace(
                 job,
                 phase=JobPhase.FINISHED,

@@ -102,13 +102,15 @@ def _words(text: str) -> list[str]:
 
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
-_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*([0-9]+)|\bgpu(?!\S)")
+_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*([0-9]+)\b|\bgpu(?!\S)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 MAX_LINE = 4_000
 """Longer lines are not looked at (longer commands only so far): nobody types them, and rules stay quick."""
 _MAX_QUOTED = 60
 """A quoted text may go on over so many lines; a quote that never closes is a slip, not a text."""
-_TRAINING = re.compile(r"\b(?:python[\d.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S)
+_TRAINING = re.compile(
+    r"\b(?:python[0-9.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S
+)
 
 _PRINTS = re.compile(r"\s*(?:echo|printf)\b")
 
@@ -158,7 +160,9 @@ class JobScript:
         """The commands with known variables filled in and loops over known words unrolled."""
         pieces = [piece for c in self.commands for piece in statements_of(c.line, c.end, c.text)]
         nodes = self.value("nodes")
-        known = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if nodes.isdigit() else {}
+        known = (
+            dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if number(nodes) is not None else {}
+        )
         return filled_commands(pieces, known)
 
     @cached_property

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from labtui.domain.errors import RemoteFailure
 from labtui.slurm import values
+from labtui.slurm.queue import JobRow
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.sbatch_answers import classify
 from labtui.slurm.states import plain_state
 from labtui.slurm.values import epoch_seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDetails:
-    """How a job stands by the controller's own memory."""
-
-    state: str = ""
-    exit_code: str = ""
-    end: float | None = None
-
-
-def details(job_id: str) -> Call[JobDetails | None]:
+def details(job_id: str) -> Call[JobRow | None]:
     """What Slurm keeps about a living job; None when it does not remember it. Reading may raise RemoteFailure."""
     return Call(
         name="details",
@@ -35,7 +26,7 @@ def details(job_id: str) -> Call[JobDetails | None]:
     )
 
 
-def _read_details(result: CommandResult, *, job_id: str) -> JobDetails | None:
+def _read_details(result: CommandResult, *, job_id: str) -> JobRow | None:
     if result.status == 0:
         return parse_details(result.out, job_id)
     if "invalid job id" in result.err.lower():
@@ -44,7 +35,7 @@ def _read_details(result: CommandResult, *, job_id: str) -> JobDetails | None:
     raise RemoteFailure(sentence, classify(result.err).sentence, detail=result.err.strip())
 
 
-def parse_details(text: str, job_id: str) -> JobDetails | None:
+def parse_details(text: str, job_id: str) -> JobRow | None:
     """The details, or None when the text does not tell of this job."""
     if f"JobId={job_id}" not in text.split():
         return None
@@ -54,7 +45,9 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
         found = re.findall(rf"(?:^|\s){key}=(\S*)", text)
         return "" if not found or found[-1] in ("(null)", "N/A") else found[-1]
 
-    return JobDetails(
+    return JobRow(
+        source="scontrol",
+        job_id=job_id,
         state=plain_state(word("JobState")),
         exit_code=word("ExitCode"),
         end=epoch_seconds(word("EndTime")),

@@ -322,7 +322,7 @@ class Budget:
 
 
 _PROJECT = re.compile(r"^\s*Project:.*\(([^()\s]+)\)\s*$")
-_ENDS = re.compile(r"^\s*Project's Expiration Date:\s*(\d{4}-\d\d-\d\d)")
+_ENDS = re.compile(r"^\s*Project's Expiration Date:\s*([0-9]{4}-[0-9][0-9]-[0-9][0-9])")
 _BUDGET = re.compile(
     r"^\s*(\S.*?)\s{2,}(?:undefined|([0-9]{1,12}(?:\.[0-9]+)?)\s*\([^()]*\))\s+([0-9]{1,12}(?:\.[0-9]+)?)(?:\s*\([0-9]+\s*%\))?\s*$"
 )

@@ -45,7 +45,7 @@ ACCOUNTING_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """One job as the queue or accounting (`source`) shows it. Times are UNIX seconds of the cluster, None when unknown.
+    """One job as the queue, accounting or the controller (`source`) shows it; times in UNIX seconds of the cluster.
 
     In the queue `start` is an estimate while the job waits, the true start afterwards.
     """
@@ -65,7 +65,7 @@ class JobRow:
     reason: str = ""
     work_dir: str = ""
     exit_code: str = ""
-    source: Literal["squeue", "sacct"] = "squeue"
+    source: Literal["squeue", "sacct", "scontrol"] = "squeue"
 
     @property
     def phase(self) -> JobPhase:

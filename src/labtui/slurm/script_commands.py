@@ -17,7 +17,7 @@ _MAX_WORDS = 64
 RANK_MARK = "\ue000"
 """Stands before a rank variable that the batch shell fills in, and behind the line number: ``\\ue000NAME:7\\ue001``."""
 _RANK_END = "\ue001"
-RANK = re.compile(f"{RANK_MARK}(\\w+):(\\d+){_RANK_END}")
+RANK = re.compile(f"{RANK_MARK}(\\w+):([0-9]+){_RANK_END}")
 _RANKS = frozenset({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"})
 
 _ASSIGN = re.compile(
@@ -25,23 +25,23 @@ _ASSIGN = re.compile(
 )
 _FOR = re.compile(r"\s*for\s+([A-Za-z_]\w*)\s+in\s+(.*)\Z", re.S)
 _COUNTED = re.compile(
-    r"\s*for\s*\(\(\s*(\w+)\s*=\s*(\d{1,6})\s*;\s*\1\s*(<=?)\s*(\d{1,6})\s*;\s*\1\s*(\+\+|\+=|\*=)\s*(\d{1,4})?\s*\)\)\s*\Z"
+    r"\s*for\s*\(\(\s*(\w+)\s*=\s*([0-9]{1,6})\s*;\s*\1\s*(<=?)\s*([0-9]{1,6})\s*;\s*\1\s*(\+\+|\+=|\*=)\s*([0-9]{1,4})?\s*\)\)\s*\Z"
 )
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?P<default>:?-[^{}]*)?\}|(?P<plain>[A-Za-z_]\w*))"
 )
 _ARITHMETIC = re.compile(r"\$\(\(([^()]{1,80})\)\)")
 _SEQUENCE = re.compile(
-    r"\$\(\s*seq\s+(\d{1,6})(?:\s+(\d{1,6}))?(?:\s+(\d{1,6}))?\s*\)|`seq\s+(\d{1,6})\s+(\d{1,6})`"
+    r"\$\(\s*seq\s+([0-9]{1,6})(?:\s+([0-9]{1,6}))?(?:\s+([0-9]{1,6}))?\s*\)|`seq\s+([0-9]{1,6})\s+([0-9]{1,6})`"
 )
-_BRACES = re.compile(r"\{(\d{1,6})\.\.(\d{1,6})\}")
+_BRACES = re.compile(r"\{([0-9]{1,6})\.\.([0-9]{1,6})\}")
 _KEYWORD = re.compile(
     r"\A\s*(?:(?:do|then|else|if|elif|while|until|!|\{|time)(?:\s+|\Z))+|\A\s*(?:done|fi|\})\s*\Z"
 )
 _QUOTING = re.compile(r"[\\'\"]")
 _SPANNING = re.compile(r"[\\'\"(]")
 """What may make more than one blank-separated piece one word of shell code."""
-_SUM = re.compile(r"\s*(\d{1,9})\s*(?:([*+/-])\s*(\d{1,9})\s*)?\Z")
+_SUM = re.compile(r"\s*([0-9]{1,9})\s*(?:([*+/-])\s*([0-9]{1,9})\s*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)

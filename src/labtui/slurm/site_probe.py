@@ -297,6 +297,6 @@ def _fair_shares(text: str) -> dict[str, float]:
     shares = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
-        if len(words) == 3 and words[1] and re.fullmatch(r"[01]\.\d+", words[2], re.ASCII):
+        if len(words) == 3 and words[1] and re.fullmatch(r"[01]\.[0-9]+", words[2]):
             shares[words[0]] = float(words[2])
     return shares

@@ -336,7 +336,7 @@ def _launch(site: SiteProbe, choices: Choices) -> tuple[tuple[str, Any, str], ..
             ("runtime", program, source),
             ("python", "python", "inside the container"),
         )
-    if training and "/" in training and re.search(r"python[\d.]*$", training):
+    if training and "/" in training and re.search(r"python[0-9.]*$", training):
         return (("purge", False, ""), ("python", training, "as given"))
     if training and training != PLAIN_PYTHON:
         return (("purge", False, ""), ("modules", training.split(), "as given"), ("python", PLAIN_PYTHON, ""))

@@ -73,54 +73,16 @@ def early_end_options(submission: SubmissionState) -> tuple[str, ...]:
     return (f"--time={submission.early_end_minutes:d}",) if submission.early_end_minutes else ()
 
 
-FINISHED = {
-    "COMPLETED": "finished without an error",
-    "FAILED": "ended with an error",
-    "CANCELLED": "was cancelled",
-    "TIMEOUT": "reached its time limit and was stopped",
-    "OUT_OF_MEMORY": "ran out of main memory (not GPU memory) and was stopped",
-    "NODE_FAIL": "ended because its node failed; the fault is not yours, submit it again",
-    "BOOT_FAIL": "ended because its node did not start; the fault is not yours, submit it again",
-    "PREEMPTED": "was preempted by a job with precedence",
-    "DEADLINE": "could not have ended before its deadline and was stopped",
-    "REVOKED": "was taken over by another cluster",
-}
+@cache
+def sentences() -> dict[str, Any]:
+    """Slurm's own words and what labtui says to them, from `sentences.toml`."""
+    return tomllib.loads(resources.files("labtui.slurm").joinpath("sentences.toml").read_text("utf-8"))
+
+
+_STATES = sentences()["states"]
+FINISHED: dict[str, str] = _STATES["finished"]
 """States after which a job never runs again, in plain words."""
-
-QUEUED = {
-    "PENDING": "waits in Slurm's queue",
-    "REQUEUED": "was put back into the queue",
-    "REQUEUE_FED": "was put back into the queue",
-    "REQUEUE_HOLD": "was put back into the queue and is held",
-    "RESV_DEL_HOLD": "is held because its reservation was deleted",
-    "SPECIAL_EXIT": "was put back into the queue and is held",
-    "LAUNCH_FAILED": "could not be started on its node",
-    "RECONFIG_FAIL": "waits: its node could not be set up",
-}
-"""States of a job that waits."""
-
-RUNNING = {
-    "RUNNING": "runs",
-    "CONFIGURING": "has its nodes, which are being made ready",
-    "POWER_UP_NODE": "has its nodes, which are being switched on",
-    "COMPLETING": "is over, its node is being cleaned up",
-    "STAGE_OUT": "is over, its files are being moved",
-    "UPDATE_DB": "is over, accounting is being updated",
-    "SUSPENDED": "is suspended by the operators",
-    "STOPPED": "is stopped by a signal",
-    "SIGNALING": "is being sent a signal",
-    "RESIZING": "is changing its size",
-    "EXPEDITING": "runs again with precedence",
-}
-"""States of a job that holds nodes."""
-
-_SHORT = {
-    "BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING", "CG": "COMPLETING",
-    "DL": "DEADLINE", "F": "FAILED", "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING",
-    "PR": "PREEMPTED", "R": "RUNNING", "RD": "RESV_DEL_HOLD", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
-    "RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING",
-    "SO": "STAGE_OUT", "ST": "STOPPED", "S": "SUSPENDED", "TO": "TIMEOUT",
-}  # fmt: skip
+SHORT: dict[str, str] = _STATES["short"]
 
 
 def plain_state(text: str) -> str:
@@ -129,7 +91,7 @@ def plain_state(text: str) -> str:
     if not words:
         return ""
     word = words[0].rstrip("+*").upper()
-    return _SHORT.get(word, word)
+    return SHORT.get(word, word)
 
 
 def phase_of(state: str) -> JobPhase:
@@ -139,13 +101,7 @@ def phase_of(state: str) -> JobPhase:
         return JobPhase.UNKNOWN
     if word in FINISHED:
         return JobPhase.FINISHED
-    return JobPhase.QUEUED if word in QUEUED else JobPhase.RUNNING
-
-
-@cache
-def sentences() -> dict[str, Any]:
-    """Slurm's own words and what labtui says to them, from `sentences.toml`."""
-    return tomllib.loads(resources.files("labtui.slurm").joinpath("sentences.toml").read_text("utf-8"))
+    return JobPhase.QUEUED if word in _STATES["queued"] else JobPhase.RUNNING
 
 
 _LIMIT = re.compile(
@@ -155,28 +111,6 @@ _LIMIT = re.compile(
     r"(?P<minutes>RunMinutes|Minutes|RunMins|Mins)?"
     r"(?P<per>PerJob|PerUser|PerAccount|PerNode)?"
     r"(?:Limit|NotSatisfied)?"
-)
-_OWNERS = {
-    "QOS": "this QoS",
-    "Assoc": "your account",
-    "Association": "your account",
-    "Partition": "the partition",
-    "User": "your user",
-    "Account": "your account",
-}
-_THINGS = (
-    ("submit", "jobs in the queue"),
-    ("job", "running jobs"),
-    ("gres", "GPUs"),
-    ("cpu", "CPUs"),
-    ("node", "nodes"),
-    ("mem", "memory"),
-    ("wall", "time"),
-    ("lic", "licences"),
-    ("bb", "burst buffer"),
-    ("energy", "energy"),
-    ("billing", "billed resources"),
-    ("disk", "disk"),
 )
 
 
@@ -201,9 +135,10 @@ def explain_reason(reason: str) -> str:
 
 
 def _limit_sentence(match: re.Match[str]) -> str:
-    owner = _OWNERS[match["owner"]]
+    limits = sentences()["limits"]
+    owner = limits["owners"][match["owner"]]
     kind = match["what"].lower()
-    thing = next((words for key, words in _THINGS if key in kind), "resources")
+    thing = next((words for key, words in limits["things"].items() if key in kind), "resources")
     if match["scope"] == "Min":
         return f"It asks for fewer {thing} than {owner} wants a job to use. Cancel it and ask for more."
     if match["minutes"]:
