@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from labtui.cluster.target import NonInteractivePrompter, Overrides
 from labtui.commands.cli import main
 from labtui.commands.terminal import plain
-from labtui.doctor.examine import _advising, check_python, examine, resolve_target
+from labtui.doctor.examine import _advising, _places, _trials, examine, resolve_target
 from labtui.doctor.findings import (
     Check,
     NetworkFacts,
@@ -23,7 +25,7 @@ from labtui.doctor.findings import (
     check_slurm,
     worst_status,
 )
-from labtui.doctor.places import check_paths
+from labtui.doctor.places import check_paths, check_python
 from labtui.doctor.setup import profile_text
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
@@ -37,6 +39,7 @@ from labtui.slurm.probe import (
     SlurmProbe,
     parse_quota,
 )
+from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_profile import SiteProfile
 from tests.real_cluster import Cluster, Student
 
@@ -67,7 +70,7 @@ def probe(**values: object) -> SlurmProbe:
     return SlurmProbe(**(report | values))  # type: ignore[arg-type]
 
 
-def statuses(checks: list[Check]) -> dict[str, str]:
+def statuses(checks: Iterable[Check]) -> dict[str, str]:
     return {check.key: check.status for check in checks}
 
 
@@ -121,13 +124,13 @@ def test_accounts(associations: tuple[Association, ...] | None, wanted: str, sta
 
 def test_qos() -> None:
     assert statuses(check_qos(probe(), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
-    closed = check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE)
+    closed = list(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
     assert statuses(closed)["qos-acc_ehpc"] == "problem" and "acc_debug" in closed[0].sentence
     other = probe(qos=(QosLimits(name="acc_debug", max_submit_per_user=3, max_wall_s=600.0),))
     (report,) = check_qos(other, Requirements(), PROFILE)
     assert report.status == "warning" and "120 minutes" in report.sentence
-    assert check_qos(probe(associations=None), Requirements(), PROFILE)[0].status == "skipped"
-    assert check_qos(probe(qos=None), Requirements(), PROFILE)[0].status == "ok"
+    assert statuses(check_qos(probe(associations=None), Requirements(), PROFILE)) == {"qos": "skipped"}
+    assert statuses(check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
 
 
 def places(**facts: PathFacts) -> dict[str, str]:
@@ -163,6 +166,16 @@ def test_places() -> None:
         elsewhere, root="/r", data_dir="/d", container="", alternative_paths={"/d": "/d2"}
     )
     assert root.status == "problem" and "/d2" in data_check.fix
+
+
+def test_what_was_not_looked_at_is_neither_fine_nor_missing() -> None:
+    line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), user="me")
+    seen: dict[str, bool] = {}
+    wanted = Requirements(data_dir="/d", container="/c", root="/r")
+    found = list(_places(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
+    assert statuses(found) == {"places": "skipped"} and seen == {}
+    trials = list(_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
+    assert statuses(trials) == {"gpu-job": "skipped"}
 
 
 def test_a_truncated_batch_is_no_complete_data_set() -> None:

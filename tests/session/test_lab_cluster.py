@@ -32,7 +32,7 @@ def test_a_lab_says_which_sizes_it_needs(folder: LabFolder) -> None:
 
 def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
-    sentence = fix_check(problem("account", "Account", "s", "f", account="nct_345"), folder)
+    sentence = fix_check(problem("account", "s", "f", account="nct_345"), folder)
     assert "account = nct_345" in sentence
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
@@ -40,7 +40,7 @@ def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
 
 def test_only_settings_that_a_check_may_correct(folder: LabFolder) -> None:
     before = folder.settings()
-    fix_check(problem("x", "X", "s", "f", host="evil.example", identity="/etc/passwd"), folder)
+    fix_check(problem("x", "s", "f", host="evil.example", identity="/etc/passwd"), folder)
     assert folder.settings() == before
 
 
@@ -62,7 +62,7 @@ def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
 
 def test_what_cannot_be_repaired_says_what_to_do(folder: LabFolder) -> None:
     with pytest.raises(UsageError):
-        fix_check(ok("login", "Login", "fine"), folder)
+        fix_check(ok("login", "fine"), folder)
 
 
 def test_the_key_is_named_in_the_settings(folder: LabFolder, tmp_path: Path) -> None:

@@ -530,17 +530,15 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
-        yield ok("line", "Connection", "The login works.")
-        yield problem("data", "Data", "[bold]cifar[/] does not exist.", "Copy it.")
+        yield ok("login", "The login works.")
+        yield problem("data", "[bold]cifar[/] does not exist.", "Copy it.")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: "1 problem to fix." in text_of(app))
-        assert "Connection: The login works." in text_of(app) and "[bold]cifar[/] does not exist." in text_of(
-            app
-        )
+        assert "Login: The login works." in text_of(app) and "[bold]cifar[/] does not exist." in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
 

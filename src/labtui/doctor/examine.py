@@ -13,7 +13,6 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from labtui.doctor.findings import (
     Check,
     NetworkFacts,
     Requirements,
+    check,
     check_account,
     check_clock,
     check_qos,
@@ -43,18 +43,15 @@ from labtui.doctor.findings import (
     trial_options,
     warning,
 )
-from labtui.doctor.places import check_paths
+from labtui.doctor.places import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
 from labtui.preflight.paths import alternative_path
 from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
-from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 from labtui.slurm.sbatch_answers import check_options
 
 SLOW_SHELL_S = 5.0
-PYTHON_LIMIT_S = 60
-NOT_EXECUTABLE = 126
 CERTIFICATE_SOON_S = 2 * 3600
 REACH_LIMIT_S = 5.0
 """How long another host of the site is tried, when the login hosts do not answer."""
@@ -77,13 +74,12 @@ def examine(
     try:
         target = resolve_target(profile, overrides)
     except LabError as error:
-        yield problem("ssh-config", "SSH configuration", error.sentence, error.hint)
+        yield problem("ssh-config", error.sentence, error.hint)
         return
     yield from _configuration(profile, target)
     if transfers := profile.data_host("" if not overrides.hosts else overrides.hosts[0]):
         yield ok(
             "data-host",
-            "Copies by hand",
             f"The site wants large copies on {transfers}: the scp commands that labtui shows go there. "
             "labtui's own small files go over the connection it has.",
         )
@@ -116,30 +112,22 @@ def _advising(target: Target, profile: Profile) -> Profile:
     """The profile to advise from: on another host than its own, what the site publishes does not hold."""
     if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in target.endpoints):
         return profile
-    nothing = {
-        "password_host": "",
-        "password_note": "",
-        "support": "",
-        "host_keys_source": "",
-        "host_keys": {},
-    }
-    return msgspec.structs.replace(profile, **nothing)
+    nothing = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
+    return msgspec.structs.replace(profile, host_keys={}, **nothing)
 
 
 def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
     if profile.status == "historical":
         fix = "Use another profile; this one is for reading old logs."
-        yield problem("profile", "Profile", f"{profile.title} is no longer in operation.", fix)
+        yield problem("profile", f"{profile.title} is no longer in operation.", fix)
     hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
-    hops = target.endpoints[0].jumps
-    way = f" through {', '.join(hop.label for hop in hops)}" if hops else ""
-    sentence = f"{hosts}{way}."
-    notes = " ".join(target.notes)
-    if notes:
+    hops = ", ".join(hop.label for hop in target.endpoints[0].jumps)
+    sentence = f"{hosts} through {hops}." if hops else f"{hosts}."
+    if target.notes:
         fix = "Install OpenSSH's client, or name host and user in lab.toml."
-        yield warning("ssh-config", "SSH configuration", f"{sentence} {notes}", fix)
+        yield warning("ssh-config", f"{sentence} {' '.join(target.notes)}", fix)
     else:
-        yield ok("ssh-config", "SSH configuration", sentence)
+        yield ok("ssh-config", sentence)
 
 
 def _key(endpoint: Endpoint) -> Check:
@@ -147,11 +135,11 @@ def _key(endpoint: Endpoint) -> Check:
     if not files and endpoint.identity_named:
         sentence = f"The key file {endpoint.identity_files[0]} does not exist."
         fix = "Correct the path (identity in lab.toml), or make a key: `labtui key`."
-        return replace(problem("key", "Key", sentence, fix), action="set-up-key")
+        return check("problem", "key", sentence, fix, action="set-up-key")
     if not files:
         sentence = "There is no key file; the login needs the agent's only key or a password."
         fix = "`labtui key` makes a key and sends it, so that you need no password."
-        return replace(warning("key", "Key", sentence, fix), action="set-up-key")
+        return check("warning", "key", sentence, fix, action="set-up-key")
     return _permissions(files[0]) or _certificate(endpoint, files[0])
 
 
@@ -160,45 +148,37 @@ def _permissions(path: Path) -> Check | None:
     if path.suffix == ".pub" or os.name == "nt" or not mode & 0o077:
         return None
     sentence = f"Others on this computer can read {path} (mode {mode:o})."
-    return replace(
-        warning("key", "Key", sentence, f"chmod 600 {path}: ssh itself refuses such a key."),
-        action="protect-key",
-        settings={"identity": str(path)},
-    )
+    fix = f"chmod 600 {path}: ssh itself refuses such a key."
+    return check("warning", "key", sentence, fix, action="protect-key", identity=str(path))
 
 
 def _certificate(endpoint: Endpoint, path: Path) -> Check:
     sibling = path.with_name(path.name + "-cert.pub")
     found = [file for file in (*endpoint.certificate_files, sibling) if file.is_file()]
     if not found:
-        return ok("key", "Key", f"{path} is there.")
+        return ok("key", f"{path} is there.")
     _, ends = certificate_times(found[0])
     if ends is None:
-        return ok("key", "Key", f"{path} with the certificate {found[0]}.")
+        return ok("key", f"{path} with the certificate {found[0]}.")
     left = (ends - datetime.now(UTC)).total_seconds()
     if left <= 0:
         sentence = f"The certificate {found[0]} expired on {ends:%Y-%m-%d at %H:%M} UTC."
-        return problem("key", "Key", sentence, "Get a new one where you got this one.")
+        return problem("key", sentence, "Get a new one where you got this one.")
     sentence = f"{path}; the certificate {found[0]} is valid until {ends:%Y-%m-%d %H:%M} UTC."
-    soon = left < CERTIFICATE_SOON_S
-    return (
-        warning("key", "Key", sentence, "Get a new one before the lab.")
-        if soon
-        else ok("key", "Key", sentence)
-    )
+    if left < CERTIFICATE_SOON_S:
+        return warning("key", sentence, "Get a new one before the lab.")
+    return ok("key", sentence)
 
 
 def _known(target: Target, profile: Profile) -> Check:
     endpoint = target.endpoints[0]
     if endpoint.host_key:
-        return ok(
-            "known-hosts", "Known hosts", f"The key of {endpoint.host} is pinned to {endpoint.host_key}."
-        )
+        return ok("known-hosts", f"The key of {endpoint.host} is pinned to {endpoint.host_key}.")
     if any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts)):
-        return ok("known-hosts", "Known hosts", f"{endpoint.host} is known.")
+        return ok("known-hosts", f"{endpoint.host} is known.")
     fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     sentence = f"{endpoint.host} is not in known_hosts: labtui asks once whether its key is right."
-    return warning("known-hosts", "Known hosts", sentence, fix)
+    return warning("known-hosts", sentence, fix)
 
 
 # --------------------------------------------------------------------------- the connection
@@ -222,13 +202,9 @@ def _connected(
         probe = connection.ask(slurm_probe())
     except LabError as error:
         refusal = check_refusal(error, site, connection.user, NetworkFacts())
-        yield (
-            refusal
-            if refusal.key != "network"
-            else problem("login-shell", "Login shell", error.sentence, error.hint)
-        )
+        yield (refusal if refusal.key != "network" else problem("login-shell", error.sentence, error.hint))
         return
-    yield ok("login", "Login", f"{connection.user} on {connection.host} {way}.")
+    yield ok("login", f"{connection.user} on {connection.host} {way}.")
     yield _sftp(connection)
     yield _shell(connection)
     practice = profile.status == "practice"
@@ -276,8 +252,8 @@ def _sftp(connection: Connection) -> Check:
     try:
         seconds = connection.ping(15.0)
     except LabError as error:
-        return problem("sftp", "File transfer", error.sentence, error.hint)
-    return ok("sftp", "File transfer", f"SFTP works ({seconds * 1000:.0f} ms to open).")
+        return problem("sftp", error.sentence, error.hint)
+    return ok("sftp", f"SFTP works ({seconds * 1000:.0f} ms to open).")
 
 
 def _shell(connection: Connection) -> Check:
@@ -287,15 +263,15 @@ def _shell(connection: Connection) -> Check:
     words = f"it prints {len(noise)} bytes, which labtui ignores" if noise.strip() else "it prints nothing"
     if took > SLOW_SHELL_S:
         fix = "Look for slow lines in .bashrc and .bash_profile (module loads, conda init)."
-        return warning("login-shell", "Login shell", f"It takes {took:.0f} s to start; {words}.", fix)
-    return ok("login-shell", "Login shell", f"It starts in {took:.1f} s; {words}.")
+        return warning("login-shell", f"It takes {took:.0f} s to start; {words}.", fix)
+    return ok("login-shell", f"It starts in {took:.1f} s; {words}.")
 
 
 def _modules(probe: SlurmProbe, profile: Profile) -> Iterator[Check]:
     if profile.launch.modules and not probe.has_module:
         sentence = "The login shell has no `module` command, which the job scripts use."
         fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
-        yield warning("module", "Modules", sentence, fix)
+        yield warning("module", sentence, fix)
 
 
 # --------------------------------------------------------------------------- paths, and the smallest job
@@ -311,7 +287,7 @@ def _places(
     image = fill(wanted.container or profile.launch.container or profile.container, values)
     if any("{account}" in path for path in (root, data, image)):
         sentence = "The paths contain the account, which is not known."
-        yield skipped("places", "Paths", sentence, "Set account in lab.toml, or give --account.")
+        yield skipped("places", sentence, "Set account in lab.toml, or give --account.")
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
@@ -322,9 +298,14 @@ def _places(
     try:
         found = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
     except LabError as error:
-        yield problem("places", "Paths", error.sentence, error.hint)
+        yield problem("places", error.sentence, error.hint)
         return
-    if seen is not None and found.complete:
+    if not found.complete:
+        yield skipped(
+            "places", "The look at data, container and quota broke off.", "Run `labtui doctor` again."
+        )
+        return
+    if seen is not None:
         seen({path: found.paths[path].kind != "missing" for path in paths})
     yield from check_paths(
         found, root=root, data_dir=data, container=image, alternative_paths=others, today=date.today()
@@ -332,8 +313,8 @@ def _places(
     if starts:
         yield check_python(profile.launch.python, wanted.framework, found.python)
     elif image:
-        sentence = "It is not started here: containers run on the compute nodes."
-        yield skipped("python", "Python in the container", sentence)
+        sentence = "The container's Python is not started here: containers run on the compute nodes."
+        yield skipped("python", sentence)
 
 
 def _python_command(profile: Profile, wanted: Requirements) -> str:
@@ -349,23 +330,6 @@ def _python_command(profile: Profile, wanted: Requirements) -> str:
     return "\n".join(lines)
 
 
-def check_python(python: str, framework: str, answer: tuple[int, str] | None) -> Check:
-    """Whether the training's Python starts and has its framework; a login node may refuse to run it."""
-    key, title = "python", "Python"
-    fix = "Correct `python` or `modules` under [launch] in the cluster's profile; `labtui init --python` writes it."
-    status, text = answer or (None, "")
-    last = (text.splitlines() or [""])[-1].strip()[:200]
-    if status == 0:
-        return ok(key, title, f"{python} starts and has {framework} ({last}).")
-    if f"No module named '{framework}'" in text:
-        return problem(key, title, f"{python} has no {framework}.", fix)
-    if status in (NOT_EXECUTABLE, NOT_FOUND) or "No such file or directory" in last:
-        return problem(key, title, f"There is no program {python} on the login node.", fix)
-    if status == TIMED_OUT:
-        return skipped(key, title, f"{python} gave no answer within {PYTHON_LIMIT_S} s on the login node.")
-    return skipped(key, title, f"The login node did not run {python}: {last or 'no answer'}")
-
-
 def _trials(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
 ) -> Iterator[Check]:
@@ -373,6 +337,7 @@ def _trials(
     if (size := check_sizes(profile, wanted)) is not None:
         yield size
     if "sbatch" in probe.missing:
+        yield skipped("gpu-job", "There is no sbatch on this host to ask.")
         return
     account = choose_account(probe, wanted, profile)
     for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
@@ -380,5 +345,5 @@ def _trials(
         try:
             yield check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
         except LabError as error:
-            yield problem("gpu-job" if gpus else "cpu-job", "A small job", error.sentence, error.hint)
+            yield problem("gpu-job" if gpus else "cpu-job", error.sentence, error.hint)
             return

@@ -5,13 +5,13 @@ Pure: the finding is done by `labtui.doctor.examine`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.profile import Profile
-from labtui.slurm.probe import SlurmProbe
+from labtui.slurm.probe import QosLimits, SlurmProbe
 from labtui.slurm.sbatch_answers import TestOnly
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -21,6 +21,18 @@ CLOCK_LIMIT_S = 60.0
 OLDEST = (20, 11, 0)
 TRIAL_MINUTES = 10
 """The time limit of the job that Slurm is only asked about."""
+
+TITLES = {
+    "profile": "Profile", "ssh-config": "SSH configuration", "data-host": "Copies by hand", "key": "Key",
+    "known-hosts": "Known hosts", "host-key": "Host key", "login": "Login", "password-expired": "Password",
+    "account-expired": "Login account", "maintenance": "Maintenance", "network": "Network",
+    "login-shell": "Login shell", "sftp": "File transfer", "clock": "Clock", "slurm-commands": "Slurm commands",
+    "slurm-version": "Slurm version", "squeue": "Queue", "sacct": "Accounting", "account": "Account", "qos": "QoS",
+    "module": "Modules", "places": "Paths", "root": "Remote folder", "data": "Data", "container": "Container",
+    "room": "Room", "quota": "Quota", "budget": "Hours left", "python": "Python", "node-size": "Node size",
+    "gpu-job": "A job with one GPU", "cpu-job": "A job on the CPU",
+}  # fmt: skip
+"""The check that a key stands for; other keys are shown as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,26 +51,38 @@ class Check:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def ok(key: str, title: str, sentence: str) -> Check:
-    return Check(key=key, title=title, status="ok", sentence=sentence)
-
-
-def warning(key: str, title: str, sentence: str, fix: str = "") -> Check:
-    """Worth a look; work can go on."""
-    return Check(key=key, title=title, status="warning", sentence=sentence, fix=fix)
-
-
-def problem(key: str, title: str, sentence: str, fix: str = "", **settings: str) -> Check:
-    """Work cannot go on before it is solved. `settings` are what to write into lab.toml."""
-    action: Action = "settings" if settings else ""
+def check(
+    status: Status, key: str, sentence: str, fix: str = "", *, action: Action = "", **settings: str
+) -> Check:
+    """A check by its key. `settings` are what to write into lab.toml."""
     return Check(
-        key=key, title=title, status="problem", sentence=sentence, fix=fix, action=action, settings=settings
+        key=key,
+        title=TITLES.get(key) or key.replace("qos-", "QoS "),
+        status=status,
+        sentence=sentence,
+        fix=fix,
+        action=action,
+        settings=settings,
     )
 
 
-def skipped(key: str, title: str, sentence: str, fix: str = "") -> Check:
+def ok(key: str, sentence: str) -> Check:
+    return check("ok", key, sentence)
+
+
+def warning(key: str, sentence: str, fix: str = "") -> Check:
+    """Worth a look; work can go on."""
+    return check("warning", key, sentence, fix)
+
+
+def problem(key: str, sentence: str, fix: str = "", **settings: str) -> Check:
+    """Work cannot go on before it is solved."""
+    return check("problem", key, sentence, fix, action="settings" if settings else "", **settings)
+
+
+def skipped(key: str, sentence: str, fix: str = "") -> Check:
     """It could not be found out."""
-    return Check(key=key, title=title, status="skipped", sentence=sentence, fix=fix)
+    return check("skipped", key, sentence, fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,71 +128,51 @@ class NetworkFacts:
 
 def check_refusal(error: LabError, profile: Profile, user: str, network: NetworkFacts) -> Check:
     """Why there is no session: the host key, the login, or the network, each with what to do."""
+    sentence, hint = error.sentence, error.hint
     if isinstance(error, HostKeyProblem):
-        return problem(
-            "host-key", "Host key", error.sentence, f"{error.hint} {published_keys(profile)}".strip()
-        )
+        return problem("host-key", sentence, f"{hint} {published_keys(profile)}".strip())
     if isinstance(error, LoginRefused):
         return _refused_login(error, profile, user)
     if isinstance(error, CannotConnect) and error.reason == "maintenance":
-        return problem("maintenance", "Maintenance", error.sentence, error.hint)
+        return problem("maintenance", sentence, hint)
     return _no_network(error, network)
-
-
-def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
-    if error.reason == "password-expired":
-        fix = error.hint
-        if profile.password_host:
-            fix = f"Run `ssh {user}@{profile.password_host}` in a terminal, then `passwd`. {profile.password_note}"
-        return problem("password-expired", "Password", error.sentence, fix.strip())
-    if error.reason == "account-expired":
-        support = f" Support: {profile.support}." if profile.support else ""
-        return problem("account-expired", "Login account", error.sentence, f"{error.hint}{support}")
-    check = problem("login", "Login", error.sentence, error.hint)
-    if error.reason == "no-key":
-        return Check(
-            key="login",
-            title="Login",
-            status="problem",
-            sentence=error.sentence,
-            fix=error.hint,
-            action="set-up-key",
-        )
-    if error.reason == "password" and profile.password_host:
-        first = f"New account? The first password is changed with `ssh {user}@{profile.password_host}`."
-        return problem(
-            "login", "Login", error.sentence, f"{error.hint} {first} {profile.password_note}".strip()
-        )
-    return check
 
 
 def _no_network(error: LabError, network: NetworkFacts) -> Check:
     """The sentence of the failure, and what the other hosts of the site say about its cause."""
+    sentence = error.sentence
     if network.online is False:
-        return problem(
-            "network",
-            "Network",
-            f"{error.sentence} This computer has no network.",
-            "Connect it (Wi-Fi, cable).",
-        )
+        return problem("network", f"{sentence} This computer has no network.", "Connect it (Wi-Fi, cable).")
     if network.answering:
-        hosts = ", ".join(network.answering)
         return problem(
             "maintenance",
-            "Maintenance",
-            f"{error.sentence} {hosts} of the same site can be reached, so your network is fine.",
+            f"{sentence} {', '.join(network.answering)} of the same site can be reached, so your network is fine.",
             "The login nodes are down or in maintenance: look at the site's announcements and try again later.",
         )
     blocked = isinstance(error, CannotConnect) and error.reason in ("timeout", "no-route", "refused")
     if network.site_hosts and blocked:
         return problem(
             "network",
-            "Network",
-            f"{error.sentence} None of the site's other hosts answers either ({', '.join(network.site_hosts)}).",
+            f"{sentence} None of the site's other hosts answers either ({', '.join(network.site_hosts)}).",
             "Your network blocks the connection: connect to the site's VPN if it has one, or try another "
             "network (a phone's). If that does not help, the site is offline.",
         )
-    return problem("network", "Network", error.sentence, error.hint)
+    return problem("network", sentence, error.hint)
+
+
+def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
+    sentence, fix, ssh = error.sentence, error.hint, f"`ssh {user}@{profile.password_host}`"
+    if error.reason == "password-expired":
+        if profile.password_host:
+            fix = f"Run {ssh} in a terminal, then `passwd`. {profile.password_note}"
+        return problem("password-expired", sentence, fix.strip())
+    if error.reason == "account-expired":
+        support = f" Support: {profile.support}." if profile.support else ""
+        return problem("account-expired", sentence, f"{fix}{support}")
+    if error.reason == "password" and profile.password_host:
+        first = f"New account? The first password is changed with {ssh}."
+        return problem("login", sentence, f"{fix} {first} {profile.password_note}".strip())
+    return check("problem", "login", sentence, fix, action="set-up-key" if error.reason == "no-key" else "")
 
 
 def published_keys(profile: Profile) -> str:
@@ -182,19 +186,16 @@ def published_keys(profile: Profile) -> str:
 def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
     """Compare the two clocks (UNIX seconds at about the same moment); a practice cluster's runs faster on purpose."""
     if server_time is None:
-        return skipped("clock", "Clock", "The cluster did not report its time.")
+        return skipped("clock", "The cluster did not report its time.")
     off = server_time - our_time
     if abs(off) <= CLOCK_LIMIT_S:
-        return ok("clock", "Clock", f"The clocks differ by {abs(off):.0f} s.")
+        return ok("clock", f"The clocks differ by {abs(off):.0f} s.")
     if practice:
-        ahead = (
-            f"The practice cluster's clock is {off / 60:.0f} minutes ahead: it runs faster than real time."
-        )
-        return ok("clock", "Clock", ahead)
+        minutes = f"{off / 60:.0f} minutes"
+        return ok("clock", f"The practice cluster's clock is {minutes} ahead: it runs faster than real time.")
     side = "behind" if off > 0 else "ahead of"
     return warning(
         "clock",
-        "Clock",
         f"This computer's clock is {abs(off):.0f} s {side} the cluster's.",
         "Set this computer's clock (automatic time): estimated starts and ages are wrong otherwise.",
     )
@@ -206,42 +207,47 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
 def check_slurm(probe: SlurmProbe) -> list[Check]:
     """Programs, version, queue, accounting."""
     missing = [name for name in probe.missing if name not in ("sha256sum", "timeout")]
-    title = "Slurm commands"
-    checks = [ok("slurm-commands", title, "All are there.")]
+    checks = [ok("slurm-commands", "All are there.")]
     if missing:
         fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
-        checks = [problem("slurm-commands", title, f"Not on this host: {', '.join(missing)}.", fix)]
+        checks = [problem("slurm-commands", f"Not on this host: {', '.join(missing)}.", fix)]
     if "sha256sum" in probe.missing:
         sentence = "This host has no sha256sum, which pushing files needs."
-        checks.append(problem("sha256sum", "sha256sum", sentence, "Ask the site for GNU coreutils."))
+        checks.append(problem("sha256sum", sentence, "Ask the site for GNU coreutils."))
     checks.append(_version(probe))
-    checks.append(_answers("squeue", "Queue", probe.queue_problem, "The queue answers."))
-    checks.append(_answers("sacct", "Accounting", probe.accounting_problem, "Accounting answers."))
+    wait = "Wait and try again; the site may be in maintenance."
+    checks.append(
+        problem(
+            "squeue",
+            f"squeue did not answer: {probe.queue_problem}",
+            f"{wait} States are shown as unknown until it answers.",
+        )
+        if probe.queue_problem
+        else ok("squeue", "The queue answers.")
+    )
+    checks.append(
+        warning(
+            "sacct",
+            f"sacct did not answer: {probe.accounting_problem}",
+            f"{wait} Ends of jobs are shown late.",
+        )
+        if probe.accounting_problem
+        else ok("sacct", "Accounting answers.")
+    )
     return checks
 
 
 def _version(probe: SlurmProbe) -> Check:
-    key, title = "slurm-version", "Slurm version"
     if probe.version is None:
         answer = probe.version_text or "`sbatch --version` gave no answer"
-        return warning(key, title, f"The version is not known ({answer}).", "Try `sbatch --version` there.")
-    if probe.version < OLDEST:
-        fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
         return warning(
-            key, title, f"{probe.version_text} is older than what labtui was tried on (20.11).", fix
+            "slurm-version", f"The version is not known ({answer}).", "Try `sbatch --version` there."
         )
-    return ok(key, title, f"{probe.version_text}.")
-
-
-def _answers(key: str, title: str, trouble: str, fine: str) -> Check:
-    if not trouble:
-        return ok(key, title, fine)
-    lost = (
-        "States are shown as unknown until it answers" if key == "squeue" else "Ends of jobs are shown late"
-    )
-    fix = f"Wait and try again; the site may be in maintenance. {lost}."
-    make = problem if key == "squeue" else warning
-    return make(key, title, f"{key} did not answer: {trouble}", fix)
+    if probe.version < OLDEST:
+        sentence = f"{probe.version_text} is older than what labtui was tried on (20.11)."
+        fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
+        return warning("slurm-version", sentence, fix)
+    return ok("slurm-version", f"{probe.version_text}.")
 
 
 # --------------------------------------------------------------------------- account and QoS
@@ -256,57 +262,48 @@ def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) ->
 
 def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Check:
     """Whether the account is one of this user's."""
-    key, title = "account", "Account"
     if probe.associations is None:
-        return skipped(key, title, "Slurm's accounting does not say which accounts are yours.")
+        return skipped("account", "Slurm's accounting does not say which accounts are yours.")
     names = list(dict.fromkeys(item.account for item in probe.associations))
-    yours = ", ".join(names) or "none"
+    yours = ", ".join(names)
     meant = wanted.account or profile.default_account
     if not names:
         sentence = f"Slurm has no account for {probe.user}: it has expired, or was never opened."
-        return problem(
-            key, title, sentence, "Ask your teacher or the site: without an account no job is accepted."
-        )
+        fix = "Ask your teacher or the site: without an account no job is accepted."
+        return problem("account", sentence, fix)
     if meant and meant not in names:
         fix = f'Write account = "{names[0]}" in lab.toml; the numbers in examples are of other courses.'
         sentence = f"The account {meant} is not yours; yours: {yours}."
-        return problem(key, title, sentence, fix, account=names[0])
+        return problem("account", sentence, fix, account=names[0])
     if not meant and len(names) > 1:
         sentence = f"You have several accounts ({yours}) and none is chosen."
-        return warning(key, title, sentence, "Write the right one as account in lab.toml.")
-    return ok(key, title, f"{meant or names[0]} (yours: {yours}).")
+        return warning("account", sentence, "Write the right one as account in lab.toml.")
+    return ok("account", f"{meant or names[0]} (yours: {yours}).")
 
 
-def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> list[Check]:
+def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
     """Whether each QoS that jobs will name is open to this user, and the profile has its limits."""
     planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
-    if not meant:
-        return []
-    if probe.associations is None:
-        return [skipped("qos", "QoS", "Slurm does not say which QoS are yours.")]
+    if meant and probe.associations is None:
+        yield skipped("qos", "Slurm does not say which QoS are yours.")
+        return
     account = choose_account(probe, wanted, profile)
-    of_account = [item for item in probe.associations if item.account == account]
-    yours = {name for item in of_account or probe.associations for name in item.qos}
-    listed = ", ".join(sorted(yours)) or "none"
-    return [
-        _limits(name, probe, profile)
-        if name in yours
-        else problem(
-            f"qos-{name}",
-            f"QoS {name}",
-            f"You may not use it; open to you: {listed}.",
-            "Choose one of those as qos in lab.toml.",
-        )
-        for name in meant
-    ]
+    of_account = [item for item in probe.associations or () if item.account == account]
+    yours = {name for item in of_account or probe.associations or () for name in item.qos}
+    for name in meant:
+        if name in yours:
+            limits = next((item for item in probe.qos or () if item.name == name), None)
+            yield _limits(f"qos-{name}", limits, profile)
+            continue
+        listed = ", ".join(sorted(yours)) or "none"
+        sentence = f"You may not use it; open to you: {listed}."
+        yield problem(f"qos-{name}", sentence, "Choose one of those as qos in lab.toml.")
 
 
-def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
-    title, key = f"QoS {name}", f"qos-{name}"
-    limits = next((item for item in probe.qos or () if item.name == name), None)
+def _limits(key: str, limits: QosLimits | None, profile: Profile) -> Check:
     if limits is None:
-        return ok(key, title, "Open to you; its limits are not known.")
+        return ok(key, "Open to you; its limits are not known.")
     words = []
     if limits.max_submit_per_user is not None:
         jobs = "job" if limits.max_submit_per_user == 1 else "jobs"
@@ -315,20 +312,17 @@ def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
         words.append(f"{limits.max_jobs_per_user} running")
     if limits.max_wall_s is not None:
         words.append(f"{limits.max_wall_s / 60:.0f} minutes at most")
-    known = profile.queue(name)
     sentence = f"Open to you: {', '.join(words) or 'no limits known'}."
-    if known is None:
-        return ok(key, title, sentence)
+    known = profile.queue(limits.name)
     differs = []
-    if known.max_submit_per_user != limits.max_submit_per_user:
+    if known and known.max_submit_per_user != limits.max_submit_per_user:
         differs.append(f"jobs per user {known.max_submit_per_user or 'unknown'}")
-    if known.max_minutes and limits.max_wall_s and known.max_minutes * 60 > limits.max_wall_s:
+    if known and known.max_minutes and limits.max_wall_s and known.max_minutes * 60 > limits.max_wall_s:
         differs.append(f"{known.max_minutes} minutes")
     if not differs:
-        return ok(key, title, sentence)
+        return ok(key, sentence)
     return warning(
         key,
-        title,
         f"{sentence} The profile says otherwise: {', '.join(differs)}.",
         "Name a corrected copy of the profile in lab.toml; Slurm's own limits apply in any case.",
     )
@@ -361,16 +355,14 @@ def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus:
 def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     """Slurm's own word on the smallest job; it sees what no setting shows."""
     key = "gpu-job" if gpus else "cpu-job"
-    title = "A job with one GPU" if gpus else "A job on the CPU"
     if trial.ok:
-        return ok(key, title, "Slurm would accept it.")
+        return ok(key, "Slurm would accept it.")
     if trial.kind in {"qos-submit-limit", "submit-limit"}:
-        return ok(key, title, "Slurm would accept it when your other job is over.")
-    command = f"`sbatch --test-only {' '.join(options)}`"
+        return ok(key, "Slurm would accept it when your other job is over.")
     last = [line for line in trial.detail.splitlines() if line.strip()]
     words = f" (Slurm: {last[-1].strip()})" if last else ""
-    make = warning if trial.wait else problem
-    return make(key, title, f"{trial.sentence}{words}", f"{trial.hint} Checked with {command}.")
+    fix = f"{trial.hint} Checked with `sbatch --test-only {' '.join(options)}`."
+    return check("warning" if trial.wait else "problem", key, f"{trial.sentence}{words}", fix)
 
 
 def check_sizes(profile: Profile, wanted: Requirements) -> Check | None:
@@ -379,9 +371,5 @@ def check_sizes(profile: Profile, wanted: Requirements) -> Check | None:
     if profile.status == "generic" or most <= profile.gpus_per_node:
         return None
     there = ",".join(str(size) for size in sorted(wanted.gpus) if 0 < size <= profile.gpus_per_node)
-    return warning(
-        "node-size",
-        "Node size",
-        f"The lab plans runs on {most} GPUs; a node here has {profile.gpus_per_node}.",
-        f"Submit the sizes there are: --gpus {there or '1'}.",
-    )
+    sentence = f"The lab plans runs on {most} GPUs; a node here has {profile.gpus_per_node}."
+    return warning("node-size", sentence, f"Submit the sizes there are: --gpus {there or '1'}.")
