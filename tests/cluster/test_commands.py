@@ -80,12 +80,8 @@ def test_a_killed_shell_leaves_the_status_unknown(line: Connection) -> None:
     assert result.status is None and result.out == "early\n"
 
 
-@pytest.mark.parametrize("size", [0, 5, 5_000_000])
-def test_standard_input(line: Connection, size: int) -> None:
-    result = line.run("sha256sum | cut -c1-8; wc -c </dev/null", stdin=b"x" * size)
-    import hashlib
-
-    assert result.out.split()[0] == hashlib.sha256(b"x" * size).hexdigest()[:8]
+def test_a_command_that_reads_gets_nothing(line: Connection) -> None:
+    assert line.run("cat; echo over").out == "over\n"
 
 
 def test_more_commands_than_sshd_has_sessions(line: Connection) -> None:
@@ -183,7 +179,6 @@ def test_a_cut_at_any_byte_of_the_login_is_a_sentence(
 
 def test_what_is_not_there(line: Connection) -> None:
     assert line.files.stat("gone") is None
-    line.files.remove("gone")
     with pytest.raises(RemoteFailure, match="is not on the cluster"):
         line.files.read("gone")
 
@@ -192,7 +187,7 @@ def test_reading_by_pieces_gives_the_whole(line: Connection) -> None:
     line.run("seq 1 400000 > big.txt")
     whole = line.run("cat big.txt").stdout
     stat = line.files.stat("big.txt")
-    assert stat is not None and stat.size == len(whole) and not stat.is_dir
+    assert stat is not None and stat.size == len(whole)
     for step in (1_000_003, 70_000, len(whole) + 5):
         got, offset = b"", 0
         while piece := line.files.read("big.txt", offset, step):
@@ -250,10 +245,9 @@ def test_any_name_and_any_bytes(line: Connection, name: str, data: bytes) -> Non
     line.run("mkdir -p 'odd names'")
     line.files.write_atomic(f"odd names/{name}", data, 0o640)
     assert line.files.read(f"odd names/{name}", 0, len(data) + 1) == data
-    stat = line.files.stat(f"odd names/{name}")
-    assert stat is not None and stat.mode == 0o640
-    assert line.run("ls -A 'odd names' | wc -c").out == f"{len(name.encode()) + 1}\n"
-    line.files.remove(f"odd names/{name}")
+    listed = line.run("ls -A 'odd names' | wc -c; find 'odd names' -type f -printf '%m\\n'")
+    assert listed.out.split() == [str(len(name.encode()) + 1), "640"]
+    line.run("rm -rf 'odd names'")
 
 
 def test_a_file_is_replaced_whole(line: Connection) -> None:

@@ -114,7 +114,7 @@ class ScriptedCluster:
         self._call("stat", path)
         if path not in self.files:
             return None
-        return FileStat(len(self.files[path]), self.mtimes.get(path, 0.0), 0o644, False)
+        return FileStat(len(self.files[path]), self.mtimes.get(path, 0.0))
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         self._call("read", (path, offset, limit))

@@ -36,9 +36,7 @@ WAIT_S = 0.05
 """How long one look at standard output waits before standard error is looked at."""
 
 
-def execute(
-    transport: paramiko.Transport, script: str, *, timeout_s: float, stdin: bytes, limit: int
-) -> CommandResult:
+def execute(transport: paramiko.Transport, script: str, *, timeout_s: float, limit: int) -> CommandResult:
     """Run `script`; the result's status is None when it is not known how it ended.
 
     Raises:
@@ -49,7 +47,7 @@ def execute(
     channel = transport.open_session(timeout=min(timeout_s, 15.0))
     with contextlib.closing(channel), closed_after(channel, timeout_s):
         channel.exec_command(frame(script, marker))
-        drain = _Drain(channel, marker, stdin, limit)
+        drain = _Drain(channel, marker, limit)
         timed_out = drain.run(began + timeout_s)
     return drain.result(time.monotonic() - began, timed_out)
 
@@ -77,10 +75,9 @@ def close_quietly(channel: paramiko.Channel) -> None:
 class _Drain:
     """Reads both streams of one channel until both end markers are here."""
 
-    def __init__(self, channel: paramiko.Channel, marker: str, stdin: bytes, limit: int) -> None:
+    def __init__(self, channel: paramiko.Channel, marker: str, limit: int) -> None:
         self.channel = channel
         self.marker = marker
-        self.pending = stdin
         self.limit = limit
         self.out = bytearray()
         self.err = bytearray()
@@ -91,12 +88,10 @@ class _Drain:
     def run(self, deadline: float) -> bool:
         """Drain; True when the deadline passed first."""
         self.channel.settimeout(WAIT_S)
-        if not self.pending:
-            self.channel.shutdown_write()
+        self.channel.shutdown_write()
         while not all(self._seen):
             if time.monotonic() >= deadline:
                 return True
-            self._feed()
             over = self._read_out()
             self._read_err()
             if len(self.out) + len(self.err) > self.limit:
@@ -105,13 +100,6 @@ class _Drain:
             if over:
                 return False
         return False
-
-    def _feed(self) -> None:
-        while self.pending and self.channel.send_ready():
-            sent = self.channel.send(self.pending[:CHUNK])
-            self.pending = self.pending[sent:]
-            if not self.pending:
-                self.channel.shutdown_write()
 
     def _read_out(self) -> bool:
         """Take what standard output has, waiting a little; True when the channel has ended."""
@@ -277,7 +265,6 @@ class Connection:
         *,
         name: str = "shell",
         timeout_s: float = COMMAND_LIMIT_S,
-        stdin: bytes = b"",
         limit: int = OUTPUT_CAP,
     ) -> CommandResult:
         """Run a shell script in a login shell. `status` None = unknown how it ended (see `CommandResult`).
@@ -291,7 +278,7 @@ class Connection:
         try:
             self._take_turn()
             try:
-                result = self._execute(script, timeout_s, stdin, limit)
+                result = self._execute(script, timeout_s, limit)
             finally:
                 self._execs.release()
             status = result.status
@@ -312,12 +299,12 @@ class Connection:
                 wait=True,
             )
 
-    def _execute(self, script: str, timeout_s: float, stdin: bytes, limit: int) -> CommandResult:
+    def _execute(self, script: str, timeout_s: float, limit: int) -> CommandResult:
         import paramiko
 
         transport = self._transport()
         try:
-            result = execute(transport, script, timeout_s=timeout_s, stdin=stdin, limit=limit)
+            result = execute(transport, script, timeout_s=timeout_s, limit=limit)
         except paramiko.ChannelException as problem:
             raise RemoteFailure(
                 f"{self.host} refuses another channel ({problem.text}).",
@@ -424,7 +411,7 @@ class Connection:
     def _refused_command(self) -> LabError | None:
         """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""
         with contextlib.suppress(LabError):
-            result = self._execute("true", FILE_LIMIT_S, b"", 1 << 16)
+            result = self._execute("true", FILE_LIMIT_S, 1 << 16)
             if not result.began:
                 return self._refused_here(result.noise)
         return None

@@ -14,7 +14,6 @@ import errno
 import posixpath
 import re
 import secrets
-import stat as modes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -179,12 +178,10 @@ SftpSession = Callable[[], AbstractContextManager["paramiko.SFTPClient"]]
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """Size in bytes, modification time in UNIX seconds of the cluster, and what kind of file it is."""
+    """Size in bytes and modification time in UNIX seconds of the cluster."""
 
     size: int
     mtime: float
-    mode: int
-    is_dir: bool
 
 
 PEEK_BYTES = SMALL_REQUEST
@@ -213,9 +210,10 @@ class RemoteFiles:
         """What is at `path`, links followed; None when nothing is there."""
         with self._channel(path) as sftp:
             try:
-                return _stat(sftp.stat(path))
+                answer = sftp.stat(path)
             except FileNotFoundError:
                 return None
+        return FileStat(answer.st_size or 0, float(answer.st_mtime or 0))
 
     def home(self) -> str:
         """The absolute path of the home directory."""
@@ -318,11 +316,6 @@ class RemoteFiles:
         with self._channel(path) as sftp:
             _write(sftp, path, data, mode)
 
-    def remove(self, path: str) -> None:
-        """Remove a file; fine when it is not there."""
-        with self._channel(path) as sftp, contextlib.suppress(FileNotFoundError):
-            sftp.remove(path)
-
     @contextlib.contextmanager
     def _channel(self, path: str) -> Iterator[paramiko.SFTPClient]:
         """The channel for something done with `path`: what the server refuses is told in words."""
@@ -350,13 +343,6 @@ def file_failure(path: str, problem: OSError) -> RemoteFailure:
         "Often this is a full quota; `labtui doctor` shows it.",
         detail=str(problem),
         wait=True,
-    )
-
-
-def _stat(answer: paramiko.SFTPAttributes) -> FileStat:
-    mode = answer.st_mode or 0
-    return FileStat(
-        answer.st_size or 0, float(answer.st_mtime or 0), modes.S_IMODE(mode), modes.S_ISDIR(mode)
     )
 
 

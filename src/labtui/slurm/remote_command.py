@@ -103,11 +103,6 @@ class Framed:
     began: bool
     noise: bytes
 
-    @property
-    def ended(self) -> bool:
-        """True when the end marker is here."""
-        return self.status is not None
-
 
 def cut_frame(data: bytes, marker: str) -> Framed:
     """Cut one stream (all bytes so far) at its markers."""
