@@ -18,8 +18,6 @@ LOG = (
 FORMS = {
     "marked little": codecs.BOM_UTF16_LE + LOG.encode("utf-16-le"),
     "marked big": codecs.BOM_UTF16_BE + LOG.encode("utf-16-be"),
-    "bare little": LOG.encode("utf-16-le"),
-    "bare big": LOG.encode("utf-16-be"),
     "marked UTF-8": codecs.BOM_UTF8 + LOG.encode(),
 }
 

@@ -7,7 +7,6 @@ import logging
 
 import pytest
 
-from labtui.training_logs.mlperf import read_records
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.runs import EpochRead, ParsedRun
 from tests.training_logs import samples
@@ -194,13 +193,6 @@ def test_cpu_devices_that_stand_in_for_gpus_are_practice() -> None:
 def test_broken_records_mean_nothing(text: str) -> None:
     report = parse_log((text + "\n").encode())
     assert all(run.epochs == () and run.batch_size is None for run in report.runs)
-
-
-def test_the_form_of_mlperf_0_6() -> None:
-    (record,) = read_records(
-        ':::MLPv0.6.0 resnet 1557348823.250 (resnet/main.py:12) epoch_start: {"epoch_num": 3}'
-    )
-    assert (record.key, record.time_ms, record.number("epoch_num")) == ("epoch_start", 1557348823250, 3)
 
 
 def test_records_of_the_reference_library() -> None:

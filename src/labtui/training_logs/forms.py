@@ -199,7 +199,7 @@ WORDS = tuple(
     dict.fromkeys(
         (
             *_KERAS_WORDS,
-            *(":::ML", "@1 ", "/s", "s/it", "\\"),
+            *(mlperf.MARK, "@1 ", "/s", "s/it", "\\"),
             *(word for words, _ in _READERS for word in words),
             *(form.word for form in TABLE),
         )
@@ -229,7 +229,7 @@ class Forms:
             one := forms_imagenet.read(text)  # by far the most lines of a log of PyTorch's ImageNet example
         ) is not None:
             return [one]
-        if ":::ML" in text and (records := mlperf.read_records(text)):
+        if mlperf.MARK in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
         return _keras(line, text) or _by_table(line.number, text)
 

@@ -3,8 +3,7 @@
 The job script runs `nvidia-smi` beside the training (see `slurm_templates/`), every two seconds, one line
 per GPU. Columns are found by the header line when there is one, in the templates' order otherwise; units
 may be printed or not. Where several nodes write into one file, a column before the others names the node: the
-GPUs are then numbered through all nodes. The templates ask for UTC; a sampler started by hand writes the node's
-local time without a zone, so the zone is found by comparing with the epochs' clock.
+GPUs are then numbered through all nodes. The clock is UTC, as the templates ask for.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ COLUMNS = (
     "memory.total",
     "power.draw",
 )
-_QUARTER_HOUR = 900.0
-_SLACK = 5.0
-"""The sampler is stopped when the script ends, a moment before or after the last epoch's record."""
-_TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+_TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +35,7 @@ class GpuSample:
 
     `index` counts from 0 through all nodes of the job, `node` names the node ("" where the file does not), and
     `label` is how the GPU is called: ``GPU 2``, ``node2 GPU 0``.
-    `at` in seconds of the node's local time, read as if it were UTC (`zone_shift` finds the difference).
+    `at` in seconds since 1970.
     Utilisations are fractions of 1, memory in MiB, power in watts; None where the driver gives none.
     """
 
@@ -78,7 +74,7 @@ def read_samples(data: bytes) -> SamplerReading:
         if "timestamp" in cells[:2]:
             header = [cell.split(" ")[0] for cell in cells]
             header[: header.index("timestamp")] = ["node"] * header.index("timestamp")
-        columns = header or _columns_of(len(cells))
+        columns = header or (COLUMNS if len(cells) <= len(COLUMNS) else ("node", *COLUMNS))
         if (sample := _sample(dict(zip(columns, cells, strict=False)))) is not None:
             samples.append(sample)
         else:
@@ -101,13 +97,6 @@ def _numbered(samples: list[GpuSample]) -> tuple[GpuSample, ...]:
         )
         for sample in samples
     )
-
-
-def _columns_of(count: int) -> Sequence[str]:
-    """The columns of a file without a header; six of them lack the memory's size, eight begin with the node."""
-    if count == len(COLUMNS) + 1:
-        return ("node", *COLUMNS)
-    return COLUMNS if count != len(COLUMNS) - 1 else [name for name in COLUMNS if name != "memory.total"]
 
 
 def _rows(lines: Iterable[str]) -> Iterable[list[str]]:
@@ -140,8 +129,6 @@ def _sample(cells: dict[str, str]) -> GpuSample | None:
 
 
 def _moment(text: str) -> float | None:
-    if (plain := _number(text)) is not None and plain > 1e8 and "/" not in text:
-        return plain  # a sampler that writes UNIX seconds
     for form in _TIME_FORMATS:
         try:
             return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
@@ -200,33 +187,13 @@ def align(
     dated = [(sample, sample.ended_at) for sample in epochs if sample.ended_at is not None]
     if not samples or not dated:
         return ()
-    shift = zone_shift(samples, [moment for _, moment in dated])
     origin = samples[0].at
     first = min(sample.epoch for sample in epochs)
     used = [sample for sample in samples if n_gpus is None or sample.index < n_gpus]
     return tuple(
-        _during(used, sample, moment + shift, origin, warmup=sample.epoch == first and first <= 1)
+        _during(used, sample, moment, origin, warmup=sample.epoch == first and first <= 1)
         for sample, moment in dated
     )
-
-
-def zone_shift(samples: Sequence[GpuSample], moments: Sequence[float]) -> float:
-    """Seconds between the node's local time and UTC: what puts the most epoch ends inside the sampled time.
-
-    Zones differ from UTC by whole quarter-hours, so only those are tried.
-    """
-    start, end = samples[0].at, max(sample.at for sample in samples)
-    guesses = {
-        round((edge - moment) / _QUARTER_HOUR) * _QUARTER_HOUR
-        for edge in (start, (start + end) / 2, end)
-        for moment in (moments[0], moments[-1])
-    }
-
-    def quality(shift: float) -> tuple[int, bool, float]:
-        inside = sum(1 for moment in moments if start <= moment + shift <= end + _SLACK)
-        return inside, shift == 0, -abs(moments[0] + shift - start)
-
-    return max(sorted({0.0, *guesses}), key=quality)
 
 
 def _during(

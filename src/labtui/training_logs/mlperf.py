@@ -1,6 +1,6 @@
 """MLPerf logging records, and what each says.
 
-Format: MLCommons `mlperf-logging`, releases 0.6 to 4.1.
+Format: MLCommons `mlperf-logging`, releases 0.7 to 4.1.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +22,6 @@ FORM = "mllog"
 CLOCK_SECONDS = 0.001
 """Half-width of an epoch's interval, seconds."""
 
-_OLD = re.compile(
-    r":::(?:MLL|MLPv0\.\d\.\d \S{1,80}) (\d{1,12}(?:\.\d{1,9})?)(?: \([^)]{0,300}\))? (\w{1,80})(?:: (.*))?\Z"
-)
 _DECODER = json.JSONDecoder()
 
 
@@ -68,9 +64,6 @@ def finite(value: object) -> float | None:
 def read_records(text: str) -> list[Record]:
     """The records in a line, wherever they start: processes that share an output may write two in one line."""
     start = text.find(MARK)
-    if start < 0:
-        old = _read_old(text)
-        return [old] if old is not None else []
     records = []
     while start >= 0:
         end = start + len(MARK)
@@ -91,24 +84,6 @@ def _as_record(data: Mapping[str, Any]) -> Record:
         event=str(data.get("event_type") or "").upper(),
         metadata=metadata if isinstance(metadata, dict) else {},
     )
-
-
-def _read_old(text: str) -> Record | None:
-    """The forms of MLPerf v0.5 and v0.6.
-
-    v0.5: ``:::MLPv0.5.0 resnet 1541640840.123 (file.py:12) key: value``
-    v0.6: ``:::MLL 1557348823.123 key: {"value": ..., "metadata": {...}}``
-    """
-    match = _OLD.search(text)
-    if match is None:
-        return None
-    value: Any = match[3]
-    with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(match[3]) if match[3] else None
-    metadata = value if isinstance(value, dict) else {}
-    if isinstance(metadata.get("metadata"), dict):
-        value, metadata = metadata.get("value"), metadata["metadata"]
-    return Record(match[2].lower(), value, float(match[1]) * 1000, "", metadata)
 
 
 def measured(seconds: float) -> Interval:

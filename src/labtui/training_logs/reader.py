@@ -141,7 +141,7 @@ class LogReader:
         if self._finished:
             return []
         self._finished = True
-        for line in (*self._cutter.feed(self._utf8.finish()), *self._cutter.finish()):
+        for line in (*self._cutter.feed(self._utf8.feed(b"", final=True)), *self._cutter.finish()):
             self._take(line)
         failure = self._diagnoser.finish()
         if failure is not None:
