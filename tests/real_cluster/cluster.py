@@ -19,7 +19,7 @@ from tests.real_cluster import keys
 from tests.real_cluster.control import ControlFailed, Done, ask, execute
 from tests.real_cluster.network import free_subnet
 from tests.real_cluster.requirements import missing_requirements
-from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings, free_ports
+from tests.real_cluster.settings import PORT_NAMES, SSH_DAEMONS, ClusterSettings, free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 START_DEADLINE_S = 480.0
@@ -96,7 +96,7 @@ class Cluster:
         if (folder / "settings.json").exists():
             raise ClusterFailed(f"{folder} holds a cluster already: end it first with `down`")
         settings = settings or ClusterSettings()
-        settings.ports = free_ports()
+        settings.ports = dict(zip(PORT_NAMES, free_ports(len(PORT_NAMES)), strict=True))
         settings.subnet = free_subnet() if settings.separate_nodes else ""
         settings.python = settings.python or sys.executable
         keys.make_keys(folder / "keys", settings)

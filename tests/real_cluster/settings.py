@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import random
 import socket
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -125,17 +125,16 @@ def pair_settings(**more: Any) -> ClusterSettings:
     return ClusterSettings(site="pair", separate_nodes=True, nodes=nodes, **more)
 
 
-def free_ports() -> dict[str, int]:
-    """Ports on 127.0.0.1 nobody listens on, below the range the kernel gives to outgoing connections."""
-    ports: dict[str, int] = {}
-    chooser = random.SystemRandom()
-    while len(ports) < len(PORT_NAMES):
-        port = chooser.randrange(15_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports.values():
-            ports[PORT_NAMES[len(ports)]] = port
+def free_ports(count: int) -> list[int]:
+    """Ports on 127.0.0.1 nobody listens on, below the range the kernel gives to outgoing connections.
+
+    Each process looks in a place of its own, so that none takes what another has found and not yet opened.
+    """
+    ports: list[int] = []
+    port = 21_000 + os.getpid() % 600 * 18  # jobs listen on the ports from 20001 on
+    while len(ports) < count:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            ports.append(port)
+        port += 1
     return ports

@@ -29,10 +29,10 @@ LONG = [*SMALL, "--num_epochs", "500"]
 
 
 def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, 4, *SMALL, "--rendezvous_timeout", "8", fewer=2)
+    ranks = Ranks(tmp_path, 4, *SMALL, "--rendezvous_timeout", "16", fewer=2)
     ended = ranks.ended()
     assert errors(ended) == [
-        f"error: 2 of 4 processes did not join within 8 s: rank 2-3. Joined: rank 0-1 on {HOST}."
+        f"error: 2 of 4 processes did not join within 16 s: rank 2-3. Joined: rank 0-1 on {HOST}."
     ]
     assert [one.code for one in ended] == [6, 1]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import TORCH_PYTHON
+from tests.real_cluster.settings import free_ports
 from tests.remote.warm import Process, Warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,9 +95,7 @@ class Ranks:
         rank_1: Mapping[str, str] | None = None,
         limit: int = 0,
     ) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        (port,) = free_ports(1)
         self.folder = folder
         self.processes: list[Process | subprocess.Popen[bytes]] = []
         for rank in range(ranks - fewer):

@@ -173,7 +173,10 @@ def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFo
     job_folder.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
     process = job_folder.start(rendered("one-job", PLAIN))
     trainings = job_folder.folder / "trainings"
-    until(lambda: trainings.exists() and (job_folder.folder / "sampler.pid").exists(), "the first training")
+    until(
+        lambda: trainings.exists() and trainings.read_text() and (job_folder.folder / "sampler.pid").exists(),
+        "the first training",
+    )
     os.killpg(process.pid, signal.SIGTERM)
     process.communicate(timeout=240)
     assert process.returncode == 143
