@@ -118,16 +118,6 @@ def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
     assert reached() == [True]
 
 
-def test_the_commands_by_hand_submit_the_same_job(
-    folder: LabFolder, cluster: PracticeCluster, capsys
-) -> None:
-    assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
-    text = by_hand(folder.path, capsys.readouterr().out)
-    assert re.search(r"^\d+$", text, re.MULTILINE), text
-    assert "ResNet152-1gpu" in text
-    assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
-
-
 def test_a_dry_run_says_what_the_cluster_has_of_the_files(folder: LabFolder, capsys) -> None:
     def files(*more: str) -> dict[str, tuple[Any, ...]]:
         (row,) = answer_of(capsys, "submit", "7", "--gpus", "1", "--dry-run", *more)["submissions"]
@@ -160,39 +150,20 @@ def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
-    folder: LabFolder, cluster: PracticeCluster, capsys
-) -> None:
-    pushing = commands_of(capsys, "push")
-    by_hand(folder.path, pushing)
-    pushed = answer_of(capsys, "push")
-    assert pushed["sent"] == [], "by hand everything came to the same place"
-    long_one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
-    assert main(long_one) == 0
+def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder: LabFolder, capsys) -> None:
+    one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512"]
+    shown = commands_of(capsys, *one)
+    assert "ResNet152-1gpu" in shown and re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
+    assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
+    (row,) = answer_of(capsys, *one, "--show-commands")["by_hand"]
+    assert [item["action"] for item in row["commands"]] == ["log-in", "push", "test", "submit", "queue"]
+    assert main([*one, "--yes", "--wait"]) == 0
     assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
-    first, second = answer_of(capsys, "queue")["runs"]
-    assert (first["job"] is not None, second["job"]) == (True, None), (first, second)
-    number = first["job"]["job_id"]
-    assert number in by_hand(folder.path, commands_of(capsys, "queue"))
-    rows = answer_of(capsys, "queue", "--show-commands")["by_hand"]
-    assert [item["action"] for item in rows[0]["commands"]] == ["queue", "accounting"]
-    assert f"{number}.out" in commands_of(capsys, "log", "1")
-    assert f"{number}.err" in commands_of(capsys, "log", "1", "--err")
     assert main(["cancel", "2", "--show-commands"]) == 0
     assert "no job to cancel" in capsys.readouterr().err
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
-    assert "CANCELLED" in by_hand(folder.path, commands_of(capsys, "queue"))
-    watching = commands_of(capsys, "watch")
-    sending = watching[watching.index("# sending ") :]
-    assert re.search(r"^\d+$", by_hand(folder.path, sending), re.MULTILINE), (
-        "what waits is sent from its own files"
-    )
-    row = answer_of(capsys, "queue", "--offline")["runs"][1]
-    assert (row["submission"]["status"], row["job"]) == ("waiting", None), "by hand is by hand"
-    examined = by_hand(folder.path, commands_of(capsys, "doctor"))
-    assert cluster.login.data_dir in examined
-    assert "nct_000" in examined
+    queued_until(capsys, lambda row: row["job"]["phase"] == "finished")
 
 
 class Terminal(io.StringIO):

@@ -16,11 +16,8 @@ from labtui.session.manual_commands import (
     address_of,
     commands_of_cancel,
     commands_of_draft,
-    commands_of_log,
     commands_of_push,
-    commands_of_queue,
     commands_of_submission,
-    commands_of_watch,
 )
 from labtui.session.settings import changed, write_settings
 from tests.session.conftest import Bench, draft, only
@@ -100,13 +97,7 @@ def test_a_job_is_followed_and_ended_by_its_number(bench: Bench) -> None:
     ]  # fmt: skip
     assert "scancel 100" in by_action(commands_of_cancel(bench.session, item))["cancel"][0]
     assert "TimeLimit=9" in by_action(commands_of_cancel(bench.session, item, 9))["end-after"][0]
-    assert f"{item.job_name}.100.err" in by_action(commands_of_log(bench.session, item, "err"))["log"][0]
-    commands = by_action(commands_of_queue(bench.session, (item,)))
-    assert "-j 100" in commands["accounting"][0]
-    assert list(by_action(commands_of_queue(bench.session, ()))) == ["queue"]
-    bench.session.submit(draft())
-    about = dict(commands_of_watch(bench.session, tuple(bench.session.state.submissions.values())))
-    assert [len(one) for one in about.values()] == [2, 1, 2]
+    assert f"{item.job_name}.100.out" in commands["log"][0] and "-j 100" in commands["accounting"][0]
 
 
 def test_nothing_but_words_comes_of_asking_for_the_commands(bench: Bench) -> None:
@@ -164,5 +155,5 @@ def test_the_commands_name_the_log_that_labtui_follows(bench: Bench, pattern: st
     bench.run(20, sent.done)
     submission = only(bench)
     assert mirrors.remote_path(submission, "out") == f"{submission.remote_dir}/{name}"
-    (command,) = by_action(commands_of_log(bench.session, submission, "out"))["log"]
+    (command,) = by_action(commands_of_submission(bench.session, submission))["log"]
     assert f"{submission.remote_dir}/{name}" in command

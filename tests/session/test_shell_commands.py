@@ -111,7 +111,7 @@ def test_copies_go_to_the_sites_host_for_copies_and_nothing_else_does(shell):
     assert shell(copy)[-1] == f"u1@transfer1.bsc.es:{NASTY}/"
     fetch, *_ = commands_for("results", line, SUBJECT).commands
     assert shell(fetch)[-2:] == [f"u1@transfer1.bsc.es:{NASTY}/R n.31337.out", "."]
-    for action in ("log-in", "test", "submit", "queue", "log", "cancel", "end-after", "accounting", "rights"):
+    for action in ("log-in", "test", "submit", "queue", "log", "cancel", "end-after", "accounting"):
         assert "transfer1" not in commands_for(action, line, SUBJECT).text  # type: ignore[arg-type]
 
 
@@ -129,12 +129,6 @@ def test_the_shared_scripts_ones_own_minutes_and_a_job_known_by_its_name(shell):
         "twice"
         in commands_for("submit", LINE, replace(SUBJECT, caution="otherwise it is sent twice")).sentence
     )
-    quota = replace(SUBJECT, quota_command="scontrol my quota")
-    assert shell(commands_for("places", LINE, quota).commands[1]) == ["scontrol", "my", "quota"]
-    assert shell(commands_for("places", LINE, replace(SUBJECT, paths=(NASTY, "/b c"))).commands[0])[-2:] == [
-        NASTY,
-        "/b c",
-    ]
 
 
 def test_what_a_config_file_says_is_not_repeated():

@@ -237,11 +237,9 @@ def _guarded_main(arguments: Sequence[str] | None) -> int:
     try:
         return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except LabError as error:
-        from labtui.commands.terminal import print_wrapped
+        from labtui.commands.terminal import say_error
 
-        print_wrapped(f"labtui: {error.sentence}", stream=sys.stderr)
-        if error.hint:
-            print_wrapped(f"  hint: {error.hint}", stream=sys.stderr)
+        say_error(error)
         return 2
     except BrokenPipeError:
         # The reader of our pipe went away (`labtui results | head`): that is no error of ours.

@@ -13,9 +13,9 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import named_path
 from labtui.commands.cli import trusted
@@ -24,12 +24,10 @@ from labtui.commands.terminal import (
     TerminalPrompter,
     add_connection_arguments,
     add_folder_argument,
-    add_show_commands,
     add_trust_argument,
     plain,
     require_trust,
     say,
-    show_manual_commands,
 )
 from labtui.doctor.findings import Check, Requirements, worst_status
 from labtui.domain.errors import UsageError
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
     from labtui.domain.profile import Profile
     from labtui.session.folder import LabFolder
-    from labtui.session.manual_commands import ManualCommands
 
 
 _GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
@@ -51,7 +48,6 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     add_trust_argument(parser)
     add_connection_arguments(parser)
-    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.add_argument(
         "--fix",
@@ -66,9 +62,6 @@ def run_doctor(args: argparse.Namespace) -> int:
     from labtui.session.lab_cluster import fix_check
 
     profile, overrides, wanted, folder = meant_cluster(args)
-    if args.show_commands:
-        commands = _by_hand(profile, overrides, wanted)
-        return show_manual_commands([("checking the cluster", commands)], as_json=args.json)
     checks = []
     seen: dict[str, bool] = {}
     for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
@@ -80,13 +73,11 @@ def run_doctor(args: argparse.Namespace) -> int:
     if folder is not None and seen:
         _remember(folder, seen)
     if args.json:
-        print(
-            json.dumps(
-                {"profile": profile.id, "status": worst_status(checks), "checks": _plain(checks)}, indent=2
-            )
-        )
+        rows = [dataclasses.asdict(check) for check in checks]
+        answer = {"profile": profile.id, "status": worst_status(checks), "checks": rows}
+        print(json.dumps(answer, indent=2))
     else:
-        _summary(checks)
+        print(f"\n{summary(checks)}")
     return 1 if worst_status(checks) == "problem" else 0
 
 
@@ -131,29 +122,6 @@ def meant_cluster(
     return profile, overrides_of(settings), requirements_of(folder, settings), folder
 
 
-def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tuple[ManualCommands, ...]:
-    """What a person would try: log in, ask Slurm, look at the places."""
-    from labtui.session.manual_commands import SshAddress, Subject, all_commands
-
-    hosts = overrides.hosts or profile.login_hosts
-    address = SshAddress(
-        host=hosts[0] if hosts else "HOST",
-        user=overrides.user or profile.user,
-        port=overrides.port or profile.port,
-        identity=overrides.identity_file,
-    )
-    account = wanted.account or profile.default_account or "ACCOUNT"
-    paths = (
-        wanted.data_dir or profile.data_dir,
-        wanted.container or profile.launch.container or profile.container,
-    )
-    filled = tuple(
-        path.replace("{account}", account).replace("{user}", address.user or "USER") for path in paths if path
-    )
-    about = Subject(paths=filled, quota_command=profile.quota_command)
-    return all_commands(address, about, ("log-in", "rights", "queue", "places"))
-
-
 def _print(check: Check) -> None:
     glyph = _GLYPHS[check.status]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
@@ -165,10 +133,6 @@ def _print(check: Check) -> None:
         print(f"    fix: {plain(check.fix)}", flush=True)
 
 
-def _summary(checks: Iterable[Check]) -> None:
-    print(f"\n{summary(list(checks))}")
-
-
 def summary(checks: Sequence[Check]) -> str:
     """All checks in a line, as in ``5 checks: 1 wrong, 2 to look at``."""
     counts = {"wrong": "problem", "to look at": "warning", "not checked": "skipped"}
@@ -177,10 +141,6 @@ def summary(checks: Sequence[Check]) -> str:
     if not parts:
         return f"All {len(checks)} checks are fine." if len(checks) != 1 else "The one check is fine."
     return f"{len(checks)} check{'s' if len(checks) != 1 else ''}: {', '.join(parts)}."
-
-
-def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(check) for check in checks]
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,7 +159,7 @@ def run_key(args: argparse.Namespace) -> int:
     from labtui.session.lab_cluster import use_key
 
     profile, overrides, _, folder = meant_cluster(args)
-    path = _named(overrides) or default_key()
+    path = named_path(overrides.identity_file) if overrides.identity_file else default_key()
     passphrase = None
     if path.exists():
         say(f"{path} already exists and is used as it is.")
@@ -219,10 +179,6 @@ def run_key(args: argparse.Namespace) -> int:
     if folder is not None and path != default_key():
         use_key(folder, done.path)
     return 0
-
-
-def _named(overrides: Overrides) -> Path | None:
-    return named_path(overrides.identity_file) if overrides.identity_file else None
 
 
 def _passphrase() -> str:

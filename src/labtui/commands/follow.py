@@ -13,12 +13,10 @@ from typing import Any
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
-    add_show_commands,
     plain,
     run_number,
     say,
     say_error,
-    show_manual_commands,
 )
 from labtui.domain.events import (
     AnyEvent,
@@ -55,20 +53,14 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu", dest="stream", action="store_const", const="gpu", help="the GPU sampler's CSV"
     )
     parser.set_defaults(stream="out")
-    add_show_commands(parser)
 
 
 def run_log(args: argparse.Namespace) -> int:
     """Copy the mirror to stdout: its bytes into a pipe, harmless text onto a terminal."""
     from labtui.session.planning import run_of
 
-    with Open(args, start=False, looks=not (args.follow or args.show_commands)) as lab:
+    with Open(args, start=False, looks=not args.follow) as lab:
         record = run_of(lab.state, args.run)
-        if args.show_commands:
-            from labtui.session.manual_commands import commands_of_log
-
-            actions = commands_of_log(lab.session, lab.state.submissions[record.token], args.stream)
-            return show_manual_commands([(f"the log of run {args.run}", actions)])
         printer = _Printer()
         if args.follow:
             lab.session.start()
@@ -134,18 +126,12 @@ _QUIET = (LogGrew, Refreshed)
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
     add_folder_argument(parser)
-    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="one JSON line per event")
 
 
 def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
-        if args.show_commands:
-            from labtui.session.manual_commands import commands_of_watch
-
-            actions = commands_of_watch(lab.session, tuple(lab.state.submissions.values()))
-            return show_manual_commands(actions, as_json=args.json)
         before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
         show = _as_json if args.json else _EventPrinter()
         if args.json:

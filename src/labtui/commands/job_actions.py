@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from labtui.commands.terminal import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 def push_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
     add_folder_argument(parser)
-    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -36,12 +36,6 @@ def run_push(args: argparse.Namespace) -> int:
     from labtui.cluster.slurm_cluster import PushReport
 
     with Open(args, start=False) as lab:
-        if args.show_commands:
-            from labtui.session.manual_commands import commands_of_push
-
-            return show_manual_commands(
-                [("sending scripts/", commands_of_push(lab.session))], as_json=args.json
-            )
         lab.session.start()
         future = lab.session.push()
         lab.online()
@@ -104,9 +98,7 @@ def run_cancel(args: argparse.Namespace) -> int:
             return _show_cancel_commands(
                 lab, args, {number: submissions[token] for token, number in open_ones.items()}
             )
-        lab.session.start()
-        if any(submissions[token].status is not SubmissionStatus.WAITING for token in open_ones):
-            lab.online()
+        _reach(lab, open_ones)
         for token, number in open_ones.items():
             others = [str(other) for other in submissions[token].run_ids if other not in args.runs]
             along = f" (and with it {', '.join(others)}, in the same job)" if others else ""
@@ -117,6 +109,13 @@ def run_cancel(args: argparse.Namespace) -> int:
                 lab.session.end_after(number, args.after).result(timeout=300)
                 say(f"The job of run {number}{along} will be ended {args.after} min after its start.")
     return 0
+
+
+def _reach(lab: Open, tokens: Iterable[str]) -> None:
+    """Start the session, and wait for the cluster where one of the submissions is with Slurm already."""
+    lab.session.start()
+    if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in tokens):
+        lab.online()
 
 
 def _cancel_jobs(args: argparse.Namespace) -> int:
@@ -165,9 +164,7 @@ def hold_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder_argument(parser)
 
 
-def release_arguments(parser: argparse.ArgumentParser) -> None:
-    """The runs' numbers."""
-    hold_arguments(parser)
+release_arguments = hold_arguments
 
 
 def run_hold(args: argparse.Namespace) -> int:
@@ -180,14 +177,11 @@ def run_release(args: argparse.Namespace) -> int:
 
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold the jobs of runs, or release them; each job once."""
-    from labtui.domain.model import SubmissionStatus
     from labtui.session.planning import run_of
 
     with Open(args, start=False) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}
-        lab.session.start()
-        if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in numbers):
-            lab.online()
+        _reach(lab, numbers)
         for number in numbers.values():
             lab.session.hold(number, held=held).result(timeout=120)
             say(f"The job of run {number} is {'held' if held else 'released'}.")
@@ -205,14 +199,10 @@ def limit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_limit(args: argparse.Namespace) -> int:
     """Change it; many sites let users only shorten the limit of a job that Slurm has."""
-    from labtui.domain.model import SubmissionStatus
     from labtui.session.planning import run_of
 
     with Open(args, start=False) as lab:
-        status = lab.state.submissions[run_of(lab.state, args.run).token].status
-        lab.session.start()
-        if status is not SubmissionStatus.WAITING:
-            lab.online()
+        _reach(lab, [run_of(lab.state, args.run).token])
         lab.session.set_limit(args.run, args.minutes).result(timeout=120)
         say(f"The job of run {args.run} has a limit of {args.minutes} min.")
     return 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from labtui.commands.terminal import print_wrapped, window_width
+from labtui.commands.terminal import say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
@@ -98,9 +98,7 @@ def run_parse(args: argparse.Namespace) -> int:
     parsed = parse_files(args.files, args.pattern, programs_of(args.lab))
     for one in parsed:
         if one.error is not None:
-            print_wrapped(f"labtui: {one.error.sentence}", stream=sys.stderr)
-            if one.error.hint:
-                print_wrapped(f"  hint: {one.error.hint}", stream=sys.stderr)
+            say_error(one.error)
     if args.json:
         answer = {"files": [file_json(one) for one in parsed]}
         print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))

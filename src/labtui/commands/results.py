@@ -8,6 +8,7 @@ tables, plots and the hand-in of the folder.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import time
@@ -15,8 +16,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.commands.terminal import add_trust_argument, count, print_wrapped, require_trust, window_width
-from labtui.domain.errors import UsageError
+from labtui.commands.terminal import (
+    Meter,
+    add_folder_argument,
+    count,
+    require_trust,
+    say,
+    say_error,
+    window_width,
+)
+from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from labtui.export.measurements import Measurements
@@ -69,7 +78,7 @@ def run_results(args: argparse.Namespace) -> int:
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
     if not there and not args.json and (given.runs or folder is not None):  # else of_files said why
-        print_wrapped(f"labtui: {_NOTHING}", stream=sys.stderr)
+        say(f"labtui: {_NOTHING}")
     if given.unread:
         return 2
     return 0 if there else 1
@@ -109,23 +118,15 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
     found = any(one.report is not None and one.report.runs for one in files)
     for one in files:
         if one.error is not None:
-            _complain(one.error.sentence, one.error.hint)
+            say_error(one.error)
         elif one.report is not None and not one.report.runs and (one.stream == "out" or not found):
-            _complain(f"{one.path}: no epoch time or rate found.", "See `labtui parse`.")
+            say_error(DataError(f"{one.path}: no epoch time or rate found.", "See `labtui parse`."))
     reports = [(one.path, one.report) for one in files if one.report is not None]
     return Measurements(
         runs=measured_from_reports(reports),
         samples={path: samples_in(beside(path)) for path, _ in reports},
         unread=any(one.error is not None for one in files),
     )
-
-
-def _complain(sentence: str, hint: str) -> None:
-    from labtui.results.numbers import clean
-
-    print_wrapped(f"labtui: {clean(sentence)}", stream=sys.stderr)
-    if hint:
-        print_wrapped(f"  hint: {hint}", stream=sys.stderr)
 
 
 def _each_once(paths: Sequence[str]) -> list[str]:
@@ -166,7 +167,6 @@ def _named_folder(args: argparse.Namespace) -> LabFolder | None:
 
 def _of_folder(folder: LabFolder) -> Measurements:
     """The runs stored there, read without taking it from a labtui that has it open."""
-    from labtui.commands.terminal import say_error
     from labtui.export.measurements import measurements_of
     from labtui.session.opening import disk_problem
 
@@ -182,8 +182,7 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="training logs; without any, this lab folder's runs"
     )
-    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
-    add_trust_argument(parser)
+    add_folder_argument(parser, default=None)
     parser.add_argument(
         "--out", metavar="DIR", help="where to write (default: plots/ in the lab folder; here for logs)"
     )
@@ -206,13 +205,12 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="only list the available charts")
 
 
-def formats_of(text: str) -> tuple[str, ...]:
-    """``png,svg`` as a tuple."""
+def formats_of(text: str, known: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
+    """``png,svg`` as a tuple; ``none``, where that is known, as an empty one."""
     names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
-    unknown = [name for name in names if name not in _FORMATS]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(f"choose from {', '.join(_FORMATS)}, not {text!r}")
-    return names
+    if not names or not set(names) <= set(known) or ("none" in names and len(names) > 1):
+        raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}, not {text!r}")
+    return () if names == ("none",) else names
 
 
 def run_plot(args: argparse.Namespace) -> int:
@@ -225,12 +223,11 @@ def run_plot(args: argparse.Namespace) -> int:
     charts = chosen(charts, args.chart) if charts else ()
     if not charts:
         if given.runs or not given.unread:
-            print_wrapped("labtui: Nothing is measured yet.", stream=sys.stderr)
+            say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
     if args.list:
         _list_charts(charts)
         return 0
-    from labtui.commands.terminal import Meter
     from labtui.export.plots import write_plots
     from labtui.results.charts import with_kind
 
@@ -285,17 +282,16 @@ _REPORTS = ("pdf", "ipynb")
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Which files, where to, and which template."""
-    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
-    add_trust_argument(parser)
+    add_folder_argument(parser, default=None)
     parser.add_argument(
         "--deck",
-        type=_decks,
+        type=functools.partial(formats_of, known=(*_DECKS, "none")),
         metavar="F[,F]",
         help="slides: pptx, pdf or none (default: as the lab is handed in)",
     )
     parser.add_argument(
         "--report",
-        type=_reports,
+        type=functools.partial(formats_of, known=(*_REPORTS, "none")),
         default=_REPORTS,
         metavar="F[,F]",
         help="report.pdf, analysis.ipynb: pdf, ipynb or none (default: both)",
@@ -309,26 +305,8 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _decks(text: str) -> tuple[str, ...]:
-    return _formats(text, _DECKS)
-
-
-def _reports(text: str) -> tuple[str, ...]:
-    return _formats(text, _REPORTS)
-
-
-def _formats(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
-    if names == ("none",):
-        return ()
-    if not names or any(name not in known for name in names):
-        raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}, none, not {text!r}")
-    return names
-
-
 def run_export(args: argparse.Namespace) -> int:
     """Write; prints the paths. Notes go to stderr."""
-    from labtui.commands.terminal import Meter, say, say_error
     from labtui.export import export_lab
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import disk_problem

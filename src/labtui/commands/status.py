@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
-    add_show_commands,
     plain,
     print_wrapped,
     say,
     say_error,
-    show_manual_commands,
 )
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState, RunState
@@ -63,7 +61,6 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="all your jobs in the queue, including those labtui did not submit; free GPUs and your fair share",
     )
-    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -74,11 +71,6 @@ def run_queue(args: argparse.Namespace) -> int:
     with Open(args, start=False, looks=args.offline) as lab:
         if not args.offline:
             lab.tell_not_writable()
-        if args.show_commands:
-            from labtui.session.manual_commands import commands_of_queue
-
-            actions = commands_of_queue(lab.session, tuple(lab.state.submissions.values()))
-            return show_manual_commands([("the queue", actions)], as_json=args.json)
         if not args.offline and (args.all or live(lab.state) or unread(lab.state)):
             lab.session.start()
             _ask_once(lab, all_jobs=args.all)

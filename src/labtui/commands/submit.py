@@ -36,6 +36,7 @@ from labtui.commands.terminal import (
     run_number,
     say,
     say_error,
+    show_manual_commands,
 )
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.events import LabState
@@ -132,7 +133,10 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     """Show, check, ask and submit drafts."""
     reasons = reasons_of(args.accept)
     if args.show_commands:
-        return _show_commands(lab, args, drafts)
+        from labtui.session.manual_commands import commands_of_draft
+
+        groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
+        return show_manual_commands(groups, as_json=args.json)
     trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
@@ -191,7 +195,13 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
     if args.script_args:
-        drafts = [_with_arguments(draft, shlex.split(args.script_args)) for draft in drafts]
+        words = shlex.split(args.script_args)
+        drafts = [
+            replace(
+                draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *words)) for run in draft.runs)
+            )
+            for draft in drafts
+        ]
     return drafts, sentence
 
 
@@ -201,8 +211,8 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
         "--run": args.run,
         "--form": args.form,
         "--halve": args.halve,
+        "--script-args": args.script_args,
     }
-    wrong["--script-args"] = args.script_args
     if named := [name for name, value in wrong.items() if value]:
         raise UsageError(f"{named[0]} cannot be used with a job file.", "The file itself says what it runs.")
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
@@ -215,11 +225,6 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=completed)
 
 
-def _with_arguments(draft: SubmissionDraft, words: list[str]) -> SubmissionDraft:
-    runs = tuple(replace(spec, extra_args=(*spec.extra_args, *words)) for spec in draft.runs)
-    return replace(draft, runs=runs)
-
-
 def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
     from labtui.session.batches import halve_after
     from labtui.session.planning import run_of
@@ -228,22 +233,6 @@ def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
     if task != args.task:
         raise UsageError(f"Run {args.halve} belongs to task {task}.", f"labtui submit {task} --halve ...")
     return halve_after(lab.session, args.halve, _overrides(args))
-
-
-def _show_commands(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:
-    from labtui.session.manual_commands import commands_of_draft
-
-    actions = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
-    if args.json:
-        rows = [{"job_name": name, "commands": [asdict(item) for item in items]} for name, items in actions]
-        print(json.dumps({"submissions": rows}, indent=1))
-        return 0
-    for name, items in actions:
-        print(plain(f"# {name}, by hand (run this in the lab folder):"))
-        for item in items:
-            print(f"\n{item.text}")
-        print()
-    return 0
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:

@@ -95,9 +95,9 @@ def say(text: str) -> None:
 
 def say_error(error: LabError) -> None:
     """An error's sentence and hint, on stderr."""
-    say(f"labtui: {error.sentence}")
-    if error.hint:
-        say(f"  hint: {error.hint}")
+    for text in (f"labtui: {error.sentence}", f"  hint: {error.hint}" if error.hint else ""):
+        if text:
+            print_wrapped("\n".join(map(plain, text.split("\n"))), stream=sys.stderr)
 
 
 class TerminalPrompter:
@@ -137,10 +137,10 @@ class TerminalPrompter:
         return line.strip()
 
 
-def add_folder_argument(parser: argparse.ArgumentParser) -> None:
+def add_folder_argument(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
     """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
     parser.add_argument(
-        "--folder", default=".", metavar="DIR", help="the lab folder (default: here or above)"
+        "--folder", default=default, metavar="DIR", help="the lab folder (default: here or above)"
     )
     add_trust_argument(parser)
 

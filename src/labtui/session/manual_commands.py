@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionDraft, SubmissionStatus
 from labtui.session import mirrors
 from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
 from labtui.session.planning import BY_HAND, plan, shared_dir
@@ -37,8 +37,6 @@ Action = Literal[
     "results",
     "accounting",
     "push-scripts",
-    "rights",
-    "places",
 ]
 
 
@@ -76,8 +74,8 @@ class Subject:
 
     `local_job` is the job script here, when it does not lie among the scripts; `script` is its name there.
     `shared_dir` is the lab's directory that `labtui push` fills, `minutes` a limit of the student's own, counted
-    from the job's start. `caution` is what to know before submitting, `paths` what has to be on the cluster.
-    Without a job's number it is looked up by `job_name`. `quota_command` is shell code of the cluster's profile.
+    from the job's start. `caution` is what to know before submitting. Without a job's number it is
+    looked up by `job_name`.
     """
 
     remote_dir: str = "DIRECTORY"
@@ -91,8 +89,6 @@ class Subject:
     minutes: int | None = None
     job_name: str = ""
     caution: str = ""
-    paths: tuple[str, ...] = ()
-    quota_command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,21 +217,6 @@ def _results(address: SshAddress, about: Subject) -> _Described:
     ]
 
 
-def _rights(address: SshAddress, _: Subject) -> _Described:
-    return "the version of Slurm, and which accounts and QoS are yours", [
-        remote(address, "sbatch --version"),
-        remote(address, 'sacctmgr --parsable2 show associations user="$USER" format=account,qos'),
-    ]
-
-
-def _places(address: SshAddress, about: Subject) -> _Described:
-    room = ", and how much room is left" if about.quota_command else ""
-    return f"whether the data set and the container are there{room}", [
-        remote(address, shlex.join(["ls", "-ld", *(about.paths or ("PATH",))])),
-        *([remote(address, about.quota_command)] if about.quota_command else []),
-    ]
-
-
 _COMMANDS: dict[Action, Callable[[SshAddress, Subject], _Described]] = {
     "log-in": _log_in,
     "push": _push,
@@ -248,8 +229,6 @@ _COMMANDS: dict[Action, Callable[[SshAddress, Subject], _Described]] = {
     "accounting": _accounting,
     "results": _results,
     "push-scripts": _push_scripts,
-    "rights": _rights,
-    "places": _places,
 }
 
 
@@ -343,42 +322,6 @@ def commands_of_cancel(
     return (commands_for("submit", address, about),)
 
 
-def commands_of_log(
-    session: Session, submission: SubmissionState, stream: Stream = "out"
-) -> tuple[ManualCommands, ...]:
-    """Following one of a job's logs."""
-    return (commands_for("log", address_of(session), _subject_of_job(submission, stream)),)
-
-
-def commands_of_queue(session: Session, submissions: Sequence[SubmissionState]) -> tuple[ManualCommands, ...]:
-    """Reading the queue, and what became of those of the submissions whose jobs are not known to be over."""
-    numbers = [
-        item.job.job_id
-        for item in submissions
-        if item.job is not None and item.job.phase is not JobPhase.FINISHED
-    ]
-    wanted: tuple[Action, ...] = ("queue", "accounting") if numbers else ("queue",)
-    return all_commands(address_of(session), Subject(job_id=",".join(numbers) or "JOBID"), wanted)
-
-
-def commands_of_watch(
-    session: Session, submissions: Sequence[SubmissionState]
-) -> list[tuple[str, tuple[ManualCommands, ...]]]:
-    """What following the runs stands for, with what it is about: the queue, sending what waits, reading logs.
-
-    Raises FolderError as `commands_of_submission`.
-    """
-    parts = [("the queue", commands_of_queue(session, submissions))]
-    address = address_of(session)
-    for item in submissions:
-        if item.job is not None and item.job.phase is not JobPhase.FINISHED:
-            parts.append((f"the log of {item.job_name}", commands_of_log(session, item)))
-        elif item.status is SubmissionStatus.WAITING:
-            about = _unsent(session, item)
-            parts.append((f"sending {item.job_name}", all_commands(address, about, ("push", "submit"))))
-    return parts
-
-
 # --------------------------------------------------------------------------- subjects
 
 
@@ -389,9 +332,9 @@ def _of_job(address: SshAddress, submission: SubmissionState) -> tuple[ManualCom
     return all_commands(address, _subject_of_job(submission), wanted)
 
 
-def _subject_of_job(submission: SubmissionState, stream: Stream = "out") -> Subject:
+def _subject_of_job(submission: SubmissionState) -> Subject:
     number = submission.job.job_id if submission.job is not None else "JOBID"
-    path = mirrors.remote_path(submission, stream, unknown_id=number) or f"NAME.JOBID.{stream}"
+    path = mirrors.remote_path(submission, "out", unknown_id=number) or "NAME.JOBID.out"
     return Subject(
         remote_dir=submission.remote_dir or "DIRECTORY",
         job_id=number,
