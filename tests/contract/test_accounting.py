@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.contract.commands import ACCOUNTING_FIELDS, PINNED
+from tests.contract.commands import PINNED
 from tests.contract.jobs import Jobs
 
 SECONDS = re.compile(r"[12]\d{9}")
@@ -57,11 +57,6 @@ def test_unknown_id_and_field(jobs: Jobs) -> None:
     bad = jobs.run("sacct -X -n -P -o JobID,Nonsense")
     assert bad.status == 1
     assert 'Invalid field requested: "Nonsense"' in bad.err
-
-
-def test_every_field_asked_for_exists(jobs: Jobs) -> None:
-    known = jobs.run("sacct --helpformat").out.split()
-    assert set(ACCOUNTING_FIELDS) <= set(known)
 
 
 def test_time_limit(jobs: Jobs, limited_job: str) -> None:

@@ -18,8 +18,9 @@ import pytest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.runner import JobRunner
 from labtui.practice.saved import STATE_FILE
-from labtui.practice.slurm.job import MIN_JOB_AGE_S, Call, Job
-from labtui.practice.slurm.request import build_request
+from labtui.practice.slurm.job import Job
+from labtui.practice.slurm.request import build_request, practice_site
+from labtui.practice.slurm.written import MIN_JOB_AGE_S, Call
 from labtui.practice.sshd import Outside, confined
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -68,33 +69,26 @@ def test_an_interactive_shell_has_a_terminal(cluster):
     assert "/dev/" in done.stdout and "JOBID" in done.stdout
 
 
-def connect(cluster, **who):
+def connect(cluster, key, user=""):
     transport = paramiko.Transport(("127.0.0.1", cluster.login.port))
     transport.start_client(timeout=120)
     try:
-        if "key" in who:
-            transport.auth_publickey(who.get("user", cluster.login.user), who["key"])
-        else:
-            transport.auth_password(who.get("user", cluster.login.user), who["password"])
+        transport.auth_publickey(user or cluster.login.user, key)
         return transport
     except BaseException:
         transport.close()
         raise
 
 
-def test_only_our_key_and_our_secret_get_in(cluster):
-    ours = paramiko.ECDSAKey.from_private_key_file(str(cluster.login.identity_file))
-    for refused in (
-        {"key": paramiko.ECDSAKey.generate()},
-        {"key": ours, "user": "root"},
-        {"password": "Rehearsal-2026"},
-        {"password": ""},
-        {"password": cluster.secret, "user": "root"},
-    ):
+def own_key(cluster):
+    return paramiko.ECDSAKey.from_private_key_file(str(cluster.login.identity_file))
+
+
+def test_only_our_key_gets_in(cluster):
+    for key, user in ((paramiko.ECDSAKey.generate(), ""), (own_key(cluster), "root")):
         with pytest.raises(paramiko.AuthenticationException):
-            connect(cluster, **refused)
-    for accepted in ({"key": ours}, {"password": cluster.secret}):
-        connect(cluster, **accepted).close()
+            connect(cluster, key, user)
+    connect(cluster, own_key(cluster)).close()
 
 
 def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
@@ -120,7 +114,7 @@ def test_paths_stay_in_the_folder(tmp_path, path):
 
 
 def test_sftp_cannot_leave_the_folder(cluster):
-    transport = connect(cluster, password=cluster.secret)
+    transport = connect(cluster, own_key(cluster))
     with paramiko.SFTPClient.from_transport(transport) as sftp:
         for path in ("/etc/passwd", "../../../etc/passwd", "/"):
             with pytest.raises(OSError):
@@ -229,12 +223,12 @@ def own_runner(tmp_path):
         spool=tmp_path, environment={}, ended=lambda *end: ends.put(end), keep=True, folder=tmp_path
     )
 
+    options = {"account": "nct_000", "qos": "gp_training", "time": "1", "output": "out", "error": "err"}
+    request = build_request(options, name="a", work_dir=str(tmp_path), site=practice_site())
+
     def job(script):
-        return Job(
-            job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
-            work_dir=str(tmp_path), command="c", script=script, stdout=str(tmp_path / "out"),
-            stderr=str(tmp_path / "err"), submit_time=0.0,
-        )  # fmt: skip
+        logs = {"stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err")}
+        return Job(job_id=1, request=request, command="c", script=script, submit_time=0.0, **logs)
 
     yield runner, ends, job
     runner.close()

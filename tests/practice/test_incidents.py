@@ -10,8 +10,8 @@ from labtui.practice.clock import PracticeClock
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.job import Call
 from labtui.practice.slurm.request import build_request, practice_site
+from labtui.practice.slurm.written import Call
 
 
 class Runner:

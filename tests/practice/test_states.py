@@ -8,17 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.job import (
-    COMPLETING,
-    FINAL,
-    KILL_WAIT_S,
-    MIN_JOB_AGE_S,
-    PENDING,
-    RUNNING,
-    TRANSITIONS,
-    Call,
-)
+from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANSITIONS
 from labtui.practice.slurm.request import Refused, build_request, practice_site
+from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S, Call
 
 SITE = replace(practice_site(), max_jobs=4)
 """Few jobs at once, so that a short history meets that limit, too."""
@@ -118,12 +110,12 @@ class SlurmUse(RuleBasedStateMachine):
     @invariant()
     def limits_hold(self):
         living = [job for job in self.control.accounting() if not job.finished]
-        assert sum(job.qos == "acc_debug" for job in living) <= 1
+        assert sum(job.request.queue.name == "acc_debug" for job in living) <= 1
         running = [job for job in living if job.state in (RUNNING, COMPLETING)]
         assert len(running) <= SITE.max_jobs
         for node in SITE.nodes:
             here = [job for job in running if job.node == node.name]
-            assert sum(job.cpus for job in here) <= node.cpus
+            assert sum(job.request.cpus for job in here) <= node.cpus
             numbers = [number for job in here for number in self.runner.running.get(job.job_id, ())]
             assert len(numbers) == len(set(numbers)) <= max(node.gpus, 0)
 

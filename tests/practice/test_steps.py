@@ -11,8 +11,8 @@ import time
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.job import compressed, expanded
 from labtui.practice.slurm.steps import StepProblem, plan_step
+from labtui.practice.slurm.written import compressed, expanded
 from tests.practice.test_cluster import alive
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")

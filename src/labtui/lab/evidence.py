@@ -9,9 +9,11 @@ or the student's notes and do not count.
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import hashlib
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -252,39 +254,21 @@ def rests_on(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
     return tuple(imported_files([script], texts))
 
 
+_STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+
+
 def code_names(text: str) -> dict[str, int]:
-    """Names a Python text uses in its code (not in comments, docstrings), each with its first line.
+    """Names and quoted words in a Python text's code (not in comments, docstrings), each with its first line.
 
-    Falls back to reading words off lines without their comments when the text does not parse.
+    A text that does not parse is read as far as it goes.
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _words(text)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     names: dict[str, int] = {}
-    for node in ast.walk(tree):
-        for name in _names_of(node, docstrings):
-            line = getattr(node, "lineno", 1)
-            names[name] = min(line, names.get(name, line))
-    return names
-
-
-def _names_of(node: ast.AST, docstrings: set[int]) -> list[str]:
-    if isinstance(node, ast.Name):
-        return [node.id]
-    if isinstance(node, ast.Attribute):
-        return [node.attr]
-    if isinstance(node, ast.alias):
-        return node.name.split(".")
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-        return [node.value]
-    return []
-
-
-def _words(text: str) -> dict[str, int]:
-    names: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        for word in re.findall(r"\w+", line.partition("#")[0]):
-            names.setdefault(word, number)
+    before = tokenize.NEWLINE
+    with contextlib.suppress(tokenize.TokenError, SyntaxError, ValueError):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                names.setdefault(token.string, token.start[0])
+            elif token.type == tokenize.STRING and before not in _STARTS:
+                names.setdefault(token.string.strip("'\""), token.start[0])
+            before = token.type
     return names

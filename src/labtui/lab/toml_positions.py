@@ -81,15 +81,13 @@ def _names(dotted: str) -> tuple[str, ...]:
 
 # --------------------------------------------------------------------------- an edition laid over another
 
-_ADDED: tuple[Place, ...] = (("published",),)
-
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
     """The data of an edition laid over that of the one it extends; `places` has the own place of what it changes.
 
-    Tables are laid over key by key, lists of tables with an `id` item by item; what is new comes last. The lists in
-    `_ADDED` are put behind the base's. Every other list and every value stands in the place of the base's.
+    Tables are laid over key by key, lists of tables with an `id` item by item; what is new comes last. `published` is
+    put behind the base's. Every other list and every value stands in the place of the base's.
     """
 
     data: dict[str, Any]
@@ -98,51 +96,38 @@ class Overlay:
     @classmethod
     def of(cls, base: Mapping[str, Any], own: Mapping[str, Any]) -> Overlay:
         found = cls({})
-        found.data.update(found._table(base, own, (), ()))
+        found.data.update(found._laid(base, own, (), ()))
         return found
 
     def own_place(self, place: Place) -> Place:
         """Where a place of the whole stands in the extending file, or its nearest ancestor that stands there."""
-        for length in range(len(place), 0, -1):
-            if place[:length] in self.places:
-                return (*self.places[place[:length]], *place[length:])
-        return ()
+        known = (n for n in range(len(place), 0, -1) if place[:n] in self.places)
+        return next(((*self.places[place[:n]], *place[n:]) for n in known), ())
 
-    def _table(
-        self, base: Mapping[str, Any], own: Mapping[str, Any], place: Place, mine: Place
-    ) -> dict[str, Any]:
-        merged = dict(base)
-        for key, value in own.items():
-            at, there = (*place, key), (*mine, key)
-            self.places[at] = there
-            merged[key] = self._value(base.get(key), value, at, there)
-        return merged
-
-    def _value(self, base: Any, own: Any, place: Place, mine: Place) -> Any:
+    def _laid(self, base: Any, own: Any, place: Place, mine: Place) -> Any:
+        if place:
+            self.places[place] = mine
         if isinstance(base, Mapping) and isinstance(own, Mapping):
-            return self._table(base, own, place, mine)
-        if place in _ADDED and isinstance(base, list) and isinstance(own, list):
-            self.places.update({(*place, len(base) + i): (*mine, i) for i in range(len(own))})
-            return [*base, *own]
-        if not (_named_items(base) and _named_items(own)):
+            laid = {key: self._laid(base.get(key), own[key], (*place, key), (*mine, key)) for key in own}
+            return {**base, **laid}
+        if not (isinstance(base, list) and isinstance(own, list)):
+            return own
+        ids = _ids(base)
+        if not (place == ("published",) or (ids and _ids(own))):
             return own
         merged = list(base)
-        ids = [str(item["id"]) for item in base]
         for index, item in enumerate(own):
-            again = any(item["id"] == other["id"] for other in own[:index])
-            at = ids.index(item["id"]) if item["id"] in ids and not again else len(merged)
-            self.places[*place, at] = (*mine, index)
-            if at < len(ids):
-                merged[at] = self._table(base[at], item, (*place, at), (*mine, index))
+            name = item.get("id") if ids else None
+            at = ids.index(name) if name in ids else len(merged)
+            if at == len(merged):
+                merged.append(None)
             else:
-                merged.append(item)
+                ids[at] = None  # a second one of this id is new
+            merged[at] = self._laid(base[at] if at < len(base) else None, item, (*place, at), (*mine, index))
         return merged
 
 
-def _named_items(value: Any) -> bool:
-    """Whether this is a list of tables that each have an id."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(item, Mapping) and isinstance(item.get("id"), str) for item in value)
-    )
+def _ids(items: list[Any]) -> list[str | None]:
+    """The ids of a list of tables; none where an item has none."""
+    found = [item.get("id") if isinstance(item, Mapping) else None for item in items]
+    return found if all(isinstance(name, str) for name in found) else []

@@ -27,8 +27,8 @@ from labtui.practice.runner import JobRunner, find_bash
 from labtui.practice.saved import StateFile
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, stamp
 from labtui.practice.slurm.request import practice_site
+from labtui.practice.slurm.written import MIN_JOB_AGE_S, Answer, Call, stamp
 from labtui.practice.sshd import PracticeSSHServer
 
 MAX_REQUEST = 8 * 2**20
@@ -107,7 +107,6 @@ class PracticeCluster:
         self.full_until = 0.0
         self._full_for = 0.0
         self._stop = threading.Event()
-        secret = secrets.token_urlsafe(24)
         self.site = practice_site()
         control_secret = secrets.token_hex(16)
         self._control = control_server(control_secret, self._answer)
@@ -134,7 +133,6 @@ class PracticeCluster:
         self._ssh = PracticeSSHServer(
             host_key=host_key,
             client_key=client_key,
-            secret=secret,
             user=self.site.user,
             root=folder,
             home=self.layout.home,
@@ -142,7 +140,6 @@ class PracticeCluster:
             bash=bash,
             disk_full=self._disk_is_full,
         )
-        self.secret = secret
         digest = hashlib.sha256(host_key.asbytes()).digest()
         self._fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
         threading.Thread(target=self._beat, name="practice-scheduler", daemon=True).start()

@@ -10,7 +10,7 @@ import random
 import threading
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from labtui.domain.errors import UsageError
@@ -49,7 +49,7 @@ def _wait_in_queue(cluster: PracticeCluster, job: Job, now: float) -> None:
 
 def _run_out_of_time(cluster: PracticeCluster, job: Job, now: float) -> None:
     with cluster.controller.lock:
-        job.time_limit_s = job.elapsed_s(now) + 1
+        job.request = replace(job.request, time_limit_s=job.elapsed_s(now) + 1)
 
 
 def _fail_node(cluster: PracticeCluster, job: Job, now: float) -> None:
@@ -58,7 +58,9 @@ def _fail_node(cluster: PracticeCluster, job: Job, now: float) -> None:
 
 def _fail_node_and_requeue(cluster: PracticeCluster, job: Job, now: float) -> None:
     with cluster.controller.lock:
-        job.requeue = True  # `scontrol update Requeue=1`, as an administrator does for a broken rack
+        job.request = replace(
+            job.request, requeue=True
+        )  # `scontrol update Requeue=1`, as an administrator does for a broken rack
     cluster.controller.fail_node(job.job_id, now)
 
 

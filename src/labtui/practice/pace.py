@@ -1,6 +1,4 @@
-"""How long trainings and programs would take on MareNostrum 5, and their memory.
-
-Programs and PyTorch take what the editions publish; TensorFlow takes the constants of `pace.toml`.
+"""How long trainings and programs take on MareNostrum 5, from what the editions publish; their memory.
 
 Of the standard library and `labtui.domain.model` alone: small programs of the cluster use it.
 """
@@ -24,122 +22,6 @@ GPU_MEMORY_GIB = 63.4
 """What a framework can use of a 64 GB H100 of MareNostrum 5."""
 NOISE = 0.004
 """Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
-SEQUENTIAL_WARM_UP = {"cpu": 1.023, "gpu": 24 / 14.308}
-"""First epoch over steady epoch where the input pipeline, not graph building, is what is warmed up (220 s and 24 s)."""
-
-
-@cache
-def tables() -> dict[str, Any]:
-    """`pace.toml`; keys that are numbers are numbers."""
-    found: dict[str, Any] = _numbered(tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-    return found
-
-
-def _numbered(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {int(key) if key.isdecimal() else key: _numbered(item) for key, item in value.items()}
-
-
-def interpolated(table: Mapping[int, float], at: float) -> float:
-    """The table's value; between and beyond its rows along straight lines."""
-    if at in table:
-        return table[int(at)]
-    low, high = _neighbours(table, at)
-    return table[low] + (table[high] - table[low]) / (high - low) * (at - low)
-
-
-def _neighbours(table: Mapping[int, float], at: float) -> tuple[int, int]:
-    """The two rows of a table whose line goes through `at`."""
-    rows = sorted(table)
-    place = min(max(1, sum(row < at for row in rows)), len(rows) - 1)
-    return rows[place - 1], rows[place]
-
-
-# ------------------------------------------------------------------------------------------- TensorFlow
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """What TensorFlow trains: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
-
-    network: str
-    gpus: int
-    batch: int
-    images: int = IMAGES
-    image_size: int = FULL_SIZE
-    cores: int = 20
-    mirrored: bool = True
-
-    @property
-    def steps(self) -> int:
-        """Steps of an epoch; the last batch may be short."""
-        return math.ceil(self.images / self.batch)
-
-    @property
-    def _table(self) -> dict[str, Any]:
-        found: dict[str, Any] = tables()["tensorflow"][self.network]
-        return found
-
-    @property
-    def _scale(self) -> float:
-        """Arithmetic of an image relative to the full size."""
-        return (self.image_size / FULL_SIZE) ** 2
-
-    @property
-    def _image_s(self) -> float:
-        """Seconds that the GPUs compute in an epoch."""
-        return float(self.images * self._table["image_ms"] * self._scale / self.gpus / 1000)
-
-    @property
-    def parameters(self) -> int:
-        """Numbers that are trained."""
-        return int(self._table["parameters"])
-
-    @property
-    def steady_s(self) -> float:
-        """Seconds of an epoch after the first, without noise."""
-        if self.gpus == 0:
-            per_image_ms = self._table["cpu_image_ms"] * (20 / max(1, self.cores)) ** 0.75
-            return float(self.images * per_image_ms * self._scale / 1000)
-        return self.steps * interpolated(self._table["step_ms"], self.gpus) / 1000 + self._image_s
-
-    @property
-    def first_s(self) -> float:
-        """Seconds of the first epoch: graph building, device set-up, resizing and caching the images."""
-        if not self.mirrored or self.gpus == 0:
-            return self.steady_s * SEQUENTIAL_WARM_UP["gpu" if self.gpus else "cpu"]
-        return self.steady_s + max(0.0, interpolated(self._table["first_s"], self.gpus))
-
-    def epoch_s(self, epoch: int, chance: random.Random) -> float:
-        """Seconds of epoch `epoch` (from 1) with the noise a real node shows."""
-        return (self.first_s if epoch == 1 else self.steady_s) * math.exp(chance.gauss(0.0, NOISE))
-
-    @property
-    def memory_gib(self) -> float:
-        """GPU memory of one replica: activations of its share of the batch, and the network's own copies."""
-        share = math.ceil(self.batch / max(1, self.gpus))
-        images = share * self._table["memory_mib"] * self._scale
-        return float((images + self.parameters * 16 / 2**20 + 900) / 1024)
-
-    @property
-    def fits(self) -> bool:
-        """Whether the batch fits into the GPU; on the CPU the node's memory is large enough."""
-        return self.gpus == 0 or self.memory_gib <= GPU_MEMORY_GIB
-
-    @property
-    def busy_percent(self) -> float:
-        """Percent of an epoch in which a GPU computes: the images' share of the time."""
-        return min(99.0, 100 * self._image_s / self.steady_s) if self.gpus else 0.0
-
-    def metrics(self, epoch: int, chance: random.Random) -> dict[str, float]:
-        """Loss and accuracy after `epoch`: learning slows with the number of updates, as large batches do."""
-        accuracy = 0.10 + 0.86 * (1 - math.exp(-((epoch * self.steps / 3000) ** 0.55)))
-        accuracy = min(0.999, max(0.08, accuracy + chance.gauss(0, 0.004)))
-        return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
-
-
-# ------------------------------------------------------------------------------ what editions publish
 
 
 @cache
@@ -159,6 +41,17 @@ def published(*editions: str) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
+def interpolated(table: Mapping[int, float], count: int) -> float:
+    """The table's value; between and beyond its rows along straight lines of the logarithms."""
+    if count in table or len(table) == 1:
+        return table[count if count in table else min(table)]
+    rows = sorted(table)
+    place = min(max(1, sum(row < count for row in rows)), len(rows) - 1)
+    low, high = rows[place - 1], rows[place]
+    slope = math.log(table[high] / table[low]) / math.log(high / low)
+    return table[low] * math.exp(slope * math.log(count / low))
+
+
 EDITIONS = ("hpc4ai-ch12", "hpc4ai-ch11", "hpc4ai-ch15", "thesis-2019")
 """Where two of them publish the same, the first one counts."""
 DATA_SETS = {
@@ -169,20 +62,21 @@ DATA_SETS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TorchTraining:
-    """What a PyTorch script trains: `batch` on each GPU; `tuning` as labtui says it."""
+class Pace:
+    """How fast a training on GPUs is by the tables of `editions`: `batch` on each GPU; `tuning` as labtui says it."""
 
     model: str
     data_set: str
     tuning: frozenset[str]
     gpus: int
     batch: int
+    editions: tuple[str, ...] = EDITIONS
 
     def rate(self) -> float:
         """Images or tokens a second on all GPUs: those of the nearest row, spread as the model's other rows are."""
         row = self._near()
-        kept = self._kept()
-        alone = interpolated(kept, self.gpus) / interpolated(kept, row["gpus"]) if len(kept) > 1 else 1.0
+        kept = self.kept()
+        alone = interpolated(kept, self.gpus) / interpolated(kept, row["gpus"])
         return float(_rate(row) / row["gpus"] * self.gpus * alone)
 
     def first_s(self) -> float:
@@ -197,7 +91,7 @@ class TorchTraining:
 
     def _rows(self) -> list[dict[str, Any]]:
         """The rows of this model; of another one of its family where there are none."""
-        timed = [row for row in published(*EDITIONS) if _rate(row)]
+        timed = [row for row in published(*self.editions) if row["gpus"] and _rate(row)]
         exact = [row for row in timed if row["model"].lower() == self.model]
         return exact or [row for row in timed if row["model"].lower()[:3] == self.model[:3]] or timed
 
@@ -213,11 +107,11 @@ class TorchTraining:
 
         return min(self._rows(), key=unlike)
 
-    def _kept(self) -> dict[int, float]:
+    def kept(self) -> dict[int, float]:
         """By GPUs: the share of one GPU's rate that each keeps, where the model's rows say it."""
         several = [row for row in self._rows() if row["gpus"] > 1]
         if not several:
-            return {}
+            return {1: 1.0}
         alike = (_tuning(several[0]), several[0].get("data_set"))
         rates = {
             row["gpus"]: _rate(row) / row["gpus"]
@@ -236,8 +130,10 @@ def _rate(row: dict[str, Any]) -> float:
     """Images or tokens a second of a row; 0 where it has none."""
     if "throughput" in row:
         return float(row["throughput"])
-    if not {"epoch_seconds", "batch_size"} <= row.keys() or row.get("data_set") not in DATA_SETS:
+    if not {"epoch_seconds", "batch_size"} <= row.keys():
         return 0.0
+    if "data_set" not in row:
+        return float(IMAGES / row["epoch_seconds"])
     batches = DATA_SETS[row["data_set"]]["train"] // row["batch_size"]
     return float(batches * row["batch_size"] / row["epoch_seconds"])
 
@@ -253,6 +149,92 @@ def torch_memory_gib(options: Mapping[str, str], batch: int) -> float:
     return 3.6 + 0.67 * batch
 
 
+# ------------------------------------------------------------------------------------------- TensorFlow
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Numbers that are trained, and MiB of GPU memory for an image of the full size."""
+
+    parameters: int
+    memory_mib: float
+
+
+TENSORFLOW = ("sa-miri-2025-pg",)
+_CPU_TIMES_GPU = 215 / 14.3
+_CPU_WARM_UP_S = 5.0
+"""An epoch on 20 cores over one on a GPU, and what its first one takes longer, both of ResNet50V2."""
+NETWORKS = {
+    "ResNet50V2": Network(23_585_290, 21.5),
+    "ResNet101V2": Network(42_647_050, 32.5),
+    "ResNet152V2": Network(58_352_138, 45.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What TensorFlow trains: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
+
+    network: str
+    gpus: int
+    batch: int
+    images: int = IMAGES
+    image_size: int = FULL_SIZE
+    cores: int = 20
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch; the last batch may be short."""
+        return math.ceil(self.images / self.batch)
+
+    @property
+    def _scale(self) -> float:
+        """Arithmetic of an image relative to the full size."""
+        return (self.image_size / FULL_SIZE) ** 2
+
+    @property
+    def _pace(self) -> Pace:
+        model, gpus = self.network.removesuffix("V2").lower(), max(1, self.gpus)
+        return Pace(model, "", frozenset(), gpus, self.batch // gpus, TENSORFLOW)
+
+    @property
+    def steady_s(self) -> float:
+        """Seconds of an epoch after the first, without noise."""
+        seconds = self.images * self._scale / self._pace.rate()
+        return seconds if self.gpus else seconds * _CPU_TIMES_GPU / (self.cores / 20) ** 0.75
+
+    @property
+    def first_s(self) -> float:
+        """Seconds of the first epoch: graph building, device set-up, resizing and caching the images."""
+        return self.steady_s + (self._pace.first_s() if self.gpus else _CPU_WARM_UP_S)
+
+    def epoch_s(self, epoch: int, chance: random.Random) -> float:
+        """Seconds of epoch `epoch` (from 1) with the noise a real node shows."""
+        return (self.first_s if epoch == 1 else self.steady_s) * math.exp(chance.gauss(0.0, NOISE))
+
+    @property
+    def memory_gib(self) -> float:
+        """GPU memory of one replica: activations of its share of the batch, and the network's own copies."""
+        network, share = NETWORKS[self.network], math.ceil(self.batch / max(1, self.gpus))
+        return (share * network.memory_mib * self._scale + network.parameters * 16 / 2**20 + 900) / 1024
+
+    @property
+    def fits(self) -> bool:
+        """Whether the batch fits into the GPU; on the CPU the node's memory is large enough."""
+        return self.gpus == 0 or self.memory_gib <= GPU_MEMORY_GIB
+
+    @property
+    def busy_percent(self) -> float:
+        """Percent of an epoch in which a GPU computes: what it keeps of its speed alone."""
+        return min(99.0, 100 * interpolated(self._pace.kept(), self.gpus)) if self.gpus else 0.0
+
+    def metrics(self, epoch: int, chance: random.Random) -> dict[str, float]:
+        """Loss and accuracy after `epoch`: learning slows with the number of updates, as large batches do."""
+        accuracy = 0.10 + 0.86 * (1 - math.exp(-((epoch * self.steps / 3000) ** 0.55)))
+        accuracy = min(0.999, max(0.08, accuracy + chance.gauss(0, 0.004)))
+        return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
+
+
 # --------------------------------------------------------------------------------------------- programs
 
 
@@ -264,31 +246,24 @@ def pi_ms(processes: int, intervals: int, *, sequential: bool, weak: bool) -> fl
     share = intervals / (1 << 32) / (processes if weak else 1)
     if sequential:
         return _noisy(alone * share)
-    return _noisy(share * (_between(table, processes) if processes > 1 else table[2] * (1 if weak else 2)))
+    return _noisy(
+        share * (interpolated(table, processes) if processes > 1 else table[2] * (1 if weak else 2))
+    )
 
 
 def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[float, float]:
     """Seconds of jacobi.c on one GPU and on all of them."""
-    sizes: dict[int, dict[int, float]] = {}
+    times: dict[tuple[str, int], dict[int, float]] = {}
     for row in published("hpc4ai-ch6"):
-        if row["model"] == "jacobi":
-            sizes.setdefault(int(row["size"].partition("x")[0]), {})[row["processes"]] = row["seconds"]
-    side = min(sizes, key=lambda row: abs(math.log(row * row / (nx * ny))))
-    share, usual = nx * ny / side**2 * iterations / 100_000, sizes[16384]
-    ratio = {n: seconds / usual[n] for n, seconds in tables()["jacobi"].get(build, usual).items()}
-    one = _noisy(sizes[side][1] * share * ratio[1])
-    if gpus == 1:
-        return one, one
-    return one, _noisy(_between(sizes[side], gpus) * share * ratio.get(gpus, ratio[4]))
-
-
-def _between(table: Mapping[int, float], count: int) -> float:
-    """As `interpolated`, along lines of the logarithms."""
-    if count in table:
-        return table[count]
-    low, high = _neighbours(table, count)
-    slope = math.log(table[high] / table[low]) / math.log(high / low)
-    return table[low] * math.exp(slope * math.log(count / low))
+        place = (row["model"], int(row["size"].partition("x")[0]))
+        times.setdefault(place, {})[row["processes"]] = row["seconds"]
+    side = min((side for _, side in times), key=lambda side: abs(math.log(side * side / (nx * ny))))
+    table = times["jacobi", side]
+    usual = times["jacobi", 16384][4]
+    built = times.get((f"jacobi-{build}", 16384), {}).get(4, usual)
+    share = nx * ny / side**2 * iterations / 100_000 * built / usual
+    one = _noisy(table[1] * share)
+    return one, one if gpus == 1 else _noisy(interpolated(table, gpus) * share)
 
 
 def _noisy(value: float) -> float:

@@ -67,15 +67,15 @@ class JobRunner:
         script.touch(0o700)
         try:
             with contextlib.ExitStack() as files:
-                out = files.enter_context(_opened(job.stdout, append=job.append))
+                out = files.enter_context(_opened(job.stdout, append=job.request.append))
                 err = (
                     out
                     if job.stderr == job.stdout
-                    else files.enter_context(_opened(job.stderr, append=job.append))
+                    else files.enter_context(_opened(job.stderr, append=job.request.append))
                 )
                 process = subprocess.Popen(
                     [find_bash() or "bash", "-p", "-c", GATE, str(script), *job.arguments],
-                    cwd=job.work_dir,
+                    cwd=job.request.work_dir,
                     env=self._job_environment(job, home, gpu_numbers),
                     stdin=subprocess.PIPE,
                     stdout=out,
@@ -142,30 +142,30 @@ class JobRunner:
             self._to_watchdog.flush()
 
     def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
-        gpus = ",".join(map(str, gpu_numbers))
+        asked, gpus = job.request, ",".join(map(str, gpu_numbers))
 
         def on_each(number: int) -> str:
-            return f"{number}(x{job.nodes})" if job.nodes > 1 else str(number)
+            return f"{number}(x{asked.nodes})" if asked.nodes > 1 else str(number)
 
         values = {
             "SLURM_JOB_ID": str(job.job_id),
             "SLURM_JOBID": str(job.job_id),
-            "SLURM_JOB_NAME": job.name,
-            "SLURM_JOB_ACCOUNT": job.account,
-            "SLURM_JOB_QOS": job.qos,
-            "SLURM_JOB_PARTITION": job.partition,
+            "SLURM_JOB_NAME": asked.name,
+            "SLURM_JOB_ACCOUNT": asked.account,
+            "SLURM_JOB_QOS": asked.queue.name,
+            "SLURM_JOB_PARTITION": asked.partition,
             "SLURM_JOB_NODELIST": job.node_list,
             "SLURM_NODELIST": job.node_list,
             "SLURMD_NODENAME": job.node,
-            "SLURM_JOB_NUM_NODES": str(job.nodes),
-            "SLURM_NNODES": str(job.nodes),
-            "SLURM_TASKS_PER_NODE": on_each(job.places // job.nodes),
+            "SLURM_JOB_NUM_NODES": str(asked.nodes),
+            "SLURM_NNODES": str(asked.nodes),
+            "SLURM_TASKS_PER_NODE": on_each(job.places // asked.nodes),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
-            "SLURM_CPUS_ON_NODE": str(job.cpus // job.nodes),
-            "SLURM_JOB_CPUS_PER_NODE": on_each(job.cpus // job.nodes),
-            "SLURM_SUBMIT_DIR": job.work_dir,
+            "SLURM_CPUS_ON_NODE": str(asked.cpus // asked.nodes),
+            "SLURM_JOB_CPUS_PER_NODE": on_each(asked.cpus // asked.nodes),
+            "SLURM_SUBMIT_DIR": asked.work_dir,
             "SLURM_SUBMIT_HOST": "alogin1",
             "SLURM_CLUSTER_NAME": "marenostrum5",
             "TMPDIR": str(home / "tmp"),
@@ -173,15 +173,15 @@ class JobRunner:
             "LABTUI_PRACTICE": "yes",  # a job script's header repeats it, whatever profile it was made with
         }
         requested = {
-            "SLURM_NTASKS": job.tasks,
-            "SLURM_NPROCS": job.tasks,
-            "SLURM_NTASKS_PER_NODE": job.tasks_per_node,
-            "SLURM_CPUS_PER_TASK": job.cpus_per_task,
+            "SLURM_NTASKS": asked.tasks,
+            "SLURM_NPROCS": asked.tasks,
+            "SLURM_NTASKS_PER_NODE": asked.tasks_per_node,
+            "SLURM_CPUS_PER_TASK": asked.cpus_per_task,
             "SLURM_RESTART_COUNT": job.restarts or None,
         }
         values |= {name: str(value) for name, value in requested.items() if value is not None}
-        if job.gpus:
-            values.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
+        if asked.gpus:
+            values.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(asked.gpus), CUDA_VISIBLE_DEVICES=gpus)
         (home / "tmp").mkdir(exist_ok=True)
         return {**self._environment, **job.environment, **values}
 

@@ -116,7 +116,7 @@ class StateFile:
 def _changing(jobs: Sequence[Job]) -> Hashable:
     """What changes of jobs during their life."""
     return tuple(
-        (job.job_id, job.state, job.wanted, job.time_limit_s, job.held, job.restarts) for job in jobs
+        (job.job_id, job.state, job.wanted, job.request.time_limit_s, job.held, job.restarts) for job in jobs
     )
 
 

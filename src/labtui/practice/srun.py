@@ -1,7 +1,7 @@
 """`srun` inside a practice job: a step's tasks as processes, their output by lines, their ends in srun's messages.
 
-Run with `python -I -S`. Tasks stay in the job's process group, so that whatever ends the job ends them too. Outside of
-a job the cluster's process answers, through `programs.py`. A step does not wait until another one's CPUs are free.
+Run with `python -I -S`. Tasks stay in the job's process group, so that whatever ends the job ends them too. A step
+does not wait until another one's CPUs are free.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import IO
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.job import KILL_WAIT_S, VERSION, compressed
 from labtui.practice.slurm.steps import JobStep, StepProblem, plan_step, read_words, task_ranges
+from labtui.practice.slurm.written import KILL_WAIT_S, VERSION, compressed
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
 """Signals after which srun reports that the step was terminated."""
@@ -36,7 +36,6 @@ class Running:
         """By task: its exit status, negative the signal that ended it."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._threads: list[threading.Thread] = []
-        self._files: dict[str, IO[bytes]] = {}
         self._screen = threading.RLock()  # a signal may find this thread inside `say`
         self._killing = False
 
@@ -67,8 +66,8 @@ class Running:
                 self.ends[task] = trouble.errno or 1
                 continue
             self._processes[task] = process
-            self._carry(process.stdout, task, "output", sys.stdout.buffer)
-            self._carry(process.stderr, task, "error", sys.stderr.buffer)
+            self._carry(process.stdout, task, sys.stdout.buffer)
+            self._carry(process.stderr, task, sys.stderr.buffer)
 
     def finish(self) -> int:
         """Wait for all tasks, say how they ended, and return srun's exit status: the worst of theirs."""
@@ -133,8 +132,7 @@ class Running:
         exported = (piece.partition("=") for piece in self.step.options.get("export", "").split(","))
         return values | {name: value for name, equals, value in exported if equals}
 
-    def _carry(self, source: IO[bytes] | None, task: int, name: str, screen: IO[bytes]) -> None:
-        target = self._file(task, name) or screen
+    def _carry(self, source: IO[bytes] | None, task: int, target: IO[bytes]) -> None:
         mark = f"{task:{len(str(self.step.tasks - 1))}d}: ".encode() if self.step.label else b""
         thread = threading.Thread(target=self._pump, args=(source, target, mark), daemon=True)
         self._threads.append(thread)
@@ -146,24 +144,6 @@ class Running:
             with self._screen, contextlib.suppress(OSError, ValueError):
                 target.write(mark + line + end)
                 target.flush()
-
-    def _file(self, task: int, name: str) -> IO[bytes] | None:
-        options = self.step.options
-        path = options.get(name) or (options.get("output") if name == "error" else None)
-        if path is None or path == "all":
-            return None
-        job, job_name = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_JOB_NAME", "")
-        for code, value in {
-            "%t": str(task),
-            "%s": str(self._number),
-            "%J": self.name,
-            "%j": job,
-            "%x": job_name,
-        }.items():
-            path = path.replace(code, value)
-        if path not in self._files:
-            self._files[path] = open(os.devnull if path == "none" else path, "wb", buffering=0)  # noqa: SIM115
-        return self._files[path]
 
 
 def step_number(folder: Path) -> int:
@@ -184,10 +164,9 @@ def run(words: list[str]) -> int:
         print(f"slurm-wlm {VERSION}")
         return 0
     if "SLURM_JOB_ID" not in os.environ:
-        programs = Path(__file__).with_name("programs.py")
-        os.execv(sys.executable, [sys.executable, "-I", "-S", str(programs), "srun", *words])
+        limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
+        raise StepProblem(f"srun: error: {limit}\n")
     step = plan_step(words, os.environ)
-    sys.stderr.write("".join(step.warnings))
     running = Running(step, step_number(Path(os.environ["LABTUI_PRACTICE_JOB"])))
     signal.signal(signal.SIGTERM, lambda *_: running.abort())
     running.start()

@@ -1,4 +1,4 @@
-"""The practice cluster's SSH server: 127.0.0.1 only, one user, our own key or secret, commands, shells and SFTP.
+"""The practice cluster's SSH server: 127.0.0.1 only, one user, our own key, commands, shells and SFTP.
 
 Each command is a process of its own under bash, as sshd starts it; the connection never waits for one. SFTP is
 confined to the cluster's folder: whatever the path, nothing outside is seen or touched.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import hmac
 import logging
 import os
 import signal
@@ -44,21 +43,14 @@ class _Login(paramiko.ServerInterface):
         self.home: Path = server.home
         self.disk_full: Callable[[], bool] = server.disk_full
         self._open: set[int] = set()
-        self._environment: dict[str, str] = {}
         self._terminals: set[int] = set()
         self._lock = threading.Lock()
 
     def get_allowed_auths(self, username: str) -> str:
-        return "publickey,password"
+        return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         good = username == self._server.user and key.asbytes() == self._server.client_key.asbytes()
-        return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
-
-    def check_auth_password(self, username: str, password: str) -> int:
-        good = username == self._server.user and hmac.compare_digest(
-            password.encode(), self._server.secret.encode()
-        )
         return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
@@ -68,40 +60,26 @@ class _Login(paramiko.ServerInterface):
             self._open.add(chanid)
         return paramiko.common.OPEN_SUCCEEDED
 
-    def check_channel_env_request(self, channel: paramiko.Channel, name: bytes, value: bytes) -> bool:
-        text = name.decode("ascii", "replace")
-        if not text.startswith(("LANG", "LC_")):
-            return False
-        self._environment[text] = value.decode("utf-8", "replace")
-        return True
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        return self._start(channel, [self._server.bash, "-c", command.decode("utf-8", "surrogateescape")])
 
-    def check_channel_pty_request(
-        self, channel: paramiko.Channel, term: bytes, width: int, height: int, *_pixels: object
-    ) -> bool:
-        self._environment["TERM"] = term.decode("ascii", "replace")
+    def check_channel_pty_request(self, channel: paramiko.Channel, *_terminal: object) -> bool:
         self._terminals.add(channel.get_id())
         return True
 
-    def check_channel_window_change_request(self, channel: paramiko.Channel, *_size: object) -> bool:
-        return True
-
-    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        return self._start(channel, ["-c", command.decode("utf-8", "surrogateescape")])
-
     def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
-        return self._start(channel, ["-l"])
+        return self._start(channel, [self._server.bash, "-l"])
+
+    def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
+        if channel.get_id() in self._terminals:
+            words = [sys.executable, "-I", "-S", "-c", IN_TERMINAL, *words]
+        session = _Session(channel, self._server, words)
+        threading.Thread(target=self._run, args=(channel, session), name="practice-exec", daemon=True).start()
+        return True
 
     def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
         threading.Thread(target=self._forget_when_closed, args=(channel,), daemon=True).start()
         return super().check_channel_subsystem_request(channel, name)
-
-    def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
-        words = [self._server.bash, *words]
-        if channel.get_id() in self._terminals:
-            words = [sys.executable, "-I", "-S", "-c", IN_TERMINAL, *words]
-        session = _Session(channel, self._server, {**self._server.environment, **self._environment}, words)
-        threading.Thread(target=self._run, args=(channel, session), name="practice-exec", daemon=True).start()
-        return True
 
     def _run(self, channel: paramiko.Channel, session: _Session) -> None:
         try:
@@ -125,11 +103,9 @@ class _Session:
         self,
         channel: paramiko.Channel,
         server: PracticeSSHServer,
-        environment: Mapping[str, str],
         words: list[str],
     ) -> None:
-        self._channel, self._server = channel, server
-        self._environment, self._words = dict(environment), words
+        self._channel, self._server, self._words = channel, server, words
 
     def run(self) -> None:
         """Run to the end and send the exit status."""
@@ -137,7 +113,7 @@ class _Session:
             process = subprocess.Popen(
                 self._words,
                 cwd=self._server.home,
-                env=self._environment,
+                env=self._server.environment,
                 start_new_session=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -194,7 +170,7 @@ class _Session:
 class PracticeSSHServer:
     """Listens on 127.0.0.1 and serves until closed.
 
-    `client_key` is the only key let in, `secret` the only password. `port` is chosen by the system.
+    `client_key` is the only key let in. `port` is chosen by the system.
     """
 
     def __init__(
@@ -202,7 +178,6 @@ class PracticeSSHServer:
         *,
         host_key: paramiko.PKey,
         client_key: paramiko.PKey,
-        secret: str,
         user: str,
         root: Path,
         home: Path,
@@ -210,7 +185,7 @@ class PracticeSSHServer:
         bash: str,
         disk_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.host_key, self.client_key, self.secret, self.user = host_key, client_key, secret, user
+        self.host_key, self.client_key, self.user = host_key, client_key, user
         self.root, self.home, self.bash, self.disk_full = root, home, bash, disk_full
         self.environment = dict(environment)
         self._transports: set[paramiko.Transport] = set()

@@ -1,4 +1,7 @@
-"""Slurm's commands, as far as labtui and a student send them; each answers (exit status, stdout, stderr)."""
+"""Slurm's commands: what labtui sends, and plain `squeue`, `sacct`, `sinfo`; (exit status, stdout, stderr).
+
+There is one student, so options that name a user select nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from labtui.domain.profile import Queue
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.facts import SACCT, SQUEUE, columns, details, facts, formatted
-from labtui.practice.slurm.job import (
-    KILL_WAIT_S,
-    MESSAGE_TIMEOUT_S,
-    MIN_JOB_AGE_S,
-    NO_CONTROLLER,
-    PENDING,
-    SHORT,
-    VERSION,
-    Answer,
-    Call,
-    Job,
-    duration,
-    expanded,
-    stamp,
-)
+from labtui.practice.slurm.job import PENDING, Job
 from labtui.practice.slurm.request import (
     CLUSTER,
     MAX_PARTITION_S,
@@ -35,6 +25,18 @@ from labtui.practice.slurm.request import (
     read_script,
 )
 from labtui.practice.slurm.words import OptionProblem, Program, parse_words
+from labtui.practice.slurm.written import (
+    KILL_WAIT_S,
+    MESSAGE_TIMEOUT_S,
+    MIN_JOB_AGE_S,
+    NO_CONTROLLER,
+    VERSION,
+    Answer,
+    Call,
+    duration,
+    expanded,
+    stamp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Asked:
 
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     """Run one of Slurm's commands."""
-    if program in ("sbatch", "srun", "scontrol"):  # their words have an order
+    if program in _IN_ORDER:  # their words have an order
         return _IN_ORDER[program](call, control, now)
     known, run, down = _COMMANDS[program]
     words = [word for word in call.words if word != "--"]
@@ -72,14 +74,10 @@ def _text(lines: Iterable[str]) -> Answer:
     return 0, "".join(f"{line}\n" for line in lines), ""
 
 
-def _chosen(job: Job, options: Mapping[str, str], usual: set[str] | None) -> bool:
-    """Whether a job is one of those that the options select; `usual` are the states where no option names any."""
-    wanted = {part.strip().upper() for part in options.get("states", "").split(",") if part} or usual
-    if wanted and "ALL" not in wanted and not {job.state, SHORT[job.state]} & wanted:
-        return False
-    values = {name: getattr(job, name) for name in ("name", "qos", "partition", "account", "user")}
-    values["jobs"] = str(job.job_id)
-    return all(value in options[name].split(",") for name, value in values.items() if name in options)
+def _chosen(job: Job, options: Mapping[str, str]) -> bool:
+    """Whether a job is one of those that the options name."""
+    names = {"jobs": str(job.job_id), "name": job.request.name}
+    return all(text in options[option].split(",") for option, text in names.items() if option in options)
 
 
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
@@ -99,10 +97,10 @@ def squeue(asked: Asked) -> Answer:
     heading = {letter: title for letter, (title, _) in SQUEUE.items()}
     rows = [] if "noheader" in options else [heading]
     for job in jobs:
-        if _chosen(job, options, _LIVING):
+        if _chosen(job, options) and (job.state in _LIVING or options.get("states", "").lower() == "all"):
             known = facts(job, asked.call.environment, asked.control, asked.now)
             rows.append({letter: known[fact] for letter, (_, fact) in SQUEUE.items()})
-    return _text(formatted(form, lambda letter, row=row: row.get(letter, "")) for row in rows)  # type: ignore[misc]
+    return _text(formatted(form, row) for row in rows)
 
 
 _SACCT_WIDTHS = {"JobID": -12, "ExitCode": 8, "Start": 19, "End": 19, "Submit": 19}
@@ -112,8 +110,6 @@ _SINCE = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def sacct(asked: Asked) -> Answer:
     """The jobs as accounting keeps them."""
     options, control, now = asked.options, asked.control, asked.now
-    if "helpformat" in options:
-        return _text(SACCT)
     if now < control.accounting_down_until:
         return 1, "", f"sacct: error: {_NO_DATABASE}\n"
     names = []
@@ -129,23 +125,10 @@ def sacct(asked: Asked) -> Answer:
     since = now - int(match[1]) * _SINCE[match[2]] if match else 0.0
     rows = [] if "noheader" in options else [{name: name for name in SACCT}]
     for job in control.accounting():
-        if (job.end_time or now) < since or not _chosen(job, options, None):
+        if (job.end_time or now) < since or not _chosen(job, options):
             continue
         told = facts(job, asked.call.environment, control, now)
         rows.append({field: told[fact] for field, fact in SACCT.items()})
-        if "allocations" not in options and job.node:
-            step = dict.fromkeys(("Partition", "QOS", "User", "Timelimit", "TimelimitRaw", "Comment"), "")
-            number = f"{job.job_id}.batch"
-            rows.append(
-                {
-                    **rows[-1],
-                    **step,
-                    "JobID": number,
-                    "JobIDRaw": number,
-                    "JobName": "batch",
-                    "State": job.state,
-                }
-            )
     if "parsable" in options or "parsable2" in options:
         mark = options.get("delimiter", "|")
         tail = mark if "parsable" in options else ""
@@ -157,35 +140,24 @@ _NO_DATABASE = "Problem talking to the database: Connection refused"
 
 
 def scancel(asked: Asked) -> Answer:
-    """Cancel jobs by id, or all of the student's that the options select."""
-    options, control, now = asked.options, asked.control, asked.now
+    """Cancel jobs by id, with ``--state=PENDING`` only those that wait."""
+    control, now = asked.control, asked.now
+    lines = []
     for word in asked.rest:
         if not word.isdecimal():
             return 1, "", f"scancel: error: Invalid job id {word}\n"
-    wanted = [int(word) for word in asked.rest]
-    if wanted and "states" in options:
-        kept = {
-            job.job_id for job in control.in_queue(now) if _chosen(job, {"states": options["states"]}, None)
-        }
-        wanted = [number for number in wanted if number in kept]
-    elif not wanted and {"name", "me", "user", "qos"} & options.keys():
-        wanted = [
-            job.job_id for job in control.in_queue(now) if not job.finished and _chosen(job, options, None)
-        ]
-    lines = []
-    for job_id in wanted:
-        outcome = control.cancel(job_id, now)
-        if "verbose" in options and outcome != "ok":
-            trouble = (
-                "Job/step already completing or completed"
-                if outcome == "finished"
-                else "Invalid job id specified"
-            )
-            lines.append(f"scancel: error: Kill job error on job id {job_id}: {trouble}\n")
+        job = control.find(int(word), now)
+        if "states" in asked.options and (job is None or job.state != PENDING):
+            continue
+        outcome = control.cancel(int(word), now)
+        if "verbose" in asked.options and outcome != "ok":
+            over = "Job/step already completing or completed"
+            trouble = over if outcome == "finished" else "Invalid job id specified"
+            lines.append(f"scancel: error: Kill job error on job id {word}: {trouble}\n")
     return 0, "", "".join(lines)
 
 
-# ------------------------------------------------------------------------------------------ sbatch, srun
+# ------------------------------------------------------------------------------------------------ sbatch
 
 
 def sbatch(call: Call, control: Controller, now: float) -> Answer:
@@ -219,12 +191,6 @@ def sbatch(call: Call, control: Controller, now: float) -> Answer:
     except Refused as refused:
         return refused.status, "", refused.text(test_only=test_only)
     return 0, f"{job.job_id}\n" if "parsable" in options else f"Submitted batch job {job.job_id}\n", ""
-
-
-def srun(_call: Call, _control: Controller, _now: float) -> Answer:
-    """``srun`` where there is no job."""
-    limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
-    return 1, "", f"srun: error: {limit}\n"
 
 
 # ---------------------------------------------------------------------------------------------- scontrol
@@ -318,74 +284,67 @@ _SINFO_HEADINGS = {
     "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "N": "NODELIST",
     "c": "CPUS", "m": "MEMORY", "G": "GRES", "z": "S:C:T",
 }  # fmt: skip
-_SINFO_FIELDS = {"nodehost": "N", "partition": "P", "statecomplete": "T", "gres": "G", "gresused": "used"}
+_SINFO_FIELDS = {"NodeHost": "N", "Partition": "P", "StateComplete": "T", "Gres": "G", "GresUsed": "used"}
 
 
 def sinfo(asked: Asked) -> Answer:
-    """Partitions and nodes; MareNostrum 5 refuses this to students, other clusters do not."""
+    """A line for each node; MareNostrum 5 refuses this to students, other clusters do not."""
     options, rows = asked.options, _node_rows(asked.control, asked.now)
     if "Format" in options:
         fields = [word.partition(":")[::2] for word in options["Format"].split(",")]
-        return _text(
-            "".join(row[_SINFO_FIELDS[name.lower()]] + tail for name, tail in fields) for row in rows
-        )
-    usual = "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
-    form = options.get("format", usual)
-    rows = [row for row in rows if options.get("partition", row["R"]) == row["R"]]
-    lines = [formatted(form, lambda code, row=row: row.get(code, "")).rstrip() for row in rows]  # type: ignore[misc]
+        return _text("".join(row[_SINFO_FIELDS[name]] + tail for name, tail in fields) for row in rows)
     if "noheader" not in options:
-        lines.insert(0, formatted(form, lambda code: _SINFO_HEADINGS.get(code, code)).rstrip())
-    return _text(lines)
+        rows.insert(0, _SINFO_HEADINGS)
+    form = options.get("format", "%9P %.5a %.10l %.6D %.6t %N")
+    return _text(formatted(form, row).rstrip() for row in rows)
 
 
 def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
     """What there is to say of each node, by `sinfo`'s letters; "used" are its GPUs in use."""
-    living = [job for job in control.in_queue(now) if job.node and not job.finished]
+    living = [job for job in control.in_queue(now) if job.all_nodes and not job.finished]
     rows = []
     for node in sorted(control.site.nodes, key=lambda node: node.partition):
         here = [job for job in living if node.name in job.all_nodes]
-        used = sum(job.gpus for job in here)
+        used = sum(job.request.gpus for job in here)
         numbers = f"0-{used - 1}" if used else "N/A"
-        row = {
-            "P": node.partition + "*" * (node.partition == control.site.partitions[-1]),
-            "R": node.partition,
-        }
-        row |= {
-            "t": "mix" if here else "idle",
-            "T": "mixed" if here else "idle",
-            "a": "up",
-            "D": "1",
-            "N": node.name,
-        }
-        row |= {"l": duration(MAX_PARTITION_S), "c": str(node.cpus), "m": "20000", "z": f"{node.cpus}:1:1"}
-        row |= {"G": node.gres, "used": f"gpu:hopper:{used}(IDX:{numbers})" if node.gpus else "gpu:0"}
-        rows.append(row)
+        default = "*" * (node.partition == control.site.partitions[-1])
+        rows.append(
+            {
+                "P": node.partition + default,
+                "R": node.partition,
+                "t": "mix" if here else "idle",
+                "T": "mixed" if here else "idle",
+                "a": "up",
+                "D": "1",
+                "N": node.name,
+                "l": duration(MAX_PARTITION_S),
+                "c": str(node.cpus),
+                "m": "20000",
+                "z": f"{node.cpus}:1:1",
+                "G": node.gres,
+                "used": f"gpu:hopper:{used}(IDX:{numbers})" if node.gpus else "gpu:0",
+            }
+        )
     return rows
 
 
 def sacctmgr(asked: Asked) -> Answer:
-    """The words ``show qos``, ``show assoc`` and ``show user``."""
+    """``show qos``, ``show assoc`` and ``show user`` with ``--parsable2`` and a format."""
     site, words = asked.control.site, asked.rest
     if asked.now < asked.control.accounting_down_until:
         return 1, "", f"sacctmgr: error: {_NO_DATABASE}\n"
-    if words[:1] != ["show"] or len(words) < 2:
+    named = [word.partition("=")[2] for word in words if word.lower().startswith("format=")]
+    if words[:1] != ["show"] or len(words) < 2 or not named:
         return 1, "", f"sacctmgr: error: invalid keyword: {' '.join(words)}\n"
     if words[1] == "qos":
-        usual, rows = (
-            "Name,Priority,Flags,MaxWall,MaxJobsPU,MaxSubmitPU",
-            [_qos_row(site, at) for at in range(len(site.profile.queues))],
-        )
-    else:
-        usual = "Cluster,Account,User,QOS,DefaultQOS"
-        granted = ",".join(sorted(queue.name for queue in site.profile.queues))
-        rows = [{"cluster": CLUSTER, "account": site.account, "user": site.user, "qos": granted,
-                 "defaultqos": "gp_debug", "defaultaccount": site.account}]  # fmt: skip
-    named = [word for word in words if word.lower().startswith("format=")]
-    return _table(asked, (named[0].partition("=")[2] if named else usual).split(","), rows)
+        return _table(asked, named[0], [_qos_row(queue) for queue in site.profile.queues])
+    granted = ",".join(sorted(queue.name for queue in site.profile.queues))
+    row = {"cluster": CLUSTER, "account": site.account, "user": site.user, "qos": granted,
+           "defaultqos": "gp_debug", "defaultaccount": site.account}  # fmt: skip
+    return _table(asked, named[0], [row])
 
 
-def _qos_row(site: Site, at: int) -> dict[str, str]:
-    queue = site.profile.queues[at]
+def _qos_row(queue: Queue) -> dict[str, str]:
     limits = {"maxjobspu": queue.max_running_per_user, "maxsubmitpu": queue.max_submit_per_user}
     return {
         "name": queue.name,
@@ -399,32 +358,22 @@ def _qos_row(site: Site, at: int) -> dict[str, str]:
 def sshare(asked: Asked) -> Answer:
     """The student's share; nothing is used up in practice."""
     site = asked.control.site
-    row = {
-        "account": site.account,
-        "user": site.user,
-        "rawshares": "1",
-        "rawusage": "0",
-        "fairshare": "1.000000",
-    }
-    names = asked.options.get("format", "Account,User,RawShares,RawUsage,FairShare").split(",")
-    return _table(asked, names, [row])
+    row = {"account": site.account, "user": site.user, "fairshare": "1.000000"}
+    return _table(asked, asked.options.get("format", "Account,User,FairShare"), [row])
 
 
-def _table(asked: Asked, names: list[str], rows: list[dict[str, str]]) -> Answer:
-    """A table between bars, or one of columns; `rows` are by the small names of the columns."""
-    lines = [[row.get(name.partition("%")[0].lower(), "") for name in names] for row in rows]
-    if "noheader" not in asked.options:
-        lines.insert(0, [name.partition("%")[0] for name in names])
-    if asked.options.keys() & {"parsable", "parsable2"}:
-        return _text("|".join(line) + "|" * ("parsable" in asked.options) for line in lines)
-    return _text(" ".join(f"{text[:20]:>20}" for text in line) + " " for line in lines)
+def _table(asked: Asked, columns: str, rows: list[dict[str, str]]) -> Answer:
+    """Fields between bars; `rows` are by the small names of the columns."""
+    names = [name.partition("%")[0] for name in columns.split(",")]
+    lines = [[row.get(name.lower(), "") for name in names] for row in rows]
+    return _text("|".join(line) for line in ([] if "noheader" in asked.options else [names]) + lines)
 
 
-_SELECT = "u=user= n=name= q=qos= p=partition= A=account= -=me V=version"
 _COMMANDS: dict[str, tuple[Program, Callable[[Asked], Answer], str]] = {
     "squeue": (
         Program.of(
-            "squeue", f"{_SELECT} h=noheader r=array t=states= o=format= j=jobs= a=all S=sort= l=long -=local"
+            "squeue",
+            "u=user= -=me h=noheader t=states= o=format= j=jobs= n=name= a=all S=sort= -=local V=version",
         ),
         squeue,
         "slurm_load_jobs error",
@@ -432,30 +381,24 @@ _COMMANDS: dict[str, tuple[Program, Callable[[Asked], Answer], str]] = {
     "sacct": (
         Program.of(
             "sacct",
-            "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= E=endtime= "
-            "s=states= -=name= u=user= e=helpformat V=version a=allusers L=local",
+            "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= -=name= "
+            "u=user= V=version",
         ),
         sacct,
         "",
     ),
     "scancel": (
-        Program.of("scancel", f"{_SELECT} s=signal= t=states= v=verbose Q=quiet"),
+        Program.of("scancel", "t=states= v=verbose V=version"),
         scancel,
         "scancel: error: slurm_kill_job",
     ),
     "sinfo": (
-        Program.of(
-            "sinfo", "h=noheader o=format= O=Format= p=partition= N=Node l=long s=summarize e=exact V=version"
-        ),
+        Program.of("sinfo", "h=noheader o=format= O=Format= N=Node e=exact V=version"),
         sinfo,
         "slurm_load_partitions",
     ),
-    "sacctmgr": (
-        Program.of("sacctmgr", "n=noheader P=parsable2 p=parsable r=readonly V=version"),
-        sacctmgr,
-        "",
-    ),
+    "sacctmgr": (Program.of("sacctmgr", "n=noheader P=parsable2 r=readonly V=version"), sacctmgr, ""),
     "sshare": (Program.of("sshare", "U=users h=noheader P=parsable2 o=format= V=version"), sshare, ""),
 }
-_IN_ORDER = {"sbatch": sbatch, "scontrol": scontrol, "srun": srun}
+_IN_ORDER = {"sbatch": sbatch, "scontrol": scontrol}
 PROGRAMS = (*_COMMANDS, *_IN_ORDER)

@@ -10,17 +10,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
-from labtui.practice.slurm.job import (
-    COMPLETING,
-    KILL_WAIT_S,
-    MIN_JOB_AGE_S,
-    PENDING,
-    RUNNING,
-    Job,
-)
-from labtui.practice.slurm.request import POLICY, JobRequest, Node, Refused, Site, priority_of
+from labtui.practice.slurm.job import COMPLETING, PENDING, RUNNING, Job, JobRequest
+from labtui.practice.slurm.request import POLICY, Node, Refused, Site, priority_of
+from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S
 from labtui.slurm.job_control import expand_pattern
 
 SCHEDULE_DELAY_S = 8
@@ -92,7 +87,7 @@ class Controller:
                     if not name.startswith("LABTUI_PRACTICE")
                 }
                 if job.state in (RUNNING, COMPLETING):
-                    job.wanted = job.wanted or (PENDING if job.requeue else "NODE_FAIL")
+                    job.wanted = job.wanted or (PENDING if job.request.requeue else "NODE_FAIL")
                     self.ended(job.job_id, 0, 0, ended_at)
 
     # ------------------------------------------------------------------ what the commands ask
@@ -122,7 +117,9 @@ class Controller:
     def check_limits(self, request: JobRequest) -> None:
         """The limits that count jobs. Raises Refused."""
         limit = request.queue.max_submit_per_user
-        living = [job for job in self.jobs.values() if not job.finished and job.qos == request.queue.name]
+        living = [
+            job for job in self.jobs.values() if not job.finished and job.request.queue == request.queue
+        ]
         if limit is not None and len(living) >= limit:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
@@ -148,29 +145,13 @@ class Controller:
 
             job = Job(
                 job_id=job_id,
-                name=request.name,
-                user=self.site.user,
-                account=request.account,
-                qos=request.queue.name,
-                partition=request.partition,
-                cpus=request.cpus,
-                gpus=request.gpus,
-                gres=request.gres,
-                tasks=request.tasks,
-                tasks_per_node=request.tasks_per_node,
-                nodes=request.nodes,
-                cpus_per_task=request.cpus_per_task,
-                time_limit_s=request.time_limit_s,
-                work_dir=request.work_dir,
+                request=request,
                 command=command,
                 arguments=arguments,
                 script=script,
                 stdout=path(request.output),
                 stderr=path(request.error),
                 submit_time=now,
-                comment=request.comment,
-                requeue=request.requeue,
-                append=request.append,
                 held=request.held,
                 begin=now + request.begin_after_s if request.begin_after_s else None,
                 priority=0 if request.held else priority_of(request.queue),
@@ -190,7 +171,7 @@ class Controller:
                 return "unknown"
             if job.finished or job.state == COMPLETING:
                 return "finished"
-            job.cancelled_by = self.site.user
+            job.cancelled = True
             if job.state == PENDING:
                 job.reason = "None"
                 job.end_time = now
@@ -209,8 +190,7 @@ class Controller:
                 return "finished"
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
-            queue = self.site.profile.queue(job.qos)
-            job.priority = 0 if held or queue is None else priority_of(queue)
+            job.priority = 0 if held else priority_of(job.request.queue)
             return "ok"
 
     def limit(self, job_id: int, limit_s: int, now: float) -> str:
@@ -221,9 +201,9 @@ class Controller:
                 return "Invalid job id specified"
             if job.finished or job.state == COMPLETING:
                 return "Job has already finished"
-            if job.state != PENDING and limit_s > job.time_limit_s:
+            if job.state != PENDING and limit_s > job.request.time_limit_s:
                 return "Access/permission denied"
-            job.time_limit_s = limit_s
+            job.request = replace(job.request, time_limit_s=limit_s)
             return ""
 
     # ------------------------------------------------------------------ what time does
@@ -232,7 +212,7 @@ class Controller:
         """Start the jobs that can start, end those over their limit."""
         with self.lock:
             for job in list(self.jobs.values()):
-                if job.state == RUNNING and job.elapsed_s(now) >= job.time_limit_s and not job.wanted:
+                if job.state == RUNNING and job.elapsed_s(now) >= job.request.time_limit_s and not job.wanted:
                     self._end(job, "TIMEOUT", "DUE TO TIME LIMIT", now)
                 if job.job_id in self._kill_at and now >= self._kill_at[job.job_id]:
                     del self._kill_at[job.job_id]
@@ -271,7 +251,7 @@ class Controller:
             job = self.jobs[job_id]
             if job.state != RUNNING:
                 return
-            if not job.requeue:
+            if not job.request.requeue:
                 self._end(job, "NODE_FAIL", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
             else:
                 self._end(job, PENDING, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
@@ -306,7 +286,7 @@ class Controller:
         job.move(PENDING)
         job.start_time = job.end_time = None
         job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
-        job.node, job.others = "", ()
+        job.all_nodes = ()
         job.reason = "BeginTime"
         job.restarts += 1
 
@@ -326,10 +306,9 @@ class Controller:
             if now >= until:
                 waits.pop(0)
             return
-        queue = self.site.profile.queue(job.qos)
-        limit = queue.max_running_per_user if queue else None
+        limit = job.request.queue.max_running_per_user
         running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
-        if limit is not None and sum(other.qos == job.qos for other in running) >= limit:
+        if limit is not None and sum(other.request.queue == job.request.queue for other in running) >= limit:
             job.reason = "QOSMaxJobsPerUserLimit"
             return
         nodes = self._free_nodes(job, running)
@@ -341,14 +320,15 @@ class Controller:
     def _free_nodes(self, job: Job, running: list[Job]) -> list[Node]:
         """As many nodes as the job wants, with room for its share on each; none while there are not enough."""
         found = []
-        for node in self.site.nodes_of(job.partition):
+        for node in self.site.nodes_of(job.request.partition):
             here = [other for other in running if node.name in other.all_nodes]
             if (
-                node.cpus - sum(other.cpus // other.nodes for other in here) >= job.cpus // job.nodes
-                and node.gpus - sum(other.gpus for other in here) >= job.gpus
+                node.cpus - sum(other.request.cpus // other.request.nodes for other in here)
+                >= job.request.cpus // job.request.nodes
+                and node.gpus - sum(other.request.gpus for other in here) >= job.request.gpus
             ):
                 found.append(node)
-        return found[: job.nodes] if len(found) >= job.nodes else []
+        return found[: job.request.nodes] if len(found) >= job.request.nodes else []
 
     def _start(self, job: Job, nodes: list[Node], running: list[Job], now: float) -> None:
         node = nodes[0]
@@ -359,9 +339,9 @@ class Controller:
             for number in self._gpus.get(other.job_id, ())
         }
         free = [number for number in range(node.gpus) if number not in taken]
-        self._gpus[job.job_id] = tuple(free[: job.gpus])
-        job.node, job.start_time, job.reason = node.name, now, "None"
-        job.others = tuple(other.name for other in nodes[1:])
+        self._gpus[job.job_id] = tuple(free[: job.request.gpus])
+        job.start_time, job.reason = now, "None"
+        job.all_nodes = tuple(each.name for each in nodes)
         job.move(RUNNING)
         self.runner.start(job, self._gpus[job.job_id])
 
@@ -377,6 +357,8 @@ class Controller:
             full = len(running) >= self.site.max_jobs
             if not full and self._free_nodes(job, running):
                 return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
-            in_the_way = [other for other in running if full or other.partition == job.partition]
-            ends = sorted((other.start_time or now) + other.time_limit_s for other in in_the_way)
+            in_the_way = [
+                other for other in running if full or other.request.partition == job.request.partition
+            ]
+            ends = sorted((other.start_time or now) + other.request.time_limit_s for other in in_the_way)
             return ends[0] if ends else None

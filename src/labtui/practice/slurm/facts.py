@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.job import PENDING, SHORT, Job, duration, stamp
+from labtui.practice.slurm.job import PENDING, SHORT, Job
 from labtui.practice.slurm.request import CLUSTER
+from labtui.practice.slurm.written import duration, stamp
 
 SQUEUE = {
-    "A": ("JOBID", "id"), "C": ("CPUS", "cpus"), "D": ("NODES", "nodes"), "M": ("TIME", "used_short"),
+    "A": ("JOBID", "id"), "C": ("CPUS", "cpus"), "D": ("NODES", "nodes"), "F": ("ARRAY_JOB_ID", "id"),
+    "M": ("TIME", "used_short"),
     "L": ("TIME_LEFT", "left_short"), "N": ("NODELIST", "node_list"), "P": ("PARTITION", "partition"),
     "Q": ("PRIORITY", "priority"), "R": ("NODELIST(REASON)", "where_or_why"), "S": ("START_TIME", "start_or_na"),
     "T": ("STATE", "state"), "V": ("SUBMIT_TIME", "submit"), "Z": ("WORK_DIR", "work_dir"), "a": ("ACCOUNT", "account"),
@@ -33,37 +35,37 @@ MEMORY = "20000M"
 
 def facts(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
     """Everything as text; times as the caller's environment wants them."""
-    waiting, used_s = job.state == PENDING, job.elapsed_s(now)
+    asked, waiting, used_s = job.request, job.state == PENDING, job.elapsed_s(now)
     start = control.start_estimate(job, now) if waiting else job.start_time
-    planned = job.end_time if job.finished else None if start is None else start + job.time_limit_s
-    tres = f"cpu={job.cpus},mem={MEMORY},node={job.nodes},billing={job.cpus}"
-    tres += f",gres/gpu={job.gpus * job.nodes}" if job.gpus else ""
+    planned = job.end_time if job.finished else None if start is None else start + asked.time_limit_s
+    tres = f"cpu={asked.cpus},mem={MEMORY},node={asked.nodes},billing={asked.cpus}"
+    tres += f",gres/gpu={asked.gpus * asked.nodes}" if asked.gpus else ""
 
     def when(moment: float | None, unknown: str = "Unknown") -> str:
         return stamp(moment, environment, unknown)
 
     return {
         "id": str(job.job_id),
-        "name": job.name,
-        "user": job.user,
-        "account": job.account,
+        "name": asked.name,
+        "user": control.site.user,
+        "account": asked.account,
         "cluster": CLUSTER,
-        "partition": job.partition,
-        "qos": job.qos,
+        "partition": asked.partition,
+        "qos": asked.queue.name,
         "state": job.state,
         "short": SHORT[job.state],
-        "state_by_whom": "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled_by else job.state,
+        "state_by_whom": "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled else job.state,
         "reason": job.reason,
         "where_or_why": f"({job.reason})" if waiting or not job.node else job.node_list,
         "node_list": job.node_list,
         "node_list_or_none": job.node_list or "None assigned",
-        "nodes": str(job.nodes),
-        "cpus": str(job.cpus),
-        "allocated_cpus": str(job.cpus if job.node or (job.start_time is None and job.finished) else 0),
+        "nodes": str(asked.nodes),
+        "cpus": str(asked.cpus),
+        "allocated_cpus": str(asked.cpus if job.node or (job.start_time is None and job.finished) else 0),
         "allocated": tres if job.node else "",
         "requested": tres,
         "memory": MEMORY,
-        "gres": job.gres or "N/A",
+        "gres": asked.gres or "N/A",
         "priority": str(job.priority),
         "submit": when(job.submit_time),
         "start": when(job.start_time),
@@ -74,14 +76,14 @@ def facts(job: Job, environment: Mapping[str, str], control: Controller, now: fl
         "used": duration(used_s),
         "used_s": str(used_s),
         "used_short": duration(used_s, hours=False),
-        "left_short": duration(max(0, job.time_limit_s - used_s), hours=False),
-        "limit": duration(job.time_limit_s),
-        "limit_minutes": str(job.time_limit_s // 60),
-        "limit_short": duration(job.time_limit_s, hours=False),
+        "left_short": duration(max(0, asked.time_limit_s - used_s), hours=False),
+        "limit": duration(asked.time_limit_s),
+        "limit_minutes": str(asked.time_limit_s // 60),
+        "limit_short": duration(asked.time_limit_s, hours=False),
         "exit_code": job.exit_code,
-        "comment": job.comment,
-        "comment_or_null": job.comment or "(null)",
-        "work_dir": job.work_dir,
+        "comment": asked.comment,
+        "comment_or_null": asked.comment or "(null)",
+        "work_dir": asked.work_dir,
         "command": " ".join((job.command, *job.arguments)),
     }
 
@@ -94,21 +96,21 @@ def details(job: Job, environment: Mapping[str, str], control: Controller, now: 
         "UserId={user}(1000) GroupId={account}(1000) MCS_label=N/A",
         "Priority={priority} Nice=0 Account={account} QOS={qos}",
         "JobState={state} Reason={reason} Dependency=(null)",
-        f"Requeue={job.requeue:d} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={{exit_code}}",
+        f"Requeue={job.request.requeue:d} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={{exit_code}}",
         "RunTime={used} TimeLimit={limit} TimeMin=N/A",
         "SubmitTime={submit} EligibleTime={submit}",
         "StartTime={start_planned} EndTime={planned_end} Deadline=N/A",
         "Partition={partition} AllocNode:Sid=localhost:1",
         "NodeList={node_list}",
-        f"NumNodes={{nodes}} NumCPUs={{cpus}} NumTasks={job.places} CPUs/Task={job.cpus_per_task or 1}",
+        f"NumNodes={{nodes}} NumCPUs={{cpus}} NumTasks={job.places} CPUs/Task={job.request.cpus_per_task or 1}",
         "TRES={requested}",
         "Command={command}",
         "WorkDir={work_dir}",
-        *(["Comment={comment} "] if job.comment else []),
+        *(["Comment={comment} "] if job.request.comment else []),
         f"StdErr={_braced(job.stderr)}",
         "StdIn=/dev/null",
         f"StdOut={_braced(job.stdout)}",
-        *([f"TresPerNode={job.gres}"] if job.gres else []),
+        *([f"TresPerNode={job.request.gres}"] if job.request.gres else []),
     )
     return "\n   ".join(line.format_map(known) for line in lines) + "\n   \n\n"
 
@@ -117,11 +119,11 @@ def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def formatted(form: str, value: Callable[[str], str]) -> str:
+def formatted(form: str, values: Mapping[str, str]) -> str:
     """The form ``%[.][width]code`` of squeue and sinfo; everything else stands as it is."""
 
     def put(match: re.Match[str]) -> str:
-        text = "%" if match[3] == "%" else value(match[3])
+        text = "%" if match[3] == "%" else values.get(match[3], "")
         if not match[2]:
             return text
         width = int(match[2])

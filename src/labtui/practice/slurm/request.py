@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.domain.profile import Profile, Queue
-from labtui.practice.slurm.job import Call
+from labtui.practice.slurm.job import JobRequest
 from labtui.practice.slurm.words import OptionProblem, Parsed, parse_words
+from labtui.practice.slurm.written import Call
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words
 from labtui.slurm.values import duration_seconds
@@ -100,32 +101,6 @@ class Refused(Exception):
             head = "allocation failure" if test_only else "sbatch: error: Batch job submission failed"
             lines.append(f"{head}: {self.final}")
         return "".join(line + "\n" for line in lines)
-
-
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """A submission that passed all checks that need no queue. Numbers are None where no option gave them."""
-
-    name: str
-    account: str
-    queue: Queue
-    partition: str
-    cpus: int
-    gpus: int
-    gres: str
-    tasks: int | None
-    tasks_per_node: int | None
-    nodes: int
-    cpus_per_task: int | None
-    time_limit_s: int
-    work_dir: str
-    output: str
-    error: str
-    comment: str
-    requeue: bool
-    append: bool
-    held: bool
-    begin_after_s: float
 
 
 def all_options(script: bytes, parsed: Parsed, environment: Mapping[str, str]) -> dict[str, str]:

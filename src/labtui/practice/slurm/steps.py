@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.practice.slurm.job import expanded
 from labtui.practice.slurm.words import SRUN, OptionProblem, parse_words
+from labtui.practice.slurm.written import expanded
 
 
 class StepProblem(Exception):
@@ -24,7 +24,7 @@ class StepProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobStep:
-    """A step that fits the allocation. `cpus_per_task` is None unless requested; `warnings` go to standard error."""
+    """A step that fits the allocation. `cpus_per_task` is None unless requested."""
 
     command: tuple[str, ...]
     tasks: int
@@ -32,7 +32,6 @@ class JobStep:
     options: Mapping[str, str]
     nodes: tuple[str, ...]
     label: bool = False
-    warnings: tuple[str, ...] = ()
 
     def place(self, task: int) -> tuple[int, str, int]:
         """Of a task: its node's number and name, and its own number there."""
@@ -45,20 +44,13 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     """The step inside the job that `environment` describes. Raises StepProblem."""
     options, command = read_words(words)
     job = environment.get("SLURM_JOB_ID", "")
-    if options.get("jobid", job) != job:
-        other = options["jobid"]
-        raise StepProblem(
-            f"srun: error: Unable to confirm allocation for job {other}: Invalid job id specified\n"
-            f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {other}\n"
-        )
     requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
     nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
-    tasks, warnings = _tasks(options, environment, nodes)
+    tasks = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
         raise StepProblem(
-            "".join(warnings)
-            + f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
+            f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
     _check_gpus(options, environment)
     names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
@@ -69,7 +61,6 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
         options=options,
         nodes=tuple(names[:nodes]),
         label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
-        warnings=warnings,
     )
 
 
@@ -79,8 +70,6 @@ def read_words(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
         parsed = parse_words(words, SRUN)
     except OptionProblem as problem:
         raise StepProblem(f"{problem}\n", 255) from None
-    for name in ("ntasks", "cpus-per-task", "ntasks-per-node"):
-        _number(parsed.options, {}, name, "")
     if not parsed.rest and "version" not in parsed.options:
         raise StepProblem("srun: fatal: No command given to execute.\n")
     return parsed.options, tuple(parsed.rest)
@@ -107,20 +96,10 @@ def _nodes(options: Mapping[str, str], allocated: int) -> int:
     return int(match[1])
 
 
-def _tasks(
-    options: Mapping[str, str], environment: Mapping[str, str], nodes: int
-) -> tuple[int, tuple[str, ...]]:
-    """How many tasks, and srun's warning when ``--ntasks-per-node`` does not go with that."""
+def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
     tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
     on_each = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
-    if tasks is None:
-        return nodes * (on_each or 1), ()
-    if on_each is None or tasks <= on_each * nodes:
-        return tasks, ()
-    return tasks, (
-        f"srun: Warning: can't honor --ntasks-per-node set to {on_each} which doesn't match the requested tasks "
-        f"{tasks} with the number of requested nodes {nodes}. Ignoring --ntasks-per-node.\n",
-    )
+    return nodes * (on_each or 1) if tasks is None else tasks
 
 
 def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str]) -> None:

@@ -36,15 +36,19 @@ SBATCH = Program(
     {**dict.fromkeys(batch_script.FLAGS, ""), **dict.fromkeys(batch_script.VALUED, "=")},
     batch_script.SHORT_OPTIONS,
 )
-_NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait"}
+_NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "output", "error", "input"}
+_SRUN_TAKES = {
+    **{name: takes for name, takes in SBATCH.takes.items() if name not in _NOT_SRUNS},
+    **dict.fromkeys(("cpu-bind", "mpi", "wait"), "="),
+    **dict.fromkeys(("disable-status", "exact", "kill-on-bad-exit", "label", "overlap", "unbuffered"), ""),
+}
+_SRUN_LETTERS = {
+    **batch_script.SHORT_OPTIONS, "K": "kill-on-bad-exit", "W": "wait", "X": "disable-status", "l": "label",
+    "u": "unbuffered",
+}  # fmt: skip
 SRUN = Program(
-    "srun",
-    {name: takes for name, takes in SBATCH.takes.items() if name not in _NOT_SRUNS}
-    | dict.fromkeys(("cpu-bind", "jobid", "mpi", "relative", "wait"), "=")
-    | dict.fromkeys(("disable-status", "exact", "kill-on-bad-exit", "label", "overlap", "unbuffered"), ""),
-    {**batch_script.SHORT_OPTIONS, "K": "kill-on-bad-exit", "W": "wait", "X": "disable-status", "l": "label",
-     "r": "relative", "u": "unbuffered"},
-)  # fmt: skip
+    "srun", _SRUN_TAKES, {letter: name for letter, name in _SRUN_LETTERS.items() if name in _SRUN_TAKES}
+)
 _OPTIONAL = ("exclusive", "kill-on-bad-exit", "nice", "no-kill")
 """Options whose value, if any, is glued to them."""
 _SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}

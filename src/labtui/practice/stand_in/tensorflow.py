@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from labtui.practice.pace import Training, tables
+from labtui.practice.pace import NETWORKS, Training
 from labtui.practice.stand_in.recorder import Base, Recorded, known, show_load, size_of, visible_gpus
 
 Logs = Mapping[str, float]
@@ -39,10 +39,8 @@ def _devices(kind: str | None = None) -> list[SimpleNamespace]:
 class Strategy:
     """Replicas, and on how many GPUs they are; `workers` are processes."""
 
-    def __init__(
-        self, replicas: int = 1, gpus: int | None = None, workers: int = 1, *, mirrored: bool = False
-    ) -> None:
-        self.num_replicas_in_sync, self.workers, self.mirrored = replicas, workers, mirrored
+    def __init__(self, replicas: int = 1, gpus: int | None = None, workers: int = 1) -> None:
+        self.num_replicas_in_sync, self.workers = replicas, workers
         self.gpus = min(1, visible_gpus()) if gpus is None else gpus
 
     def scope(self) -> Strategy:
@@ -73,7 +71,7 @@ def _mirrored(devices: list[object] | None = None, **_options: object) -> Strate
         _tell(
             "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce."
         )
-    return Strategy(wanted, 0 if on_cpu else wanted, mirrored=True)
+    return Strategy(wanted, 0 if on_cpu else wanted)
 
 
 def _multi_worker(*_args: object, **_options: object) -> Strategy:
@@ -85,7 +83,7 @@ def _multi_worker(*_args: object, **_options: object) -> Strategy:
         f"INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {config.get('cluster', {})}, task_type = "
         f"'worker', task_id = {task}, num_workers = {workers}"
     )
-    return Strategy(workers * max(1, here), workers * here, workers, mirrored=True)
+    return Strategy(workers * max(1, here), workers * here, workers)
 
 
 def _tell(line: str) -> None:
@@ -123,7 +121,7 @@ class Model:
         return Recorded(f"model.{name}")
 
     def count_params(self) -> int:
-        return Training(self.network, 0, 1).parameters
+        return NETWORKS[self.network].parameters
 
     def summary(self, *_args: object, **_options: object) -> None:
         print(f'Model: "{self.name}"\nTotal params: {self.count_params():,}', flush=True)
@@ -186,7 +184,7 @@ class Model:
                 size = _image_size(first, size)
         strategy = self.distribute_strategy
         cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "20"))
-        return Training(self.network, strategy.gpus, batch, images, size, cores, strategy.mirrored)
+        return Training(self.network, strategy.gpus, batch, images, size, cores)
 
     def _run_out_of_memory(self, training: Training) -> None:
         time.sleep(25)
@@ -279,7 +277,7 @@ def _network(
 
 
 def _construct(name: str) -> Any:
-    if name not in tables()["tensorflow"]:
+    if name not in NETWORKS:
         return Recorded(f"tensorflow.keras.applications.{name}")
     return functools.partial(_network, name)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from labtui.domain.model import named_options, tuning_of
 from labtui.practice import pace
-from labtui.practice.pace import TorchTraining, torch_memory_gib
+from labtui.practice.pace import Pace, torch_memory_gib
 from labtui.practice.stand_in.recorder import Base, Call, Recorded, known, show_load, visible_gpus
 
 _VALIDATION = 2.5
@@ -48,13 +48,11 @@ class State:
         return "per_device_train_batch_size" in self.options
 
     @property
-    def trained(self) -> TorchTraining:
+    def trained(self) -> Pace:
         """What is trained, as the published tables name it."""
         model = self.options.get("model" if self.tokens else "model_name", "").lower()
         tuning = frozenset(tuning_of(self.options))
-        return TorchTraining(
-            model, Path(self.options.get("dataset", "")).name, tuning, self.world, self.batch
-        )
+        return Pace(model, Path(self.options.get("dataset", "")).name, tuning, self.world, self.batch)
 
     @property
     def memory_gib(self) -> float:
