@@ -20,7 +20,7 @@ from labtui.practice.slurm.job import PENDING, RUNNING, Job
 _AFTER_S = 60
 """Seconds that a job has to run before something happens to it."""
 
-Inject = Callable[[PracticeCluster, Job, float], None]
+Inject = Callable[[PracticeCluster, Job, float], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,60 +43,40 @@ class Incident:
 
 def _wait_in_queue(cluster: PracticeCluster, job: Job, now: float) -> None:
     reasons = ("Priority", "Resources", "QOSGrpNodeLimit", "ReqNodeNotAvail")
-    with cluster.controller.lock:
-        cluster.controller.waits[job.job_id] = [(reason, now + 65 * i) for i, reason in enumerate(reasons, 1)]
+    cluster.controller.waits[job.job_id] = [(reason, now + 65 * i) for i, reason in enumerate(reasons, 1)]
 
 
-def _run_out_of_time(cluster: PracticeCluster, job: Job, now: float) -> None:
-    with cluster.controller.lock:
-        job.request = replace(job.request, time_limit_s=job.elapsed_s(now) + 1)
-
-
-def _fail_node(cluster: PracticeCluster, job: Job, now: float) -> None:
-    cluster.controller.fail_node(job.job_id, now)
+def _run_out_of_time(_cluster: PracticeCluster, job: Job, now: float) -> None:
+    job.request = replace(job.request, time_limit_s=job.elapsed_s(now) + 1)
 
 
 def _fail_node_and_requeue(cluster: PracticeCluster, job: Job, now: float) -> None:
-    with cluster.controller.lock:
-        job.request = replace(
-            job.request, requeue=True
-        )  # `scontrol update Requeue=1`, as an administrator does for a broken rack
+    # `scontrol update Requeue=1`, as an administrator does for a broken rack
+    job.request = replace(job.request, requeue=True)
     cluster.controller.fail_node(job.job_id, now)
 
 
-def _run_out_of_memory(cluster: PracticeCluster, job: Job, now: float) -> None:
-    cluster.controller.run_out_of_memory(job.job_id)
+# These two and `quota` last real seconds, so that a person has the time to see them.
 
 
-def _drop_connection(cluster: PracticeCluster, job: Job, now: float) -> None:
-    cluster.drop_connections()
-
-
-# The three below last real seconds, so that a person has the time to see them.
-
-
-def _stop_accounting(cluster: PracticeCluster, job: Job, now: float) -> None:
+def _stop_accounting(cluster: PracticeCluster, _job: Job, now: float) -> None:
     cluster.controller.accounting_down_until = now + 75 * cluster.clock.factor
 
 
-def _stop_controller(cluster: PracticeCluster, job: Job, now: float) -> None:
+def _stop_controller(cluster: PracticeCluster, _job: Job, now: float) -> None:
     cluster.controller.down_until = now + 45 * cluster.clock.factor
-
-
-def _fill_disk(cluster: PracticeCluster, job: Job, now: float) -> None:
-    cluster.fill_disk(30 * cluster.clock.factor)
 
 
 _INJECT: dict[str, tuple[str, Inject]] = {
     "queue": (PENDING, _wait_in_queue),
     "time-limit": (RUNNING, _run_out_of_time),
-    "node-failure": (RUNNING, _fail_node),
+    "node-failure": (RUNNING, lambda cluster, job, now: cluster.controller.fail_node(job.job_id, now)),
     "requeue": (RUNNING, _fail_node_and_requeue),
-    "out-of-memory": (RUNNING, _run_out_of_memory),
-    "drop": (RUNNING, _drop_connection),
+    "out-of-memory": (RUNNING, lambda cluster, job, _: cluster.controller.run_out_of_memory(job.job_id)),
+    "drop": (RUNNING, lambda cluster, _job, _now: cluster.drop_connections()),
     "accounting": (RUNNING, _stop_accounting),
     "controller": (RUNNING, _stop_controller),
-    "quota": (PENDING, _fill_disk),
+    "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(30 * cluster.clock.factor)),
 }
 _NOTES = tomllib.loads(files("labtui.practice").joinpath("incidents.toml").read_text(encoding="utf-8"))
 INCIDENTS = {

@@ -12,7 +12,6 @@ import shlex
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.practice.pace import DATA_SETS
@@ -33,61 +32,21 @@ SAME_PROGRAM = {
 CLASSES = 200
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things are. `root` is absolute and owner-only; all other folders lie below it."""
+    """Where things are. `root` is absolute and owner-only; all other folders lie below it.
 
-    root: Path
+    `programs` is what PATH begins with, `scratch` where labtui works, `spool` for scripts and scratch space of running
+    jobs, `data_sets` the image folders of the chapters on PyTorch, `pytorch` their container's image.
+    """
 
-    @property
-    def home(self) -> Path:
-        """The student's home on the cluster."""
-        return self.root / "home"
-
-    @property
-    def scratch(self) -> Path:
-        """Where labtui works."""
-        return self.root / "scratch"
-
-    @property
-    def project(self) -> Path:
-        """The course's shared folder: data and container."""
-        return self.root / "projects"
-
-    @property
-    def data(self) -> Path:
-        """The CIFAR-10 pickles."""
-        return self.project / "cifar-utils" / "cifar-10-batches-py"
-
-    @property
-    def data_sets(self) -> Path:
-        """The image folders of the chapters on PyTorch."""
-        return self.project / "datasets"
-
-    @property
-    def container(self) -> Path:
-        """The container's image file."""
-        return self.project / CONTAINER
-
-    @property
-    def pytorch(self) -> Path:
-        """The image of the chapters on PyTorch."""
-        return self.project / PYTORCH
-
-    @property
-    def programs(self) -> Path:
-        """What PATH begins with on the cluster."""
-        return self.root / "bin"
-
-    @property
-    def spool(self) -> Path:
-        """Scripts and scratch space of running jobs."""
-        return self.root / "spool"
-
-    @property
-    def keys(self) -> Path:
-        """The student's key for this cluster."""
-        return self.root / "keys"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home, self.scratch, self.spool = root / "home", root / "scratch", root / "spool"
+        self.keys, self.programs = root / "keys", root / "bin"
+        project = root / "projects"
+        self.data = project / "cifar-utils" / "cifar-10-batches-py"
+        self.data_sets = project / "datasets"
+        self.container, self.pytorch = project / CONTAINER, project / PYTORCH
 
 
 def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bool) -> None:

@@ -20,19 +20,8 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(
 from labtui.practice.clock import PracticeClock
 
 PASSED = (
-    "SLURM_",
-    "SBATCH_",
-    "SQUEUE_",
-    "SACCT_",
-    "TZ",
-    "LC_",
-    "LANG",
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-)
+    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "TZ", "LC_", "LANG", "PATH", "HOME", "USER", "LOGNAME", "SHELL",
+)  # fmt: skip
 """What a command other than sbatch tells the cluster's process of its environment, by the names' beginnings."""
 
 
@@ -202,20 +191,15 @@ def nvidia_smi(words: list[str]) -> None:
 
 
 def table(devices: range) -> None:
-    """Print the table of plain ``nvidia-smi``."""
-    rule, current = "+" + "-" * 77 + "+", load()
-    print(STAMP, rule, sep="\n")
-    print(
-        f"| {'NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2':<76}|", rule, sep="\n"
-    )
+    """Print what plain ``nvidia-smi`` says."""
+    current = load()
+    print(STAMP, "NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2", sep="\n")
     for index in devices:
         values = reading(index, current)
-        text = (
+        print(
             f"{index}  NVIDIA H100   {values['temperature.gpu']}C   {values['power.draw']}W / 700W   "
             f"{values['memory.used']}MiB / {TOTAL_MIB}MiB   {values['utilization.gpu']}%"
         )
-        print(f"| {text:<76}|")
-    print(rule)
 
 
 def watchdog(words: list[str]) -> None:

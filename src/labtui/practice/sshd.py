@@ -30,9 +30,6 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that
 IN_TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
 """Run by Python: a program in a terminal of its own, as job control and Ctrl+C need it."""
 
-MAX_SESSIONS = 10
-"""Channels a connection may have open at once, as OpenSSH's default."""
-
 
 class _Login(paramiko.ServerInterface):
     """One connection: authentication and the requests that are answered."""
@@ -42,9 +39,7 @@ class _Login(paramiko.ServerInterface):
         self.root: Path = server.root
         self.home: Path = server.home
         self.disk_full: Callable[[], bool] = server.disk_full
-        self._open: set[int] = set()
         self._terminals: set[int] = set()
-        self._lock = threading.Lock()
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
@@ -53,12 +48,9 @@ class _Login(paramiko.ServerInterface):
         good = username == self._server.user and key.asbytes() == self._server.client_key.asbytes()
         return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
 
-    def check_channel_request(self, kind: str, chanid: int) -> int:
-        with self._lock:
-            if kind != "session" or len(self._open) >= MAX_SESSIONS:
-                return paramiko.common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
-            self._open.add(chanid)
-        return paramiko.common.OPEN_SUCCEEDED
+    def check_channel_request(self, kind: str, _number: int) -> int:
+        refused = paramiko.common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        return paramiko.common.OPEN_SUCCEEDED if kind == "session" else refused
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         return self._start(channel, [self._server.bash, "-c", command.decode("utf-8", "surrogateescape")])
@@ -74,55 +66,27 @@ class _Login(paramiko.ServerInterface):
         if channel.get_id() in self._terminals:
             words = [sys.executable, "-I", "-S", "-c", IN_TERMINAL, *words]
         session = _Session(channel, self._server, words)
-        threading.Thread(target=self._run, args=(channel, session), name="practice-exec", daemon=True).start()
+        threading.Thread(target=session.run, name="practice-exec", daemon=True).start()
         return True
-
-    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
-        threading.Thread(target=self._forget_when_closed, args=(channel,), daemon=True).start()
-        return super().check_channel_subsystem_request(channel, name)
-
-    def _run(self, channel: paramiko.Channel, session: _Session) -> None:
-        try:
-            session.run()
-        finally:
-            with self._lock:
-                self._open.discard(channel.get_id())
-
-    def _forget_when_closed(self, channel: paramiko.Channel) -> None:
-        channel.closed or channel.status_event.wait()
-        while not channel.closed and channel.get_transport().is_active():
-            channel.event.wait(1)
-        with self._lock:
-            self._open.discard(channel.get_id())
 
 
 class _Session:
     """A command or a shell of one channel, run to its end."""
 
-    def __init__(
-        self,
-        channel: paramiko.Channel,
-        server: PracticeSSHServer,
-        words: list[str],
-    ) -> None:
+    def __init__(self, channel: paramiko.Channel, server: PracticeSSHServer, words: list[str]) -> None:
         self._channel, self._server, self._words = channel, server, words
 
     def run(self) -> None:
         """Run to the end and send the exit status."""
-        try:
-            process = subprocess.Popen(
-                self._words,
-                cwd=self._server.home,
-                env=self._server.environment,
-                start_new_session=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        except OSError:
-            self._channel.send_exit_status(127)
-            self._channel.close()
-            return
+        process = subprocess.Popen(
+            self._words,
+            cwd=self._server.home,
+            env=self._server.environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self._server.note(process, alive=True)
         try:
             self._carry(process)
@@ -282,8 +246,6 @@ class _Handle(SFTPHandle):
         return SFTPAttributes.from_stat(os.fstat(self._stream.fileno()))
 
     def chattr(self, attr: SFTPAttributes) -> int:
-        if attr.st_size is not None:
-            os.ftruncate(self._stream.fileno(), attr.st_size)
         if attr.st_mode is not None:
             os.fchmod(self._stream.fileno(), stat.S_IMODE(attr.st_mode))
         return SFTP_OK
@@ -383,11 +345,3 @@ class ConfinedSFTP(SFTPServerInterface):
         target = self._path(path)
         if attr.st_mode is not None:
             target.chmod(stat.S_IMODE(attr.st_mode))
-        if attr.st_size is not None:
-            os.truncate(target, attr.st_size)
-        if attr.st_atime is not None and attr.st_mtime is not None:
-            os.utime(target, (attr.st_atime, attr.st_mtime))
-
-    @_answered
-    def readlink(self, path: str) -> str:
-        return str(self._path(path).readlink())

@@ -27,9 +27,8 @@ _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.
 
 
 @rule("shebang", "error", "Stray text behind `#!/bin/bash`: the job fails at once.")
-def shebang(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch."""
-    del context
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
     if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."
@@ -37,9 +36,8 @@ def shebang(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("not-a-directive", "warning", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
-def not_a_directive(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def not_a_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A directive is spelled `#SBATCH`, at the very start of the line."""
-    del context
     for number, line in job.code:
         match = re.match(r"(?P<head>\s*#\s*SBATCH)(?P<rest>\s+-.*)$", line, re.IGNORECASE)
         if match and match["head"] != "#SBATCH" and not _about_sbatch(match["head"], match["rest"]):
@@ -57,9 +55,8 @@ def _about_sbatch(head: str, rest: str) -> bool:
 
 
 @rule("late-directive", "error", "A directive after the first command: Slurm ignores it.")
-def late_directive(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Directives count up to the first command only."""
-    del context
     for number in dict.fromkeys(d.line for d in job.directives if d.late):
         line = job.lines[number - 1]
         first = job.commands[0].line
@@ -193,9 +190,8 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("log-name", "warning", "A log that the next job overwrites, or that goes nowhere.")
-def log_name(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def log_name(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A name without the job's number, ``/dev/null``, a ``%`` that Slurm leaves as it is (a typing mistake)."""
-    del context
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
         effect = _log_trouble(given.value) if given and option not in job.given else ""

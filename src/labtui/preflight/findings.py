@@ -103,14 +103,11 @@ def preview_fix(text: str, fix: Fix) -> str:
 
 
 def accepted(
-    findings: Iterable[Finding], reasons: Mapping[str, str], *, errors: str = ""
+    findings: Sequence[Finding], reasons: Mapping[str, str], *, errors: str = ""
 ) -> tuple[AcceptedFinding, ...]:
     """The findings that are overridden: those of a rule with a reason, and every error where `errors` gives one."""
-    return tuple(
-        AcceptedFinding(rule=found.rule, file=found.file, line=found.line, effect=found.effect, reason=reason)
-        for found in findings
-        if (reason := reasons.get(found.rule, errors if found.severity == "error" else ""))
-    )
+    usual = {found.key: errors for found in findings if found.severity == "error"}
+    return overridden(findings, usual | {f.key: reasons[f.rule] for f in findings if f.rule in reasons})
 
 
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:

@@ -43,9 +43,8 @@ def once(commands: Iterable[FilledCommand]) -> Iterator[FilledCommand]:
 
 
 @rule("no-nv", "error", "A container without `--nv` in a GPU job: it silently trains on the CPU.")
-def no_nv(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
-    del context
     for command in once(job.filled) if job.gpus else ():
         match = _CONTAINER.search(command.text)
         if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
@@ -104,9 +103,8 @@ def _search(draft: SubmissionDraft) -> bool:
 
 
 @rule("var-blank", "error", "A space beside the `=` of an assignment.", over="shells")
-def var_blank(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant."""
-    del context
     for command in job.commands:
         line = job.lines[command.line - 1]
         match = _BAD_ASSIGNMENT.match(line)
@@ -117,9 +115,8 @@ def var_blank(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("hidden-status", "warning", "A clean-up command at the end hides the training's failure.")
-def hidden_status(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A script's exit status is that of its last command."""
-    del context
     if not job.trainings or not job.commands or job.commands[-1] in job.trainings:
         return
     last, training = job.commands[-1], job.trainings[-1]
@@ -136,9 +133,8 @@ def hidden_status(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("script-location", "error", "`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.")
-def script_location(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def script_location(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Slurm runs a copy of the script from its spool directory."""
-    del context
     for command in job.commands:
         if _SELF.search(command.text):
             fixed = _SELF_DIR.sub('"$SLURM_SUBMIT_DIR"', job.lines[command.line - 1])
@@ -196,9 +192,8 @@ def _one_task(job: JobScript, command: str) -> bool:
 
 
 @rule("one-node-used", "error", "Several nodes, and nothing that starts a process on more than one.")
-def one_node_used(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def one_node_used(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A batch script runs on the first node alone; `srun` or `mpirun` start the others."""
-    del context
     if job.nodes < 2 or not job.launches or any(_STARTERS.search(c.text) for c in job.filled):
         return
     effect = (
@@ -216,9 +211,8 @@ _STEP = re.compile(
 
 
 @rule("srun-cpus", "warning", "`srun` without the CPU cores that the job asked for: one core a task.")
-def srun_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core."""
-    del context
     if (job.cpus or 1) < 2 or "SRUN_CPUS_PER_TASK" in job.text:
         return
     for command in once(job.launches):
@@ -241,9 +235,8 @@ _FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 
 
 @rule("cut-node-list", "error", "The first node's name cut from Slurm's short list of nodes.")
-def cut_node_list(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Several nodes stand as ``as01r1b[01-02]``; ``scontrol show hostnames`` writes them out."""
-    del context
     for number, line in job.code if job.nodes > 1 else ():
         code = without_comment(line)
         if not _CUT.search(code) or "scontrol" in code:

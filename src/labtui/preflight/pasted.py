@@ -44,9 +44,8 @@ _TITLE = "use plain dashes, quotes and spaces"
     "A long dash, curly quote, no-break or invisible character: it looks right and is another word.",
     over="shells",
 )
-def pasted_in_shell(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """In commands and directives outside straight quotes; an apostrophe within a word is meant."""
-    del context
     for number, line in job.code:
         code = _code(line)
         fixed = _plain(code)
@@ -56,9 +55,8 @@ def pasted_in_shell(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule(PASTED, over="pythons")
-def pasted_in_python(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """Only where the program does not parse: in a string any character is meant."""
-    del context
     for number, line in enumerate(script.lines if script.tree is None else (), 1):
         code = line.partition("#")[0]
         fixed = "".join((_QUOTES | _INVISIBLE).get(char, char) for char in code)
@@ -101,9 +99,8 @@ def _pasted_effect(code: str) -> str:
     "A space after the dashes (`-- epochs 5`): the option is not recognised.",
     over="shells",
 )
-def lone_dashes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """In commands that run Python and in directives; `--` alone is also how a document breaks a line."""
-    del context
     for number, line in job.code:
         code = _code(line)
         after = re.search(r"^#SBATCH\b|\.py\b|\bsbatch\b|\bsrun\b", code)
@@ -114,9 +111,8 @@ def lone_dashes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("lone-dashes", over="pythons")
-def lone_dashes_declared(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def lone_dashes_declared(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """`add_argument(' -- epochs')` declares an option nobody can type."""
-    del context
     declared = re.compile(
         rf"add_argument\(\s*['\"\u2018\u2019\u201c\u201d](?P<s>\s*(?:--|[{_DASHES}])[\s{_DASHES}-]*)(?=\w)"
     )
@@ -135,9 +131,8 @@ def lone_dashes_declared(context: ScriptContext, script: PythonScript) -> Iterat
     "Windows line endings: `sbatch` refuses the script, bash fails on helper scripts.",
     over="shells",
 )
-def crlf(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """In job scripts and shell helpers; Python does not mind."""
-    del context
     ends = [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]
     if ends:
         effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
@@ -154,9 +149,8 @@ def crlf(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     "A command split over two lines: its options start a line of their own.",
     over="shells",
 )
-def broken_command(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def broken_command(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`."""
-    del context
     effect = "The command ends at the line's end; what follows is read as a command of its own."
     for number in range(1, len(job.lines)):
         line, following = job.lines[number - 1].rstrip("\r"), job.lines[number].rstrip("\r")

@@ -38,9 +38,8 @@ def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> 
 
 
 @rule("python-syntax", "error", "A Python file that does not parse.", over="pythons")
-def python_syntax(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """It would fail on the cluster after the wait in the queue, with this very message."""
-    del context
     if script.tree is not None:
         return
     try:
@@ -69,9 +68,8 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
 
 @rule("one-epoch", over="pythons")
-def one_epoch_in_script(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """``fit(epochs=1)``."""
-    del context
     for call in script.calls:
         epochs = _keyword(call, "epochs")
         value = epochs.value if epochs is not None and _is_fit(call) else None
@@ -80,9 +78,8 @@ def one_epoch_in_script(context: ScriptContext, script: PythonScript) -> Iterato
 
 
 @rule("progress-bar", "warning", "fit() with a progress bar: huge logs of \\r and \\b.", over="pythons")
-def progress_bar(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar."""
-    del context
     if "tensorflow" not in script.text and "keras" not in script.text:
         return
     effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."

@@ -22,7 +22,7 @@ from labtui.practice.slurm.request import (
     build_request,
     minutes_s,
     priority_of,
-    read_script,
+    sent_script,
 )
 from labtui.practice.slurm.words import OptionProblem, Program, parse_words
 from labtui.practice.slurm.written import (
@@ -167,8 +167,8 @@ def sbatch(call: Call, control: Controller, now: float) -> Answer:
         parsed = parse_words(call.words)
         if "version" in parsed.options:
             return _VERSION
-        script, name, command = read_script(call, parsed)
-        options = all_options(script, parsed, call.environment)
+        script, name, command = sent_script(call, parsed)
+        options = all_options(script, parsed)
         request = build_request(options, name=name, work_dir=call.folder, site=control.site)
         if now < control.down_until:
             raise Refused(final=NO_CONTROLLER)

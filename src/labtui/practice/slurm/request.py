@@ -1,7 +1,7 @@
 """The practice cluster's nodes and rules (`profiles/practice.toml`): from sbatch's options to a job or a refusal.
 
-The order of precedence is Slurm's: the command line over ``SBATCH_*`` variables over the script's lines. The checks
-come in Slurm's order: the file, the options, the site's own rules, then account, QoS and limits.
+The command line goes before the script's lines. The checks come in Slurm's order: the file, the options, the site's own
+rules, then account, QoS and limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from labtui.practice.slurm.job import JobRequest
 from labtui.practice.slurm.words import OptionProblem, Parsed, parse_words
 from labtui.practice.slurm.written import Call
 from labtui.session.settings import load_profile
-from labtui.slurm.batch_script import directive_words
+from labtui.slurm.batch_script import directive_words, read_script
 from labtui.slurm.values import duration_seconds
 
 CLUSTER = "marenostrum5"
@@ -81,7 +81,6 @@ def priority_of(queue: Queue) -> int:
 
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-_FROM_ENVIRONMENT = ("account", "partition", "qos", "comment", "job-name", "error", "output", "open-mode")
 
 
 class Refused(Exception):
@@ -103,7 +102,7 @@ class Refused(Exception):
         return "".join(line + "\n" for line in lines)
 
 
-def all_options(script: bytes, parsed: Parsed, environment: Mapping[str, str]) -> dict[str, str]:
+def all_options(script: bytes, parsed: Parsed) -> dict[str, str]:
     """The options of a submission. Raises OptionProblem for a directive that sbatch does not know."""
     options: dict[str, str] = {}
     for words in directive_words(script.decode("utf-8", "replace")):
@@ -111,15 +110,10 @@ def all_options(script: bytes, parsed: Parsed, environment: Mapping[str, str]) -
         if found.rest:
             raise OptionProblem(f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}")
         options |= found.options
-    for name in _FROM_ENVIRONMENT:
-        if value := environment.get("SBATCH_" + name.upper().replace("-", "_")):
-            options[name] = value
-    if environment.get("SBATCH_TIMELIMIT"):
-        options["time"] = environment["SBATCH_TIMELIMIT"]
     return options | parsed.options
 
 
-def read_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
+def sent_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
     """(script, default job name, command) from --wrap, the named file, or standard input. Raises Refused."""
     if "wrap" in parsed.options:
         head = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
@@ -157,7 +151,10 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
     limit_s = minutes_s(options["time"]) if "time" in options else None
     if "time" in options and limit_s is None:
         raise Refused("Invalid --time specification", status=255)
-    gpus, gres = _gpus(options)
+    gres = options.get("gres", "")
+    if not re.fullmatch(r"(?:none|gpu(?::[A-Za-z][\w-]*)?(?::\d+)?)?", gres):
+        raise Refused("Invalid generic resource (gres) specification")
+    gpus = read_script(name, "", options).gpus
     nodes, on_each = _number(options, "nodes", 1), _number(options, "ntasks-per-node", 0)
     tasks = _number(options, "ntasks", 0) or nodes * on_each
     per_task = _number(options, "cpus-per-task", 1)
@@ -189,7 +186,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         partition=partition,
         cpus=max(1, cpus),
         gpus=gpus,
-        gres=gres,
+        gres=f"gres:{gres or f'gpu:{gpus}'}" if gpus else "",
         tasks=tasks or None,
         tasks_per_node=on_each or None,
         nodes=nodes,
@@ -239,7 +236,7 @@ def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, g
     if gpus > max(node.gpus for node in nodes):
         short = "Requested node configuration is not available"
         raise Refused("CPU count per node can not be satisfied", final=short)
-    other_kind = re.match(r"gres:gpu:[A-Za-z]", gres) and ":hopper" not in gres
+    other_kind = re.match(r"gpu:[A-Za-z]", gres) and ":hopper" not in gres
     if other_kind or cpus > max(node.cpus for node in nodes) * wanted:
         raise Refused(final="Requested node configuration is not available")
 
@@ -251,19 +248,6 @@ def _begin(text: str) -> float:
         raise Refused(f"Invalid --begin specification: {text}", status=255)
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2] or "s"]
     return float(int(match[1] or 0) * unit)
-
-
-def _gpus(options: Mapping[str, str]) -> tuple[int, str]:
-    """GPUs per node, and the text squeue shows for them."""
-    gres = options.get("gres", "")
-    if not gres and ("gpus" in options or "gpus-per-node" in options):
-        gres = "gpu:" + (options.get("gpus-per-node") or options["gpus"])
-    if gres in ("", "none"):
-        return 0, ""
-    match = re.fullmatch(r"gpu(?::([A-Za-z][\w-]*))?(?:[:=](\d+))?", gres)
-    if not match:
-        raise Refused("Invalid generic resource (gres) specification")
-    return int(match[2] or 1), f"gres:{gres}"
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:
