@@ -98,6 +98,15 @@ def test_an_edition_that_extends_another_says_only_what_differs():
     assert mine.hand_in == base.hand_in
 
 
+def test_published_numbers_of_another_edition_come_before_its_own():
+    shared = parse_edition(SHIPPED).published_rows
+    mine = read_edition_file(labs_folder() / "sa-miri-2025-pg.toml").published_rows
+    assert mine[: len(shared)] == shared and {row.model for row in mine[len(shared) :]} == {"ResNet101"}
+    text = GOOD.replace("format = 1", 'format = 1\npublished_in = "nothing"')
+    with pytest.raises(DataError, match="line 2: There is no edition 'nothing' for `published_in`"):
+        parse_edition(text, "lab.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
@@ -105,7 +114,7 @@ def test_an_edition_that_extends_another_says_only_what_differs():
         ('title = "Another title"', "title = 5", 16, "should be text"),
         ("gpus = 2", "gpus = 3", 20, "cannot be split evenly"),
         ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
-        ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' to extend"),
+        ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' for `extends`"),
     ],
 )
 def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_path):

@@ -16,7 +16,7 @@ from tests.lab.test_editions import IDS
 
 NAMES = {
     "id", "script", "scripts", "model", "facts", "files", "tasks", "profiles", "original", "form", "kind",
-    "outcome", "outcomes", "charts", "chart", "laws", "models", "task", "metric", "names",
+    "outcome", "outcomes", "charts", "chart", "laws", "models", "task", "metric", "names", "extends", "published_in",
 }  # fmt: skip
 """Fields that name something: another name is a mistake."""
 FREE = {"advice", "note"}

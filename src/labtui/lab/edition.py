@@ -236,7 +236,8 @@ class EditionTable(Table, frozen=True, kw_only=True):
     """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
     `programs` are those that tasks measure, `scripts` those of the course that labtui does not bring. `extends` is the
-    id of the edition that its file changes; what the file leaves out is that edition's. `images` is the training set's
+    id of the edition that its file changes; what the file leaves out is that edition's. `published_in` is the id of one
+    whose published numbers are this one's, too. `images` is the training set's
     size per epoch, `base_learning_rate` the rate on one GPU, `startup_seconds` how long a run takes before its first
     epoch (container, imports, data): from ... to ... `names`: what a hand-in calls the models that logs name shorter.
     """
@@ -250,6 +251,7 @@ class EditionTable(Table, frozen=True, kw_only=True):
     about: str
     tasks: Annotated[tuple[TaskTable, ...], Meta(min_length=1)]
     extends: str = ""
+    published_in: str = ""
     programs: tuple[TimedProgram, ...] = ()
     scripts: tuple[ScriptPath, ...] = ()
     profiles: tuple[str, ...] = ()

@@ -47,30 +47,33 @@ class Known:
 
 
 def extended_by(text: str) -> str:
-    """The id of the edition that this one extends; "" for one that stands alone, or whose text is no TOML."""
+    """The id of the edition that this one extends, or whose published numbers it takes; "" where there is none."""
     try:
-        found = _loads(text).get("extends", "") if len(text) <= MAX_CHARACTERS else ""
+        data = _loads(text) if len(text) <= MAX_CHARACTERS else {}
     except (ValueError, RecursionError):
         return ""
+    found = data.get("extends", data.get("published_in", ""))
     return found if isinstance(found, str) else ""
 
 
 def parse_edition(text: str, path: str = "", known: Known | None = None, base: str | None = None) -> Edition:
     """Read and check an edition; with `known`, the scripts and cluster profiles it names have to be there.
 
-    `base` is the text of the edition that it extends; a mistake in what it leaves as it is has no line here.
+    `base` is the text of the edition that `extended_by` names; a mistake in what is left as it is has no line here.
 
     Raises:
         DataError: with the path, the line when it is known, and one sentence.
     """
     data = _toml(text, path)
-    if "extends" in data and base is None:
-        known_as = "it is the id of one that comes with labtui."
-        what = f"There is no edition {data['extends']!r} to extend; {known_as}"
-        raise _error(path, line_of(text, ("extends",)), what)
+    for key in ("extends", "published_in"):
+        if key in data and base is None:
+            what = (
+                f"There is no edition {data[key]!r} for `{key}`; it is the id of one that comes with labtui."
+            )
+            raise _error(path, line_of(text, (key,)), what)
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)
-    overlay = Overlay.of({} if base is None else _toml(base, path), data)
+    overlay = _overlay(data, {} if base is None else _toml(base, path))
     try:
         found = Edition.of(msgspec.convert(overlay.data, EditionTable))
     except msgspec.ValidationError as error:
@@ -93,8 +96,13 @@ def _references(found: Edition, known: Known | None) -> Iterator[Problem]:
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
     """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
-    overlay = Overlay.of({} if base is None else _loads(base), _loads(text))
+    overlay = _overlay(_loads(text), {} if base is None else _loads(base))
     return line_of(text, overlay.own_place(place))
+
+
+def _overlay(data: Mapping[str, Any], base: Mapping[str, Any]) -> Overlay:
+    """An edition over the one it extends, or over that one's published numbers alone."""
+    return Overlay.of(base if "extends" in data else {"published": base.get("published", [])}, data)
 
 
 # --------------------------------------------------------------------------- the text

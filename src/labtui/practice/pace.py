@@ -160,7 +160,7 @@ class Network:
     memory_mib: float
 
 
-TENSORFLOW = ("sa-miri-2025-pg",)
+TENSORFLOW = ("hpc4ai-ch10", "sa-miri-2025-pg")
 _CPU_TIMES_GPU = 215 / 14.3
 _CPU_WARM_UP_S = 5.0
 """An epoch on 20 cores over one on a GPU, and what its first one takes longer, both of ResNet50V2."""
