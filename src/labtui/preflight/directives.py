@@ -22,6 +22,7 @@ from labtui.preflight.findings import (
 )
 from labtui.slurm.batch_script import JobScript, read_options
 from labtui.slurm.values import duration_seconds
+from labtui.training_logs.run_headers import GPU_OPTIONS
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
 
@@ -156,9 +157,12 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
 
 
+_GPUS = re.compile(rf"(?:{'|'.join(GPU_OPTIONS)}|--nproc[_-]per[_-]node)[= ]+(\d{{1,4}})\b")
+
+
 def gpus_of(command: str) -> int | None:
     """GPUs of a node that a command says it uses; None when it does not say."""
-    match = re.search(r"--(?:n_gpus|n-gpus|num_gpus|ngpus|nproc[_-]per[_-]node)[= ]+(\d{1,4})\b", command)
+    match = _GPUS.search(command)
     return int(match[1]) if match else None
 
 

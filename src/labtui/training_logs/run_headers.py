@@ -70,7 +70,16 @@ _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
 _PROMPT = re.compile(
     r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
 )
-_GPUS = ("--n_gpus", "--n-gpus", "--ngpus", "--num_gpus", "--num-gpus", "--gpus", "--n_gpu", "--num_gpu")
+GPU_OPTIONS = (
+    "--n_gpus",
+    "--n-gpus",
+    "--ngpus",
+    "--num_gpus",
+    "--num-gpus",
+    "--gpus",
+    "--n_gpu",
+    "--num_gpu",
+)
 _BATCHES = ("--batch_size", "--per_device_train_batch_size", "--batch-size", "--batch", "--bs", "-b")
 _EPOCHS = ("--epochs", "--num_epochs", "--num-epochs", "--n_epochs", "--epoch")
 _MODELS = ("--model", "-a", "--arch", "--model_name", "--model-name", "--network")
@@ -180,7 +189,7 @@ def read_command(text: str) -> TrainingCommand | None:
     named = is_architecture(PurePosixPath(words[script]).stem)
     if not (facts.epochs_planned or facts.batch_size or facts.n_gpus is not None or named):
         return None
-    wants_gpus = (_count(after, _GPUS) or 0) > 0 and _given(after, ("--device",)) != "cpu"
+    wants_gpus = (_count(after, GPU_OPTIONS) or 0) > 0 and _given(after, ("--device",)) != "cpu"
     return TrainingCommand(" ".join(words), facts, wants_gpus and _container_without_gpu(before))
 
 
@@ -274,7 +283,7 @@ def _by_torchrun(before: Sequence[str]) -> bool:
 
 
 def _gpus(before: Sequence[str], stem: str, after: Sequence[str]) -> int | None:
-    gpus = _count(after, _GPUS)
+    gpus = _count(after, GPU_OPTIONS)
     ranks = _ranks(before)
     if ranks == 1 and (_by_torchrun(before) or _by_srun(before)):
         return gpus or 1
