@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.lab.evidence import answer_markdown, new_sheet, read_sheet
+from labtui.lab.evidence import AnswerSheet, new_sheet, read_sheet
 from tests.lab.builders import EDITION
 
 TASK = EDITION.task("10.4")
@@ -28,7 +28,6 @@ def test_text_below_a_heading_is_the_answer():
     sheet = read_sheet(TASK, put(2, "Because of *memory bandwidth*."))
     assert sheet.answered == (False, True, False)
     assert sheet.texts[1] == "Because of *memory bandwidth*."
-    assert not sheet.complete
 
 
 def test_what_is_no_answer():
@@ -63,7 +62,7 @@ def test_an_answer_below_each_heading_is_found_there_again():
 
 def test_answers_as_markdown_keep_blank_lines_and_what_stands_under_no_question():
     text = put(1, "First.\n\n- a\n- b") + "\n# Notes\n\nAfter all.\n"
-    texts, rest = answer_markdown(TASK, text)
-    assert texts == ("First.\n\n- a\n- b", "", "")
-    assert rest.strip() == "After all."
-    assert answer_markdown(TASK, SHEET) == (("", "", ""), "")
+    sheet = read_sheet(TASK, text)
+    assert sheet.texts == ("First.\n\n- a\n- b", "", "")
+    assert sheet.rest.strip() == "After all."
+    assert read_sheet(TASK, SHEET) == AnswerSheet(("", "", ""))

@@ -17,7 +17,7 @@ from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.export.measurements import Measurements, measurements_of, stored_state
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import NEVER_SENT, answer_markdown
+from labtui.lab.evidence import NEVER_SENT, AnswerSheet
 from labtui.lab.plan import copies_to_start
 from labtui.results.rows import Results, renamed
 from labtui.session.folder import LabFolder
@@ -30,19 +30,6 @@ MAX_LOG_BYTES = 1_000_000
 MAX_PICTURE_BYTES = 20_000_000
 _PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\s]+)")
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a student wrote for a task: Markdown per question ("" where nothing is), and what stands under none."""
-
-    texts: tuple[str, ...] = ()
-    rest: str = ""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is written."""
-        return not self.rest and not any(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +56,7 @@ class LabContents:
     measurements: Measurements
     results: Results
     checks: Mapping[str, TaskCheck]
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, AnswerSheet]
     changed: tuple[ChangedScript, ...]
     job_scripts: Mapping[str, tuple[str, str]]
     logs: Mapping[str, Mapping[str, str]]
@@ -134,6 +121,7 @@ def read_contents(
     Raises:
         LabError: when settings, edition, scripts or answers cannot be read.
     """
+    from labtui.session.answers import read_answers
     from labtui.session.labs import gather_evidence, load_edition
 
     settings = folder.settings()
@@ -145,7 +133,7 @@ def read_contents(
     evidence = replace(evidence, files=evidence.files | frozenset(made))
     scripts = {path: fact.text for path, fact in evidence.scripts.items()}
     originals = {path: fact.text for path, fact in evidence.originals.items()}
-    answers = {task.id: _answer(folder, task) for task in edition.tasks}
+    answers = {task.id: read_answers(folder, task) for task in edition.tasks}
     return LabContents(
         edition=edition,
         settings=settings,
@@ -171,16 +159,6 @@ def _cluster(settings: Settings, folder: LabFolder) -> str:
         return load_profile(settings.profile, folder.path).title
     except LabError:
         return settings.profile
-
-
-def _answer(folder: LabFolder, task: Task) -> Answer:
-    from labtui.session.answers import answer_path, read_text
-
-    path = answer_path(folder, task)
-    if not path.is_file():
-        return Answer(tuple("" for _ in task.questions))
-    texts, rest = answer_markdown(task, read_text(folder, path))
-    return Answer(texts, rest)
 
 
 def _changed(
@@ -240,7 +218,7 @@ def _ends(folder: LabFolder, path: str) -> str:
         return ""
 
 
-def _pictures(folder: LabFolder, answers: Iterable[Answer]) -> Iterable[tuple[str, bytes]]:
+def _pictures(folder: LabFolder, answers: Iterable[AnswerSheet]) -> Iterable[tuple[str, bytes]]:
     """The pictures that answers name, as PNG or JPEG files beside them; others are named in words."""
     for name in {
         name for answer in answers for text in (*answer.texts, answer.rest) for name in _PICTURE.findall(text)

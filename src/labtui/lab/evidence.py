@@ -34,17 +34,17 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class AnswerSheet:
-    """What stands below each question of a task, in their order; "" where nothing was written."""
+    """The Markdown below each question of a task, in their order, without comments; `rest` stands under none.
+
+    A text is "" where nothing was written: rules and empty list items are nothing.
+    """
 
     texts: tuple[str, ...]
+    rest: str = ""
 
     @property
     def answered(self) -> tuple[bool, ...]:
         return tuple(bool(text) for text in self.texts)
-
-    @property
-    def complete(self) -> bool:
-        return all(self.answered)
 
 
 def new_sheet(task: Task) -> str:
@@ -57,21 +57,16 @@ def new_sheet(task: Task) -> str:
 
 
 def read_sheet(task: Task, text: str) -> AnswerSheet:
-    """Which answers a file holds.
+    """The answers a file holds.
 
     A heading belongs to the question with the same words, else to the one with its number; other headings are
     part of the answer they stand in.
     """
-    found = _sections(task, text)
-    return AnswerSheet(tuple(_plain(found.get(index, "")) for index in range(len(task.questions))))
-
-
-def answer_markdown(task: Task, text: str) -> tuple[tuple[str, ...], str]:
-    """The Markdown below each question as it stands, without comments; and what stands below none of them."""
-    found = _sections(task, text)
-    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in found.items()}
-    shown = {index: part if _plain(part) else "" for index, part in raw.items()}
-    return tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
+    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _sections(task, text).items()}
+    shown = {index: part if any(char.isalnum() for char in part) else "" for index, part in raw.items()}
+    return AnswerSheet(
+        tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
+    )
 
 
 def answer_text(task: Task, text: str, index: int) -> str:
@@ -100,13 +95,6 @@ def with_answer(task: Task, text: str, index: int, answer: str) -> str:
 def one_line(text: str) -> str:
     """A text without line breaks and doubled blanks."""
     return " ".join(text.split())
-
-
-def _plain(section: str) -> str:
-    """A section without comments and without lines that hold no letter or digit (rules, empty list items)."""
-    without = _COMMENT.sub("", section)
-    kept = [line for line in without.splitlines() if line.strip()]
-    return "\n".join(kept).strip() if any(char.isalnum() for line in kept for char in line) else ""
 
 
 def _sections(task: Task, text: str) -> dict[int, str]:

@@ -7,7 +7,6 @@ when the text is left, and on quitting; a file changed by another editor meanwhi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -23,7 +22,7 @@ from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from labtui.lab.edition import Task
-from labtui.lab.evidence import answer_text, one_line, with_answer
+from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
 from labtui.session.answers import AnswerFiles
 from labtui.tui import guidance
 from labtui.tui.keys import key
@@ -35,7 +34,6 @@ from labtui.tui.widgets.charts_pane import VIEWS
 SAVE_AFTER = 1.0
 WIDE, HIGH = 84, 16
 """From this width and height of the pane on a chart stands beside the answers."""
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class AnswerFacts(VerticalScroll):
@@ -53,10 +51,9 @@ class AnswerCard(Static):
         super().__init__(Text(""), markup=False)
         self.index = index
 
-    def show(self, task: Task, answer: str) -> None:
+    def show(self, task: Task, shown: str) -> None:
         """Question and answer."""
         styles = roles(self.app)
-        shown = _COMMENT.sub("", answer).strip()
         missing = ink("No answer yet. Press enter to write.", styles.quiet)
         head = ink("✔ " if shown else "○ ", styles.good if shown else styles.quiet)
         head.append(f"{self.index + 1}  ", f"bold {styles.busy}")
@@ -175,10 +172,7 @@ class AnswersPane(Container):
 
     def _answered(self) -> list[bool]:
         task = self._asked
-        count = len(task.questions) if task is not None else 0
-        return [
-            bool(task and _COMMENT.sub("", answer_text(task, self._text, at)).strip()) for at in range(count)
-        ]
+        return [] if task is None else list(read_sheet(task, self._text).answered)
 
     def _show_cards(self) -> None:
         """One card for each question; as many as there are, each brought up to date."""
@@ -193,8 +187,9 @@ class AnswersPane(Container):
             cards.mount_all(there)
             if not there:
                 cards.mount(Static(Text("This task has no questions."), markup=False))
+        texts = read_sheet(task, self._text).texts
         for card in there:
-            card.show(task, answer_text(task, self._text, card.index))
+            card.show(task, texts[card.index].strip())
         self._mark()
 
     def _mark(self) -> None:
