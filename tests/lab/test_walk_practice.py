@@ -11,7 +11,6 @@ from labtui.lab.plan import PlanOverrides, framework_scripts
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition, start_copy
-from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
 from tests.lab.test_editions import IDS
@@ -26,6 +25,14 @@ OTHERWISE = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
 ONE_AT_A_TIME = ("hpc4ai-ch10",)
 """Walked through the debug queues, which take one job of a user; the jobs of the others run beside each other."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    from labtui.practice.cluster import PracticeCluster
+
+    with PracticeCluster.start(tmp_path_factory.mktemp("cluster"), factor=300) as running:
+        yield running
 
 
 REHEARSED = [name for name in IDS if not framework_scripts(load_edition(name))]
@@ -47,17 +54,12 @@ def test_a_lab_that_cannot_be_trained_here_is_refused_before_anything_starts(tmp
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_training_on_one_node_and_on_eight(tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
-    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        scripts = framework_scripts(load_edition(SEVERAL_NODES))
-        folder = walk.folder_of(tmp_path / "lab", SEVERAL_NODES, **cluster.login.settings_for(scripts))
-        with Session.open(folder.path) as session:
-            walk.submit(session, "12.1", AT_ONCE)
-            walk.finish(session)
-            items = walk.boxes(session)["12.1"].items
-            state = session.state
+def test_a_training_on_one_node_and_on_eight(cluster, tmp_path):
+    with walk.practised(cluster, tmp_path / "lab", SEVERAL_NODES) as session:
+        walk.submit(session, "12.1", AT_ONCE)
+        walk.finish(session)
+        items = walk.boxes(session)["12.1"].items
+        state = session.state
     assert {run.spec.n_gpus: run.outcome for run in state.runs.values()} == {4: "completed", 32: "completed"}
     assert sum(item.met for item in items if item.kind == "runs") == 2
     for run in state.runs.values():
@@ -94,26 +96,17 @@ options = ["--image_size", "128"]
 """
 
 
-def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
+def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(cluster, tmp_path):
     (tmp_path / "workers.toml").write_text(WORKERS, encoding="utf-8")
-    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        started = ("tensorflow/train_multiworker.py",)
-        at = cluster.login.settings_for(started)
-        folder = walk.folder_of(tmp_path / "lab", str(tmp_path / "workers.toml"), **at)
-        with Session.open(folder.path) as session:
-            walk.submit(session, "1", PlanOverrides(qos="acc_training"))
-            walk.finish(session)
-            state = session.state
-            rows = compute_results(measured_from_state(state)).rows
-        at = cluster.login.settings_for(("pytorch/train_ddp.py",))
-        folder = walk.folder_of(tmp_path / "torch", SEVERAL_NODES, **at)
-        with Session.open(folder.path) as session:
-            form = replace(AT_ONCE, form="task-per-gpu", gpus=(8,))
-            walk.submit(session, "12.1", form)
-            walk.finish(session)
-            (torch,) = session.state.runs.values()
+    with walk.practised(cluster, tmp_path / "lab", str(tmp_path / "workers.toml")) as session:
+        walk.submit(session, "1", PlanOverrides(qos="acc_training"))
+        walk.finish(session)
+        state = session.state
+        rows = compute_results(measured_from_state(state)).rows
+    with walk.practised(cluster, tmp_path / "torch", SEVERAL_NODES) as session:
+        walk.submit(session, "12.1", replace(AT_ONCE, form="task-per-gpu", gpus=(8,)))
+        walk.finish(session)
+        (torch,) = session.state.runs.values()
     assert {(run.outcome, len(run.epochs)) for run in state.runs.values()} == {("completed", 3)}
     assert sorted(one.nodes for one in state.submissions.values()) == [1, 4]
     assert [row.n_gpus for row in rows] == [4, 16] and all(row.practice for row in rows)
@@ -122,22 +115,17 @@ def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(t
     assert torch.images / torch.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
 
 
-def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
-    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        scripts = framework_scripts(load_edition("sa-miri-2025-ph"))
-        folder = walk.folder_of(tmp_path / "lab", "sa-miri-2025-ph", **cluster.login.settings_for(scripts))
-        with Session.open(folder.path) as session:
-            path = start_copy(folder, "pytorch/train_ddp.py", "pytorch/train_tweaked.py")
-            text = path.read_text(encoding="utf-8")
-            path.write_text(text.replace('{"lr": args', '{"fused": True, "lr": args'), encoding="utf-8")
-            for task in ("11.6", "11.8"):
-                walk.submit(session, task, PlanOverrides(qos="acc_training", epochs=2))
-            walk.finish(session)
-            walk.answer(session, session.edition.task("11.8"))
-            box = walk.boxes(session)["11.8"]
-            rows = compute_results(measured_from_state(session.state)).rows
+def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(cluster, tmp_path):
+    with walk.practised(cluster, tmp_path / "lab", "sa-miri-2025-ph") as session:
+        path = start_copy(session.folder, "pytorch/train_ddp.py", "pytorch/train_tweaked.py")
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('{"lr": args', '{"fused": True, "lr": args'), encoding="utf-8")
+        for task in ("11.6", "11.8"):
+            walk.submit(session, task, PlanOverrides(qos="acc_training", epochs=2))
+        walk.finish(session)
+        walk.answer(session, session.edition.task("11.8"))
+        box = walk.boxes(session)["11.8"]
+        rows = compute_results(measured_from_state(session.state)).rows
     assert [row.name for row in rows] == [
         "vit (micro-224, not compiled, original script)",
         "vit (micro-224, compiled, original script)",
@@ -146,19 +134,12 @@ def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(tmp_path):
     assert [item.kind for item in box.items if not item.met] == []
 
 
-def test_a_sweep_in_one_job(tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
-    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        scripts = framework_scripts(load_edition("hpc4ai-ch11"))
-        folder = walk.folder_of(tmp_path / "lab", "hpc4ai-ch11", **cluster.login.settings_for(scripts))
-        with Session.open(folder.path) as session:
-            (token,) = walk.submit(
-                session, "11.3", PlanOverrides(form="one-job", epochs=3, qos="acc_training")
-            )
-            walk.finish(session)
-            items = walk.boxes(session)["11.3"].items
-            state = session.state
+def test_a_sweep_in_one_job(cluster, tmp_path):
+    with walk.practised(cluster, tmp_path / "lab", "hpc4ai-ch11") as session:
+        (token,) = walk.submit(session, "11.3", PlanOverrides(form="one-job", epochs=3, qos="acc_training"))
+        walk.finish(session)
+        items = walk.boxes(session)["11.3"].items
+        state = session.state
     assert state.submissions[token].form == "one-job"
     assert len(state.runs) == 8 == sum(item.met for item in items if item.kind == "runs")
     rates = [run.images / run.epochs[2].seconds.value for run in state.runs.values()]
@@ -170,25 +151,21 @@ WALKED = ("hpc4ai-ch10", "sa-miri-2021-ex12")
 
 
 @pytest.mark.parametrize("name", WALKED)
-def test_from_empty_folder_to_all_boxes(name, tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
-    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        folder = walk.folder_of(tmp_path / "lab", name, **cluster.login.settings)
-        with Session.open(folder.path) as session:
-            edition = session.edition
-            assert not any(box.done for box in walk.boxes(session).values())
-            for task in edition.tasks:
-                walk.make_copies(session, task)
-                plan = OTHERWISE.get((name, task.id), PlanOverrides())
-                on_gpus = name not in ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
-                walk.submit(session, task.id, replace(plan, qos="acc_training") if on_gpus else plan)
-            walk.finish(session)
-            for task in edition.tasks:
-                if task.questions:
-                    walk.answer(session, task)
-            files = walk.export(session, edition.tasks)
-            boxes = walk.boxes(session)
+def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
+    with walk.practised(cluster, tmp_path / "lab", name) as session:
+        edition = session.edition
+        assert not any(box.done for box in walk.boxes(session).values())
+        for task in edition.tasks:
+            walk.make_copies(session, task)
+            plan = OTHERWISE.get((name, task.id), PlanOverrides())
+            on_gpus = name not in ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
+            walk.submit(session, task.id, replace(plan, qos="acc_training") if on_gpus else plan)
+        walk.finish(session)
+        for task in edition.tasks:
+            if task.questions:
+                walk.answer(session, task)
+        files = walk.export(session, edition.tasks)
+        boxes = walk.boxes(session)
     open_boxes = {task_id: box.missing for task_id, box in boxes.items() if not box.done}
     assert not open_boxes
     with_runs = [task.id for task in edition.tasks if task.runs]

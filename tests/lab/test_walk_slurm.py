@@ -9,7 +9,6 @@ import pytest
 
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import marked
 from tests.real_cluster import Cluster, Student
@@ -50,21 +49,10 @@ TASKS = [
 def test_a_task_from_plan_to_tick(
     cluster: Cluster, student: Student, tmp_path: Path, name: str, task_id: str
 ):
-    folder = walk.folder_of(
-        tmp_path / "lab",
-        name,
-        profile="mn5",
-        host=student.host,
-        port=student.port,
-        user=student.user,
-        identity=str(student.key),
-        host_key=student.host_key,
-        account=student.account,
-        root=f"{student.scratch}/{tmp_path.name}",
-    )
-    for script in ("ResNet50.py", "ResNet50_seq.py"):
-        (folder.scripts / script).write_text(QUICK, encoding="utf-8")
-    with Session.open(folder.path) as session:
+    with walk.real(student, tmp_path / "lab", name) as session:
+        folder = session.folder
+        for script in ("ResNet50.py", "ResNet50_seq.py"):
+            (folder.scripts / script).write_text(QUICK, encoding="utf-8")
         task = session.edition.task(task_id)
         assert not walk.boxes(session)[task_id].done
         walk.submit(session, task_id)
@@ -153,21 +141,9 @@ def test_a_program_of_ones_own_is_built_timed_and_compared(
     edition = tmp_path / "own.toml"
     text = OWN_PROGRAM.replace("@build@", build).replace("@launcher@", launcher).replace("@line@", line)
     edition.write_text(text, encoding="utf-8")
-    folder = walk.folder_of(
-        tmp_path / "lab",
-        str(edition),
-        profile="mn5",
-        host=student.host,
-        port=student.port,
-        user=student.user,
-        identity=str(student.key),
-        host_key=student.host_key,
-        account=student.account,
-        root=f"{student.scratch}/{tmp_path.name}",
-    )
-    (folder.scripts / "tick").mkdir()
-    (folder.scripts / "tick" / "tick.c").write_text(source, encoding="utf-8")
-    with Session.open(folder.path) as session:
+    with walk.real(student, tmp_path / "lab", str(edition)) as session:
+        (session.folder.scripts / "tick").mkdir()
+        (session.folder.scripts / "tick" / "tick.c").write_text(source, encoding="utf-8")
         walk.submit(session, "1")
         walk.finish(session)
         box = walk.boxes(session)["1"]

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labtui.lab.checks import TaskCheck
-from labtui.lab.edition import ChartsCheck, Edition, HandInCheck, RunsCheck, Task
-from labtui.lab.plan import PlanOverrides, copies_to_start, task_of
+from labtui.lab.edition import ChartsCheck, HandInCheck, RunsCheck, Task
+from labtui.lab.plan import PlanOverrides, copies_to_start, framework_scripts, task_of, withheld_scripts
 from labtui.session.answers import open_answers
-from labtui.session.labs import check_folder, start_copy
+from labtui.session.folder import LabFolder
+from labtui.session.labs import check_folder, load_edition, start_copy
 from labtui.session.session import Session
+from labtui.session.settings import Settings
+
+if TYPE_CHECKING:
+    from labtui.practice.cluster import PracticeCluster
+    from tests.real_cluster import Student
 
 DECKS = ("pptx", "pdf")
 PATIENT_MINUTES = {"": 120, "acc_training": 1200}
@@ -88,16 +96,25 @@ def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS
     return report.files
 
 
-def edition_of(session: Session) -> Edition:
-    return session.edition
-
-
-def folder_of(path: Path, edition: str, **settings: object):
+def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
     """A fresh lab folder without the scripts the student is to make."""
-    from labtui.lab.plan import withheld_scripts
-    from labtui.session.folder import LabFolder
-    from labtui.session.labs import load_edition
-    from labtui.session.settings import Settings
-
     withheld = withheld_scripts(load_edition(edition))
     return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)
+
+
+@contextmanager
+def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
+    """A fresh lab folder, open on a practice cluster."""
+    scripts = framework_scripts(load_edition(edition))
+    folder = folder_of(path, edition, **cluster.login.settings_for(scripts))
+    with Session.open(folder.path) as session:
+        yield session
+
+
+@contextmanager
+def real(student: Student, path: Path, edition: str) -> Iterator[Session]:
+    """A fresh lab folder, open on a real cluster."""
+    at = {name: getattr(student, name) for name in ("host", "port", "user", "host_key", "account")}
+    at |= {"identity": str(student.key), "root": f"{student.scratch}/{path.parent.name}", "profile": "mn5"}
+    with Session.open(folder_of(path, edition, **at).path) as session:
+        yield session
