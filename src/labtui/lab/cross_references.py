@@ -103,7 +103,7 @@ def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Pr
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
     if row.task and edition.task(row.task) is None:
         yield (*place, "task"), f"There is no task {row.task!r}."
-    elif not any(row.is_about(run) or (ratio and _sized(row, run)) for run in plans):
+    elif not any(row.is_about_run(run) or (ratio and _sized(row, run)) for run in plans):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else _near(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"

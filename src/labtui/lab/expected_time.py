@@ -102,16 +102,11 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None,
 
 def _banded(run: RunSpec, edition: Edition, quantity: Quantity = "epoch-seconds") -> Interval | None:
     """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
-    about: tuple[object, ...] = (quantity, run.model, run.n_gpus)
-    if run.program is not None:
-        about = ("program-seconds", run.model, run.processes)
+    wanted = "program-seconds" if run.program is not None else quantity
     fitting = [
         band
         for band in edition.bands
-        if (band.quantity, band.model, band.processes or band.gpus) == about
-        and band.data_set in (None, run.data_set)
-        and band.tuning in (None, run.tuning)
-        and band.size in (None, run.size)
+        if band.quantity == wanted and band.is_about_run(replace(run, batch_size=band.batch_size or 1))
     ]
     fitting.sort(key=lambda band: band.batch_size != run.batch_size)
     return (

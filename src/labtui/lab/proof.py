@@ -130,7 +130,7 @@ def _submission(task: Task, plan: RunPlan, run: RunState, scripts: Mapping[str, 
 
 def published_row(edition: Edition, task: Task, plan: RunPlan) -> PublishedRow | None:
     """What is published of a planned run: the task's own row before one that names no task, before any."""
-    fitting = [row for row in edition.published_rows if row.is_about(plan.spec) and _has_numbers(row)]
+    fitting = [row for row in edition.published_rows if row.is_about_run(plan.spec) and _has_numbers(row)]
     fitting.sort(key=lambda row: (row.task != task.id, bool(row.task), row.tuning is None))
     return fitting[0] if fitting else None
 

@@ -57,9 +57,8 @@ def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[
     for row in evidence.results.programs:
         key = (row.program.name, row.processes, row.size)
         for band in edition.bands if key in planned else ():
-            mine = band.quantity == "program-seconds" and (band.model, band.processes) == key[:2]
             outside = row.seconds.hi < band.low or row.seconds.lo > band.high
-            if mine and band.size in (None, row.size) and outside:
+            if band.quantity == "program-seconds" and band.times(*key) and outside:
                 usual = f"{_short(band.low)} to {_short(band.high)} s are usual ({band.source})"
                 sentence = (
                     f"{row.series} on {row.program.counted(row.processes)}: {_short(row.seconds.value)} s"
@@ -90,21 +89,15 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
 
 def remark(band: Band, row: ResultRow) -> str:
     """What to say about a row by one band; "" when it is about something else or the row fits."""
-    if band.quantity == "program-seconds" or (band.model, band.gpus) != (row.model, row.n_gpus):
-        return ""
-    if band.data_set is not None and band.data_set != row.configuration.data_set:
-        return ""
-    if band.batch_size is not None and band.batch_size != row.batch_size:
-        return ""
-    if band.tuning is not None and band.tuning != row.configuration.tuning:
+    made = row.configuration
+    if not band.is_about(row.model, row.n_gpus, row.batch_size, made.data_set, made.tuning):
         return ""
     measured = _quantity(band, row)
     if measured is None or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
-    unit = row.configuration.unit
-    yours, usual = (text.replace("images", unit) for text in _UNITS[band.quantity])
+    yours, usual = (text.replace("images", made.unit) for text in _UNITS[band.quantity])
     sentence = (
-        f"{row.configuration.label}: {yours.format(_short(measured.value))}, where {_short(band.low)} to "
+        f"{made.label}: {yours.format(_short(measured.value))}, where {_short(band.low)} to "
         f"{usual.format(_short(band.high))} is usual ({band.source})."
     )
     return f"{sentence} {' '.join(band.advice.split())}".strip()

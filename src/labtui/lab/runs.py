@@ -217,43 +217,10 @@ TOLERANCE = (0.6, 1.6)
 """Of a published number, where an edition says none."""
 
 
-class Band(Table, frozen=True, kw_only=True):
-    """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
+class About(Table, frozen=True, kw_only=True):
+    """Which runs numbers are about: trainings by GPUs, global batch, data set and tuning; a program by the last two.
 
-    `first-epoch-seconds` is the warm-up epoch. `advice` is a question worth asking when a result lies outside;
-    `data_set` and `tuning` (words as labtui says them) narrow it to one. A band of `program-seconds` says `processes`
-    and `size` instead of GPUs and batch, `model` being the program. A band never decides whether a box ticks.
-    """
-
-    quantity: Quantity
-    model: str
-    low: float
-    high: float
-    source: str
-    gpus: int = 1
-    batch_size: int | None = None
-    data_set: str | None = None
-    tuning: tuple[str, ...] | None = None
-    processes: int | None = None
-    size: str | None = None
-    advice: str = ""
-
-    @property
-    def about(self) -> tuple[object, ...]:
-        """What it is a band of: there is one band of each."""
-        narrowed = (self.batch_size, self.data_set, self.tuning, self.processes, self.size)
-        return (self.quantity, self.model, self.gpus, *narrowed)
-
-
-class PublishedRow(Table, frozen=True, kw_only=True):
-    """What a document says of one configuration: its numbers, where they stand, and what to ask of others.
-
-    `gpus`, `batch_size` (the global one), `data_set` and `tuning`, or a program's `processes` and `size`, say which;
-    `task`, where two tasks have different numbers for the same. `epoch_seconds`, `seconds` (a program's run) and
-    `throughput` (of all GPUs together) times `tolerance` are bands, and `first_epoch_seconds` times `first_tolerance`
-    where that is given. `speedup`, `efficiency` and `acceleration` are ranges as they stand. `accuracy` is the last
-    epoch's, `gpu_memory` in GiB. A run whose `outcome` is another than ``completed``
-    ended in its last epoch, or before any where it has no times.
+    None is any (of `gpus`: not said). `tuning` are words as labtui says them.
     """
 
     model: str = ""
@@ -261,9 +228,61 @@ class PublishedRow(Table, frozen=True, kw_only=True):
     batch_size: Count | None = None
     data_set: str | None = None
     tuning: tuple[str, ...] | None = None
-    task: str = ""
     processes: Count | None = None
     size: Size | None = None
+
+    def is_about(
+        self, model: str, gpus: int | None, batch_size: int | None, data_set: str, tuning: tuple[str, ...]
+    ) -> bool:
+        """Whether it is about such trainings."""
+        return (
+            self.processes is None
+            and (self.model, self.gpus) == (model, gpus)
+            and self.batch_size in (None, batch_size)
+            and self.data_set in (None, data_set)
+            and self.tuning in (None, tuning)
+        )
+
+    def times(self, program: str, processes: int, size: str) -> bool:
+        """Whether it is about such runs of a program."""
+        return (self.model, self.processes) == (program, processes) and self.size in (None, size)
+
+    def is_about_run(self, run: RunSpec) -> bool:
+        if run.program is not None:
+            return self.times(run.model, run.processes, run.size)
+        return self.is_about(run.model, run.n_gpus, run.batch_size, run.data_set, run.tuning)
+
+
+class Band(About, frozen=True, kw_only=True):
+    """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
+
+    `first-epoch-seconds` is the warm-up epoch. `advice` is a question worth asking when a result lies outside. A band
+    never decides whether a box ticks.
+    """
+
+    quantity: Quantity
+    low: float
+    high: float
+    source: str
+    advice: str = ""
+
+    @property
+    def about(self) -> tuple[object, ...]:
+        """What it is a band of: there is one band of each."""
+        return (self.quantity, *(getattr(self, name) for name in About.__struct_fields__))
+
+
+class PublishedRow(About, frozen=True, kw_only=True):
+    """What a document says of one configuration: its numbers, where they stand, and what to ask of others.
+
+    `task` says which, where two tasks have different numbers for the same. `epoch_seconds`, `seconds` (a program's run)
+    and `throughput` (of all GPUs together) times `tolerance` are bands, `first_epoch_seconds` times `first_tolerance`
+    where that is given. `speedup`, `efficiency` and `acceleration` are ranges as they stand. `accuracy` is the last
+    epoch's, `gpu_memory` in GiB. A run whose `outcome` is another than ``completed``
+    ended in its last epoch, or before any where it has no times.
+    """
+
+    task: str = ""
     epoch_seconds: Positive | None = None
     first_epoch_seconds: Positive | None = None
     seconds: Positive | None = None
@@ -291,18 +310,6 @@ class PublishedRow(Table, frozen=True, kw_only=True):
                 f"`batch_size` {self.batch_size:,} cannot be split evenly across {self.gpus} GPUs."
             )
 
-    def is_about(self, run: RunSpec) -> bool:
-        """Whether it has the numbers of a planned run, whatever its task."""
-        if run.program is not None:
-            return (self.model, self.processes, self.size) == (run.model, run.processes, run.size)
-        return (
-            self.processes is None
-            and (self.model, self.gpus) == (run.model, run.n_gpus)
-            and self.batch_size in (None, run.batch_size)
-            and self.data_set in (None, run.data_set)
-            and self.tuning in (None, run.tuning)
-        )
-
     def bands(self) -> Iterator[Band]:
         """The ranges around its numbers."""
         usual = self.tolerance or TOLERANCE
@@ -315,22 +322,13 @@ class PublishedRow(Table, frozen=True, kw_only=True):
             "efficiency": self.efficiency,
             "acceleration": self.acceleration,
         }
+        about = {name: getattr(self, name) for name in About.__struct_fields__}
+        about["gpus"] = 1 if self.gpus is None else self.gpus
         for quantity, found in ranges.items():
             if found is not None:
-                yield Band(
-                    quantity=quantity,
-                    model=self.model,
-                    low=found[0],
-                    high=found[1],
-                    source=self.source,
-                    gpus=1 if self.gpus is None else self.gpus,
-                    batch_size=self.batch_size,
-                    data_set=self.data_set,
-                    tuning=self.tuning,
-                    processes=self.processes,
-                    size=self.size,
-                    advice="" if quantity == "first-epoch-seconds" else self.advice,
-                )
+                advice = "" if quantity == "first-epoch-seconds" else self.advice
+                low, high = found
+                yield Band(quantity=quantity, low=low, high=high, source=self.source, advice=advice, **about)
 
 
 def _around(value: float | None, tolerance: Range | None) -> Range | None:
