@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from labtui.domain.profile import Queue
 from labtui.practice.slurm.written import compressed
-from labtui.slurm.states import SHORT as SHORT_STATES
+from labtui.slurm import states
 
 PENDING, RUNNING, COMPLETING = "PENDING", "RUNNING", "COMPLETING"
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
-SHORT = {state: letters for letters, state in SHORT_STATES.items()}
+SHORT = {state: letters for letters, state in states.SHORT.items()}
 TRANSITIONS: dict[str, frozenset[str]] = {
     PENDING: frozenset({RUNNING, "CANCELLED", "FAILED"}),
     # PENDING again: the node failed and the job may be requeued.
