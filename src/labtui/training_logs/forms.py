@@ -181,7 +181,9 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
 }
 _FILE = resources.files("labtui.training_logs").joinpath("forms.toml")
 TABLE = tuple(_form(row) for row in tomllib.loads(_FILE.read_text("utf-8"))["form"])
-_ANY_WORD = re.compile("|".join(re.escape(word) for word in dict.fromkeys(form.word for form in TABLE)))
+_BY_WORD: dict[str, list[Form]] = {}
+for _row in TABLE:
+    _BY_WORD.setdefault(_row.word, []).append(_row)
 
 _READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]], ...] = (
     (("'train_runtime'",), lambda _, text: patterns.read_trainer(text)),
@@ -201,7 +203,7 @@ WORDS = tuple(
             *_KERAS_WORDS,
             *(mlperf.MARK, "@1 ", "/s", "s/it", "\\"),
             *(word for words, _ in _READERS for word in words),
-            *(form.word for form in TABLE),
+            *_BY_WORD,
         )
     )
 )
@@ -248,10 +250,11 @@ def _by_table(number: int, text: str) -> list[Said] | None:
     at = None
     if text.startswith("[") and (stamp := _STAMP.match(text)) is not None:
         text, at = text[stamp.end() :], _clock(stamp[1])
-    if _ANY_WORD.search(text) is not None:
-        for form in TABLE:
-            if form.word in text and (said := form.read(number, text, at)) is not None:
-                return said
+    for word, forms in _BY_WORD.items():
+        if word in text:
+            for form in forms:
+                if (said := form.read(number, text, at)) is not None:
+                    return said
     for words, read in _READERS:
         if any(word in text for word in words) and (said := read(number, text)) is not None:
             return said

@@ -83,6 +83,7 @@ class Summary:
 
     `bar` is true at verbose=1. `finished` is false for a bar on its way. `thin` tells Keras 3's bar. `first` holds
     the seconds between which step 1 took, where the log has its bar. `twice`: the full bar was drawn before the end.
+    `validates`: it has metrics of a validation, as only an epoch's own line does.
     """
 
     seconds: int
@@ -96,16 +97,12 @@ class Summary:
     thin: bool = False
     first: Bounds | None = None
     twice: bool = False
+    validates: bool = False
 
     @property
     def steps(self) -> int | None:
         """Steps of the epoch; None when the count is one of samples or there is none."""
         return None if "sample" in self.units else self.total
-
-    @property
-    def validates(self) -> bool:
-        """Whether it has metrics of a validation, as only an epoch's own line does."""
-        return any(name.startswith("val_") for name in self.metrics)
 
     @property
     def ms_per_step(self) -> float | None:
@@ -163,7 +160,10 @@ def read_summary(text: str, head: str = "", before: str = "") -> Summary | None:
         if old is None or ": " not in old["rest"]:
             return None
         units, metrics, glued = _read_rest(old["rest"])
-        return Summary(int(old["seconds"]), units=units, metrics=metrics, glued=glued) if metrics else None
+        if not metrics:
+            return None
+        validates = any(name.startswith("val_") for name in metrics)
+        return Summary(int(old["seconds"]), units=units, metrics=metrics, glued=glued, validates=validates)
     units, metrics, glued = _read_rest(match["rest"])
     if not (units or metrics or (match["bar"] or "").startswith("[")):
         return None
@@ -182,6 +182,7 @@ def read_summary(text: str, head: str = "", before: str = "") -> Summary | None:
         metrics,
         thin=bar and not (match["bar"] or "").startswith("["),
         first=first.seconds if first is not None and first.total in (None, total) else None,
+        validates=any(name.startswith("val_") for name in metrics),
         twice=bar and (_FULL_BAR.search(before) is not None or (first is not None and first.total is None)),
     )
     return summary if _is_final(summary) else _on_its_way(summary)
@@ -192,10 +193,11 @@ def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float], bool]:
     metrics: dict[str, float] = {}
     for part in rest.split(" - "):
         word = part.strip().removeprefix("- ")
-        if unit := _UNIT.match(word):
+        if ": " in word:
+            if metric := _METRIC.match(word):
+                metrics.setdefault(metric[1], float(metric[2]))
+        elif unit := _UNIT.match(word):
             units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
-        elif metric := _METRIC.match(word):
-            metrics.setdefault(metric[1], float(metric[2]))
     return units, metrics, _GLUED.search(rest) is not None
 
 
@@ -208,7 +210,7 @@ def _is_final(summary: Summary) -> bool:
 
 
 def _on_its_way(summary: Summary) -> Summary:
-    return replace(summary, finished=False, units={}, metrics={}, glued=False)
+    return replace(summary, finished=False, units={}, metrics={}, glued=False, validates=False)
 
 
 def epoch_interval(summary: Summary) -> Interval:

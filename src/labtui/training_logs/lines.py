@@ -6,7 +6,7 @@ import codecs
 import operator
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -92,8 +92,7 @@ _PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
 """Bytes that reducing leaves in a piece; behind others a word may hide."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """A line as read: its 1-based number, its reduced text, and whether it began by writing over the last.
 
     Of a line that was written over, `head` is how it began (the first bar of an epoch stands there), and `before`
@@ -118,6 +117,7 @@ class LineCutter:
         self._limit = piece_limit
         self._words = tuple(word.encode() for word in words)
         self._seen = 0  # how far in the current data words have been looked for
+        self._odd = 0  # how far it holds more than simple lines
         self.every_line = False
         self._piece = bytearray()  # the open piece, at most limit + 1 bytes
         self._kept = b""  # the last closed piece of this line that is not blank
@@ -133,13 +133,19 @@ class LineCutter:
         """Take the next bytes; yields the lines completed by them, without stretches of bars."""
         self.zeros += data.count(b"\x00", 0, max(0, BINARY_LOOK - self.size))
         self.size += len(data)
-        position, end, self._seen = 0, len(data), 0
+        position, end, self._seen, self._odd = 0, len(data), 0, 0
         while position < end:
             if not self._open and not self.every_line:
                 position = self._skip_bars(data, position)
                 position = self._skip_text(data, position)
                 if position >= end:
                     return
+            if not self._open and (simple := self._simple_lines(data, position)) > position:
+                for raw in data[position : simple - 1].split(b"\n"):
+                    self.lines += 1
+                    yield LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
+                position = simple
+                continue
             hop = 0 if self._open or self.every_line else _hop(data, position)
             newline = data.find(b"\n", position)
             self._take(data, position, end if newline < 0 else newline)
@@ -190,6 +196,17 @@ class LineCutter:
         if window.translate(None, _PLAIN) or any(word in window for word in self._words):
             return position
         self.lines += window.count(b"\n")
+        return end
+
+    def _simple_lines(self, data: bytes, position: int) -> int:
+        """The end of the next window of whole lines, if nothing in it is written over and no bar is on its way."""
+        if position < self._odd:
+            return position
+        end = data.rfind(b"\n", position, position + _WINDOW // 8) + 1
+        window = data[position:end]
+        if window.translate(None, _PRINTED) or b"ETA: " in window or b": [" in window:
+            self._odd = end
+            return position
         return end
 
     def _take(self, data: bytes, start: int, stop: int) -> None:

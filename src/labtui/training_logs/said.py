@@ -13,7 +13,7 @@ from labtui.training_logs.runs import GpuCount, RunFacts
 NO_FACTS = RunFacts()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Says:
     """A fact about a run: of the one announced and not yet training, else of the next.
 
@@ -37,7 +37,7 @@ class Says:
     workers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begins:
     """A training begins or is announced: by its echoed command, its banner, an MLPerf record, a sweep's line."""
 
@@ -47,7 +47,7 @@ class Begins:
     masked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opens:
     """An epoch begins; `at` are seconds of the writer's clock."""
 
@@ -59,7 +59,7 @@ class Opens:
     block: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KerasLine:
     """Keras's line at the end of an epoch, or of an `evaluate`: only the lines around it tell which."""
 
@@ -67,7 +67,7 @@ class KerasLine:
     continues: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """A batch of an epoch, with the running mean of a batch's seconds (PyTorch's ImageNet example)."""
 
@@ -79,7 +79,7 @@ class Progress:
     meters: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Epoch:
     """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell."""
 
@@ -96,7 +96,7 @@ class Epoch:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measures:
     """Metrics of an epoch that is over (`number`), or of the last one."""
 
@@ -105,7 +105,7 @@ class Measures:
     form: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rate:
     """Work per second, or the seconds of a step. `total`: of the whole training, which is over."""
 
@@ -123,7 +123,7 @@ class Rate:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Totals:
     """Figures about the whole training: seconds, GiB of GPU memory."""
 
@@ -131,7 +131,7 @@ class Totals:
     memory: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ends:
     """A training ended, by its own word. `early`: before the planned epochs, as meant."""
 
@@ -143,12 +143,12 @@ class Ends:
     launcher: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Starts:
     """Only a starting process prints such a line: the next epoch pays for its start-up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shortage:
     """Keras's input ended before the epoch did; `batches` it would have needed (0: not given)."""
 
