@@ -21,8 +21,7 @@ from labtui.session.settings import Settings
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Confirm
-from tests.tui.waiting import come_to, text_of
+from tests.tui.waiting import come_to, submit, text_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
@@ -57,11 +56,9 @@ async def submit_here(pilot: Pilot[Any], app: LabApp) -> None:
     await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
     screen = app.screen
     assert isinstance(screen, PlanScreen)
-    await come_to(pilot, lambda: len(screen.previews) == len(screen.drafts), "what it would cost")
+    await come_to(pilot, lambda: len(screen.plan.previews) == len(screen.plan.drafts), "what it would cost")
     assert "practice" in text_of(app).splitlines()[0]
-    await pilot.press("s")
-    await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
-    await pilot.press("y")
+    await submit(pilot)
 
 
 async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_table(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from labtui.domain.events import AnyEvent, EpochSeen, JobObserved
 from labtui.domain.model import JobPhase, RunPhase
@@ -20,11 +19,11 @@ from labtui.session.session import Session
 from labtui.session.settings import Settings, changed
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
-from labtui.tui.screens.plan import COLUMNS, PlanScreen
-from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import Ask
 from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
-from tests.tui.waiting import come_to, text_of, until
+from tests.tui.waiting import come_to, submit, text_of, types, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -60,11 +59,11 @@ def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[AnyEvent]]:
 
 async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text: str) -> None:
     """Type a value into a cell of the plan."""
-    screen.focus_table_at(row, [each.key for each in COLUMNS].index(column))
+    screen.focus_table_at(row, column)
     await pilot.press("enter")
-    await until(pilot, lambda: isinstance(screen.focused, Input), "the line to type into")
+    await until(pilot, lambda: types(pilot.app), "the line to type into")
     await pilot.press(*[{" ": "space", "-": "minus"}.get(letter, letter) for letter in text], "enter")
-    await until(pilot, lambda: not isinstance(screen.focused, Input), "the table again")
+    await until(pilot, lambda: pilot.app.screen is screen, "the table again")
 
 
 def picture_of(app: LabApp) -> list[str]:
@@ -88,22 +87,20 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
     screen = app.screen
     assert isinstance(screen, PlanScreen)
-    if screen.form == "one-job":
+    if screen.plan.form == "one-job":
         await pilot.press("J")
     for row in (0, 1):
         await put(pilot, screen, row, "per_gpu", "8")
         await put(pilot, screen, row, "epochs", "6")
         await put(pilot, screen, row, "options", SMALL)
-    screen.focus_table_at(2, 2)
+    screen.focus_table_at(2, "gpus")
     await pilot.press("d")
-    await come_to(pilot, lambda: len(screen.drafts) == len(screen.previews) == 2, "two jobs in the plan")
-    await pilot.press("i")
     await come_to(
-        pilot, lambda: text_of(app).count("✔ Slurm would accept this job") == 2, "Slurm's own word on both"
+        pilot, lambda: len(screen.plan.drafts) == len(screen.plan.previews) == 2, "two jobs in the plan"
     )
-    await pilot.press("s")
-    await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
-    await pilot.press("y")
+    await pilot.press("i")
+    await come_to(pilot, lambda: "✔ Slurm accepts these 2 jobs." in text_of(app), "Slurm's own word on both")
+    await submit(pilot)
     await come_to(pilot, lambda: len(app.view_model.state.runs) == 2, "two runs in the state")
 
 
@@ -133,7 +130,7 @@ async def test_the_lab_on_the_screens(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await come_to(
             pilot,
-            lambda: isinstance(app.screen, AskHostKey) and "SHA256:" in text_of(app),
+            lambda: isinstance(app.screen, Ask) and "SHA256:" in text_of(app),
             "the question about the host key",
         )
         await pilot.press("y")
@@ -186,13 +183,13 @@ async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
     app, session, _ = open_app(lab)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await come_to(
-            pilot, lambda: isinstance(app.screen, AskSecret) and app.focused, "the question about the code"
+            pilot, lambda: isinstance(app.screen, Ask) and app.focused, "the question about the code"
         )
         await pilot.press(*"000", "enter")
         await come_to(pilot, lambda: "not logged in" in text_of(app), "the refusal")
         assert "Traceback" not in text_of(app)
         await pilot.press("u")  # never tried again without the student
-        await come_to(pilot, lambda: isinstance(app.screen, AskSecret) and app.focused, "the question again")
+        await come_to(pilot, lambda: isinstance(app.screen, Ask) and app.focused, "the question again")
         await pilot.press(*student.code, "enter")
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
     session.close()

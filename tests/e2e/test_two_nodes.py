@@ -15,14 +15,13 @@ from labtui.session.folder import LabFolder, read_template
 from labtui.session.session import Session
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Confirm
 from tests.commands.conftest import Labtui
 from tests.conftest import TORCH_PYTHON
 from tests.e2e.test_tui_real_cluster import open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.tui.waiting import come_to, text_of
+from tests.tui.waiting import come_to, submit, text_of
 
 pytestmark = [
     pytest.mark.cluster(separate_nodes=True),
@@ -63,13 +62,11 @@ async def submit_four_ranks(lab: LabFolder) -> None:
         assert isinstance(screen, PlanScreen)
         assert "4 on 2 nodes" in text_of(app)
         for row in (0, 1):
-            screen.focus_table_at(row, 2)
+            screen.focus_table_at(row, "gpus")
             await pilot.press("d")
             await pilot.pause()
-        await come_to(pilot, lambda: len(screen.previews) == 1, "one job in the plan")
-        await pilot.press("s")
-        await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
-        await pilot.press("y")
+        await come_to(pilot, lambda: len(screen.plan.previews) == 1, "one job in the plan")
+        await submit(pilot)
         await come_to(pilot, lambda: any(one.job for one in session.state.submissions.values()), "a job id")
         await pilot.press("q")
     session.close()

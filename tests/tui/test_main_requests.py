@@ -22,7 +22,6 @@ from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm
 from labtui.tui.themes import preferences_file
 from tests.tui.fed_session import (
     NOW,
@@ -33,7 +32,7 @@ from tests.tui.fed_session import (
     planned,
     spec,
 )
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import chooses, text_of, types, until
 
 Make = Callable[..., LabApp]
 
@@ -50,12 +49,12 @@ async def test_cancelling_asks_first(filled_session: FedSession, app_of: Make) -
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("ctrl+k")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await until(pilot, lambda: chooses(app))
         await pilot.press("enter")  # the cursor is on no
-        await until(pilot, lambda: not isinstance(app.screen, Confirm))
+        await until(pilot, lambda: app.screen is app.main)
         assert not filled_session.requests
         await pilot.press("ctrl+k")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await until(pilot, lambda: chooses(app))
         await pilot.press("y")
         await until(pilot, lambda: bool(filled_session.requests))
         assert filled_session.requests[0][:2] == ("cancel", 4)
@@ -91,7 +90,7 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("T")
-        await until(pilot, lambda: isinstance(app.screen, AskMinutes))
+        await until(pilot, lambda: types(app))
         await pilot.press("9", "9", "9", "9", "enter")
         await until(pilot, lambda: "it ends before that" in text_of(app))
         assert not filled_session.requests
@@ -99,9 +98,9 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
         await until(pilot, lambda: bool(filled_session.requests))
         assert filled_session.requests[0][:2] == ("end-after", (4, 9))
         await pilot.press("T")
-        await until(pilot, lambda: isinstance(app.screen, AskMinutes))
+        await until(pilot, lambda: types(app))
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, AskMinutes))
+        await until(pilot, lambda: app.screen is app.main)
         assert len(filled_session.requests) == 1
 
 
@@ -142,16 +141,16 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         thread = threading.Thread(target=ask)
         thread.start()
-        await until(pilot, lambda: isinstance(app.screen, AskSecret))
+        await until(pilot, lambda: types(app))
         assert "[bold]Password[/]:" in text_of(app)
         await pilot.press(*"hush", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskSecret) and "Code:" in text_of(app))
+        await until(pilot, lambda: types(app) and "Code:" in text_of(app))
         assert "hush" not in text_of(app)
         await pilot.press(*"123", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskHostKey))
+        await until(pilot, lambda: chooses(app))
         assert "SHA256:abc" in text_of(app)
         await pilot.press("enter")  # no
-        await until(pilot, lambda: isinstance(app.screen, AskSecret))
+        await until(pilot, lambda: types(app))
         await pilot.press("escape")
         await until(pilot, lambda: len(answers) == 4)
         thread.join()
@@ -312,8 +311,8 @@ async def test_a_failed_run_says_what_to_do(session: FedSession, app_of: Make) -
         assert "Run 1 ran out of GPU memory at 2,048 images per GPU." in first[2]
         assert "h  Halve the batch" in text_of(app)
         await pilot.press("h")
-        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
-        assert [row.spec.per_gpu_batch for row in app.screen.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen))
+        assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
 
 
 async def test_a_copy_is_offered_and_then_compared(session: FedSession, app_of: Make) -> None:
@@ -435,9 +434,9 @@ async def test_marked_runs_get_one_limit_and_go_again_together(
             app.view_model.choose_run(number)
             await pilot.press("asterisk")
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and len(app.screen.drafts) == 2)
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and len(app.screen.plan.drafts) == 2)
         assert isinstance(app.screen, PlanScreen)
-        drafts = app.screen.drafts
+        drafts = app.screen.plan.drafts
         assert [draft.runs[0].n_gpus for draft in drafts] == [2, 4]
         assert drafts[0].time_limit_minutes > drafts[1].time_limit_minutes, "only one ran out of time"
 

@@ -1,270 +1,166 @@
-"""Plan and submit on the screen: edit, see, fix, ask, send."""
+"""Plan and submit on the screen: the ticket, numbers changed, findings, Slurm's word, what is asked, what is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from textual.widgets import Static
+from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure
-from labtui.lab.plan import PlanOverrides, task_drafts
-from labtui.lab.plan_table import rows_of
+from labtui.domain.events import PathsSeen
+from labtui.domain.model import SubmissionDraft
+from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.planning import plan
-from labtui.session.settings import load_profile
+from labtui.session.preview import Preview
+from labtui.session.settings import changed, load_profile
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.tui.app import LabApp
+from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import cells
 from labtui.tui.screens.pages import TextScreen
-from labtui.tui.screens.plan import COLUMNS, PlanScreen
-from labtui.tui.screens.prompts import AskReason, Confirm
-from tests.tui.fed_session import FedSession, accepted, finished_run, spec
-from tests.tui.waiting import text_of, until
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.widgets.frame import TaskList
+from tests.tui.fed_session import NOW, FedSession, accepted, finished_run, online, spec
+from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
+WIDE = (120, 40)
+EDIT = "# my own line\n"
 
 
-async def open_plan(app: LabApp, pilot: object) -> PlanScreen:
-    await until(pilot, lambda: app.view_model.loaded)  # type: ignore[arg-type]
-    app.go_to_task("10.5")
-    await pilot.press("s")  # type: ignore[attr-defined]
-    await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))  # type: ignore[arg-type]
-    assert isinstance(app.screen, PlanScreen)
-    return app.screen
+def flat(app: LabApp) -> str:
+    return " ".join(text_of(app).split())
 
 
-def page_of(screen: PlanScreen) -> object:
-    return screen.query_one("#plan-page", Static).render()
+def damage(session: FedSession, wrong: str = "#SBATCH \u2014nodes=1") -> None:
+    """A job script with an error."""
+    template = session.folder.slurm / "templates" / "one-job.slurm"
+    template.write_text(template.read_text().replace("#SBATCH --nodes=1", wrong))
 
 
-def column(key: str) -> int:
-    return [each.key for each in COLUMNS].index(key)
+def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
+    """The student's editor adds a line."""
+
+    def write(path: Path) -> bool:
+        path.write_text(path.read_text() + EDIT)
+        return True
+
+    monkeypatch.setattr(app, "open_editor", write)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
+# ------------------------------------------------------------------ what it shows
+
+
+@pytest.mark.parametrize("size", [(80, 24), WIDE, (200, 55)])
+async def test_the_ticket_says_runs_time_cost_and_submit(
     session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
+    session.feed(*online())
     app = app_of(session)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
-        await until(pilot, lambda: "GPU-h" in text_of(app) and "Findings of job 1: none" in text_of(app))
-        assert "8192" in text_of(app)
-        if size[0] < 100:  # else the script stands there already
-            await pilot.press("v")
-        await until(pilot, lambda: "#!/bin/bash" in text_of(app))
+        shown = text_of(app)
+        for word in (
+            "in 1 job",
+            "at best",
+            "GPU-h",
+            "2.0 at most",
+            "not asked yet",
+            "Findings  none",
+            "8,192",
+        ):
+            assert word in shown, word
+        assert "s  Submit 1 job" in shown, "the next step, and the button where there is room for one"
+        assert "! 3 GPUs idle while run 1 trains.  3 jobs save 0.23 GPU-h." in shown
+        if size[0] > 80:
+            digits = [each.value for each in screen.query(Digits)]
+            assert digits == ["3", "13", "0.56"]
+            assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
         await pilot.press("v")
-        await until(pilot, lambda: "ResNet50.py" in text_of(app))
-        assert screen.view == "files"
+        await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
+        page = screen.query_one("#plan-page", Static).render()
+        styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
+        assert "$foreground" in styles, "to Slurm these lines are no comments"
+        await pilot.press("escape")
+        await until(pilot, lambda: "Findings  none" in text_of(app))
+        assert app.screen is screen
 
 
-async def test_files_stand_beside_what_the_last_job_was_sent_with(session: FedSession, app_of: Make) -> None:
+async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await open_plan(app, pilot)
+        foot = text_of(app).splitlines()[23]
+        for key in ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help"):
+            assert key in foot, foot
+
+
+async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:
     (draft, *_) = session.drafts("10.5")
     sent = plan(session, draft, None)
     session._journal.commit_first((sent.event,), blobs=sent.blobs, snapshot=sent.snapshot)
     session.feed(accepted(sent.event.token, "31337"))
     script = session.folder.scripts / "ResNet50.py"
-    script.write_text(script.read_text() + "print('[bold]mine[/]')\n")
-    (session.folder.scripts / "own.py").write_text("x = 1\n")
+    script.write_text(script.read_text() + "print('mine')\n")
     app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        await pilot.press("v", "v")
-        await until(pilot, lambda: "since job 31337" in text_of(app))
-        lines = {line.split()[0]: line for line in str(page_of(screen)).splitlines() if line.strip()}
-        assert "changed " in lines["ResNet50.py"] and "changed by you" in lines["ResNet50.py"]
-        assert "new" in lines["own.py"]
-        assert "unchanged" in lines["job.slurm"]
-        assert max(map(len, lines.values())) <= 78
-        await pilot.press("v")
-        await until(pilot, lambda: "+print('[bold]mine[/]')" in text_of(app))
-        assert "own.py is new: job 31337 was sent without it." in str(page_of(screen))
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await open_plan(app, pilot)
+        assert "1 file changed since job 31337" in text_of(app)
 
 
-async def test_before_the_first_job_there_is_nothing_to_compare_with(
+async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
     session: FedSession, app_of: Make
 ) -> None:
+    data = "/gpfs/projects/nct_345/cifar-10-batches-py"
+    session.settings = changed(session.settings, data_dir=data)
+    questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
+
+    def look_at(paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
+        if questions or not paths:
+            return None
+        questions.append((paths, Future()))
+        return questions[0][1]
+
+    session.look_at = look_at  # type: ignore[method-assign]
     app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
         await open_plan(app, pilot)
-        await pilot.press("v", "v", "v")
-        await until(pilot, lambda: "there is nothing to compare with" in " ".join(text_of(app).split()))
+        paths, future = questions[0]
+        assert data in paths and "Findings  none" in text_of(app)
+        answer = dict.fromkeys(paths, True) | {data: False}
+        session.feed(PathsSeen(at=NOW, paths=answer))
+        future.set_result(answer)
+        await until(pilot, lambda: "is not on the cluster" in flat(app))
 
 
-async def test_numbers_are_edited_in_place(session: FedSession, app_of: Make) -> None:
+async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
-        screen.focus_table_at(1, column("per_gpu"))
-        await pilot.press("enter", *"512", "enter")
-        await until(pilot, lambda: screen.rows[1].spec.batch_size == 1024)
-        await pilot.press("plus")
-        await until(pilot, lambda: screen.rows[1].spec.batch_size == 2048)
-        await pilot.press("enter", *"x", "enter")
-        await pilot.press("escape")
-        assert screen.rows[1].spec.batch_size == 2048
-        await pilot.press("J")
-        await until(pilot, lambda: len(screen.drafts) == 3)
-        await pilot.press("d")
-        await until(pilot, lambda: len(screen.drafts) == 2 and "left out" in text_of(app))
-
-
-async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, app_of: Make) -> None:
-    edition = load_edition("hpc4ai-ch12")
-    task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
-    drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        screen = PlanScreen(session, edition, task.id, drafts)
-        await app.push_screen(screen)
-        await until(pilot, lambda: "torchrun" in text_of(app))
-        before = screen.drafts
-        await pilot.press("J")
-        await until(pilot, lambda: {draft.form for draft in screen.drafts} == {"task-per-gpu"})
-        await until(pilot, lambda: "srun, one task per GPU" in text_of(app))
-        assert {run.launcher for draft in screen.drafts for run in draft.runs} == {"task-per-gpu"}
-        assert "one job per size" not in text_of(app)
-        await pilot.press(*"J" * (len(screen.forms) - 1))
-        await until(pilot, lambda: screen.drafts == before)
-
-
-async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: FedSession, app_of: Make) -> None:
-    template = session.folder.slurm / "templates" / "one-job.slurm"
-    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        await until(pilot, lambda: screen.finding is not None and screen.finding.fix is not None)
-        assert "\u2718 error" in text_of(app)
-        await pilot.press("s")
-        await until(pilot, lambda: "to fix first" in text_of(app))
-        assert not session.requests
-        await pilot.press("f")
+        await pilot.press("i")
+        await until(pilot, lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
+        detail = "sbatch: Job 12 to start at 2025-11-20T21:01:14 using 80 processors"
+        session.requests[0][2].set_result(TestOnly(ok=True, detail=detail))
         await until(
-            pilot, lambda: isinstance(app.screen, TextScreen) and "+#SBATCH --nodes=1" in text_of(app)
+            pilot, lambda: "Slurm accepts this job and would start it at 21:01.  acc_debug" in text_of(app)
         )
-        await pilot.press("n")
-        await until(pilot, lambda: app.screen is screen)
-        assert not screen.scripts
-        await pilot.press("f")
-        await until(pilot, lambda: isinstance(app.screen, TextScreen))
-        await pilot.press("y")
-        await until(pilot, lambda: "Findings of job 1: none" in text_of(app))
-        assert "#SBATCH --nodes=1" in next(iter(screen.scripts.values()))
-
-
-async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of: Make) -> None:
-    template = session.folder.slurm / "templates" / "one-job.slurm"
-    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH -- nodes=1"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        await until(pilot, lambda: screen.finding is not None)
-        await pilot.press("s")
-        await until(pilot, lambda: "Submit again to override" in text_of(app))
-        assert app.screen is screen
-        await pilot.press("s")
-        await until(pilot, lambda: isinstance(app.screen, AskReason))
-        await pilot.press("enter")
-        assert isinstance(app.screen, AskReason), "an empty reason is none"
-        await pilot.press(*"our", "space", *"site", "enter")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(session.overridden))
-        (found,) = session.overridden[0]
-        assert (found.rule, found.reason) == ("lone-dashes", "our site")
-
-
-async def test_slurm_s_own_word_stands_beside_the_job(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await open_plan(app, pilot)
-        await until(pilot, lambda: "Press i to ask Slurm" in text_of(app))
-        await pilot.press("J", "i")
+        assert "Slurm accepts it." in text_of(app), "beside the next step"
+        session.requests.clear()
+        await pilot.press("J")
+        await until(pilot, lambda: ready(screen))
+        await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
-        session.requests[0][2].set_result(TestOnly(ok=True, sentence="Slurm would accept this job."))
-        session.requests[1][2].set_result(
-            TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
-        )
+        session.requests[0][2].set_result(TestOnly(ok=True))
         session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
-        await until(pilot, lambda: "Job 3: The line broke. Try again." in text_of(app))
-        assert "Job 1: ✔ Slurm would accept this job." in text_of(app)
-        assert "Job 2: ✘ No such [QoS]. Ask your teacher." in text_of(app)
-        assert "Press i to ask Slurm" not in text_of(app)
-
-
-async def test_submitting_asks_once_and_sends_every_job(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await open_plan(app, pilot)
-        await pilot.press("J", "s")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        assert "Submit 3 jobs with 3 runs?" in text_of(app)
-        await pilot.press("y")
-        await until(pilot, lambda: len(session.requests) == 3)
-        assert [(name, what[0].gpus) for name, what, _ in session.requests] == [
-            ("submit", 1),
-            ("submit", 2),
-            ("submit", 4),
-        ]
-        await until(pilot, lambda: app.main is app.screen)
-
-
-async def test_the_editor_s_job_script_is_what_is_submitted(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def edited(path: Path) -> bool:
-        path.write_text(path.read_text() + "echo mine\n")
-        return True
-
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        monkeypatch.setattr(app, "open_editor", edited)
-        await pilot.press("e")
-        await until(pilot, lambda: bool(screen.scripts) and screen.previews[0].script.endswith("echo mine\n"))  # type: ignore[union-attr]
-        await pilot.press("s")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(session.requests))
-        assert session.requests[0][1][1].endswith("echo mine\n")
-
-
-async def test_the_same_by_hand_can_be_copied(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await open_plan(app, pilot)
-        await pilot.press("w")
-        await until(pilot, lambda: "sbatch" in text_of(app) and "scp" in text_of(app))
-        await pilot.press("c")
-        assert "sbatch" in app.clipboard
-
-
-async def test_by_hand_sends_the_job_script_that_was_edited(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        screen.scripts[screen.drafts[0]] = "#!/bin/bash\necho mine\n"
-        await pilot.press("w")
-        await until(pilot, lambda: isinstance(app.screen, TextScreen))
-    (script,) = (session.folder.slurm / "by-hand").glob("*.slurm")
-    assert script.read_text() == "#!/bin/bash\necho mine\n"
-
-
-async def test_without_any_run_left_there_is_nothing_to_do_by_hand(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        for row in range(len(screen.rows)):
-            screen.focus_table_at(row, column("gpus"))
-            await pilot.press("d")
-        await until(pilot, lambda: not screen.drafts)
-        await pilot.press("w")
-        await until(pilot, lambda: "Every run is left out." in text_of(app))
-        assert app.screen is screen
+        await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))
+        refused = TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
+        session.requests[1][2].set_result(refused)
+        await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
 
 
 def test_what_was_measured_changes_what_the_plan_expects(session: FedSession) -> None:
@@ -274,17 +170,280 @@ def test_what_was_measured_changes_what_the_plan_expects(session: FedSession) ->
         session.feed(*finished_run(f"lt{number}", "10.5", number, spec(gpus=gpus), str(number)))
     after = session.preview(draft)
     assert before.seconds is not None and after.seconds is not None
-    assert after.seconds != before.seconds
     assert after.seconds.hi - after.seconds.lo < before.seconds.hi - before.seconds.lo, "own runs tell more"
 
 
-@pytest.mark.parametrize(("gpus", "says"), [(4, " 4"), (8, " 8 on 2 nodes"), (32, " 32 on 8 nodes")])
-def test_the_cell_of_gpus_says_on_how_many_nodes(gpus: int, says: str) -> None:
-    (job,) = task_drafts(
-        load_edition("hpc4ai-ch12"),
-        "12.1",
-        load_profile("mn5"),
-        PlanOverrides(gpus=(gpus,), account="nct_345"),
-    )
-    (row,) = rows_of([job])
-    assert cells(row, job, 1)[[column.key for column in COLUMNS].index("gpus")] == says
+@pytest.mark.parametrize(("gpus", "says"), [(4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")])
+def test_the_cell_of_gpus_says_on_how_many_nodes(session: FedSession, gpus: int, says: str) -> None:
+    edition = load_edition("hpc4ai-ch12")
+    given = PlanOverrides(gpus=(gpus,), account="nct_345")
+    planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
+    assert cells(planned, 0, planned.rows[0])["gpus"] == says
+
+
+# ------------------------------------------------------------------ changing it
+
+
+async def test_numbers_are_changed_in_place(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        screen.focus_table_at(1, "per_gpu")
+        await pilot.press("enter")
+        await until(pilot, lambda: types(app) and "Run 2, batch per GPU" in text_of(app))
+        await pilot.press(*"512", "enter")
+        await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
+        await pilot.press("plus")
+        await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 2048)
+        await pilot.press("enter", *"x", "enter")
+        await until(pilot, lambda: "is a whole number, not 'x'" in flat(app))
+        await pilot.press("escape")
+        assert screen.plan.rows[1].spec.batch_size == 2048
+        await until(pilot, lambda: "2,048 and 1,024" in text_of(app) or "1,024 and 2,048" in text_of(app))
+        await pilot.press("J")
+        await until(pilot, lambda: len(screen.plan.drafts) == 3)
+        await pilot.press("d")
+        await until(pilot, lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
+
+
+async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        for row in range(3):
+            screen.focus_table_at(row, "in")
+            await pilot.press("enter")
+        await until(pilot, lambda: not screen.plan.drafts and "d  Take a run back" in text_of(app))
+        await pilot.press("s", "w")
+        await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
+        assert app.screen is screen and not session.requests
+
+
+async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Make) -> None:
+    failed = finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")
+    session.feed(*failed[:3], *online(), *[each for each in failed[3:] if type(each).__name__ == "RunEnded"])
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        assert "do not fit" not in text_of(app)
+        screen.focus_table_at(0, "per_gpu")
+        await pilot.press("plus")
+        await until(pilot, lambda: "4,096 images per GPU do not fit" in flat(app))
+        assert "only runs with the same can be compared" in flat(app)
+
+
+async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, app_of: Make) -> None:
+    edition = load_edition("hpc4ai-ch12")
+    task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
+    drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        screen = PlanScreen(session, edition, task.id, drafts)
+        await app.push_screen(screen)
+        await until(pilot, lambda: "jobs, torchrun" in text_of(app))
+        before = screen.plan.drafts
+        await pilot.press("J")
+        await until(pilot, lambda: {draft.form for draft in screen.plan.drafts} == {"task-per-gpu"})
+        await until(pilot, lambda: "srun, one task per GPU" in text_of(app))
+        assert {run.launcher for draft in screen.plan.drafts for run in draft.runs} == {"task-per-gpu"}
+        await pilot.press(*"J" * (len(screen.plan.forms) - 1))
+        await until(pilot, lambda: screen.plan.drafts == before)
+
+
+async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_of(session)
+    edits(monkeypatch, app)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
+        screen.focus_table_at(0, "epochs")
+        await pilot.press("plus")
+        await until(pilot, lambda: "without your edits" in flat(app))
+        await pilot.press("n")
+        await until(pilot, lambda: ready(app.screen))
+        assert [row.spec.epochs for row in screen.plan.rows] == [5, 5, 5]
+        await pilot.press("escape")
+        await until(pilot, lambda: "Leaving the plan drops" in flat(app))
+        await pilot.press("n", "w")
+        await until(pilot, lambda: isinstance(app.screen, TextScreen) and "sbatch" in text_of(app))
+        await pilot.press("c", "escape")
+        assert "scp" in app.clipboard
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "script edited by you" in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: bool(session.requests))
+        assert session.requests[0][1][1].endswith(EDIT)
+    (by_hand,) = (session.folder.slurm / "by-hand").glob("*[!t].slurm")
+    assert by_hand.read_text().endswith(EDIT)
+
+
+async def test_a_change_is_made_over_an_edited_script_when_the_student_agrees(
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_of(session)
+    edits(monkeypatch, app)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: bool(screen.plan.scripts) and ready(screen))
+        screen.focus_table_at(0, "epochs")
+        await pilot.press("plus", "y")
+        await until(
+            pilot, lambda: [row.spec.epochs for row in screen.plan.rows] == [10, 5, 5] and ready(screen)
+        )
+        assert "edited: it is used" not in text_of(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+
+
+# ------------------------------------------------------------------ findings
+
+
+async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(
+    session: FedSession, app_of: Make
+) -> None:
+    damage(session)
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        await until(
+            pilot, lambda: "Findings  1, 1 error" in text_of(app) and "+#SBATCH --nodes=1" in text_of(app)
+        )
+        assert "s  Fix the error" in text_of(app), "the next step"
+        for key in ("f", "s"):
+            await pilot.press(key)
+            await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
+            await pilot.press("n")
+            await until(pilot, lambda: app.screen is screen)
+            assert not screen.plan.scripts and not session.requests
+        await pilot.press("s", "y")
+        await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
+        assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))
+
+
+async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of: Make) -> None:
+    damage(session, "#SBATCH -- nodes=1")
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        await pilot.press("s", "o")
+        await until(pilot, lambda: types(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "Write a reason." in text_of(app))
+        await pilot.press(*"our", "space", *"site", "enter")
+        await until(pilot, lambda: app.screen is screen and "Overridden: our site" in text_of(app))
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "1 finding overridden: our site" in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: bool(session.overridden))
+        (found,) = session.overridden[0]
+        assert (found.rule, found.reason) == ("lone-dashes", "our site")
+
+
+async def test_a_script_the_task_asks_for_names_the_key_that_begins_it(
+    session: FedSession, app_of: Make
+) -> None:
+    (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        app.view_model.edition = edition = load_edition("hpc4ai-ch10")
+        task = next(
+            each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in copies_to_start(each)
+        )
+        given = PlanOverrides(account="nct_345", user="u1")
+        screen = PlanScreen(
+            session, edition, task.id, task_drafts(edition, task.id, load_profile("mn5"), given)
+        )
+        await app.push_screen(screen)
+        await until(pilot, lambda: "ResNet152.py is not sent with the job" in flat(app))
+        assert "Press esc, then b: it begins as a copy of ResNet50.py." in flat(app)
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "o  Override with a reason" in text_of(app))
+        assert "Make this change" not in text_of(app), "there is no fix to offer"
+
+
+# ------------------------------------------------------------------ sending
+
+
+async def test_submit_sends_every_job_once_it_is_checked(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen, checked, real = await open_plan(app, pilot), threading.Event(), session.preview
+
+        def preview(draft: SubmissionDraft, *, script: str | None = None) -> Preview:
+            assert checked.wait(60)
+            return real(draft, script=script)
+
+        session.preview = preview  # type: ignore[method-assign]
+        await pilot.press("J", "s")
+        await until(pilot, lambda: "Checking the files first. Press s again." in text_of(app))
+        assert not session.requests, "what was not seen is not sent"
+        checked.set()
+        await until(pilot, lambda: ready(screen))
+        await pilot.press("s")
+        await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
+        assert [(name, what[0].gpus) for name, what, _ in session.requests] == [
+            ("submit", 1),
+            ("submit", 2),
+            ("submit", 4),
+        ]
+
+
+async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await app.show_plan("10.5", session.drafts("10.5"), "Task 10.5 is done already.")
+        await until(pilot, lambda: ready(app.screen))
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and text_of(app).count("Task 10.5 is done already.") >= 1)
+        await pilot.press("enter")  # the cursor is on the safe answer
+        await until(pilot, lambda: ready(app.screen))
+        assert not session.requests
+
+
+async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        screen.query_one(TaskList).highlighted = 2
+        await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
+        assert not session.requests
+
+
+async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("a secret of the insides")
+
+    monkeypatch.setattr(session, "preview", broken)
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await open_plan(app, pilot)
+        await until(pilot, lambda: "The files could not be checked." in text_of(app))
+        assert "Something unexpected happened; labtui continues." in text_of(app)
+        assert "ZeroDivisionError" in session.folder.problem_log.read_text()
+        await pilot.press("s", "s")
+        assert isinstance(app.screen, PlanScreen) and not session.requests
+
+
+async def test_previews_of_an_old_plan_are_left_unfinished(session: FedSession, app_of: Make) -> None:
+    from labtui.tui.plan_checks import check
+
+    made: list[object] = []
+    (draft,) = session.drafts("10.5")
+    real = session.preview
+
+    def preview(draft: object, *, script: str | None = None) -> object:
+        made.append(draft)
+        return real(draft, script=script)  # type: ignore[arg-type]
+
+    session.preview = preview  # type: ignore[method-assign,assignment]
+    check(session, (draft, draft, draft), {}, lambda: not made, lambda previews: None)
+    assert len(made) == 1

@@ -1,4 +1,4 @@
-"""A window that vanishes ends the program, also when no hang-up is sent."""
+"""A window that vanishes ends the program, with a hang-up or without one."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ import pytest
 
 from tests.tui.fed_session import make_folder
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are a Unix thing")
+pytestmark = [
+    pytest.mark.terminal,
+    pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are a Unix thing"),
+]
 
-START = "import sys; from labtui.commands.cli import main; sys.exit(main([sys.argv[1]]))"
+START = "import sys; from labtui.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-@pytest.mark.parametrize("shown", ["Charts", "a new lab folder"], ids=["screens", "wizard"])
-def test_a_vanished_terminal_ends_the_screens_and_the_wizard(tmp_path: Path, shown: str) -> None:
+@pytest.mark.parametrize("case", ["screens", "wizard", "practice"])
+def test_a_vanished_terminal_ends_the_program(tmp_path: Path, case: str) -> None:
     import pty
 
     folder = tmp_path / "lab"  # the wizard opens where there is none
-    if shown == "Charts":
+    if case == "screens":
         make_folder(folder)
+    shown = "a new lab folder" if case == "wizard" else "Charts"
     child, terminal = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup: nothing but the end of input tells
-        os.environ.update(TERM="xterm-256color")
-        os.execv(sys.executable, [sys.executable, "-c", START, str(folder)])
+        if case != "practice":  # as under nohup: nothing but the end of input tells
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(tmp_path / "state"))
+        words = ["practice"] if case == "practice" else [str(folder)]
+        os.execv(sys.executable, [sys.executable, "-c", START, *words])
     try:
         seen, end = b"", time.monotonic() + 240
         while shown.encode() not in seen:
@@ -37,6 +43,8 @@ def test_a_vanished_terminal_ends_the_screens_and_the_wizard(tmp_path: Path, sho
             if select.select([terminal], [], [], 0.2)[0]:
                 seen += os.read(terminal, 1 << 16)
         os.close(terminal)
+        if case == "practice":
+            os.kill(child, signal.SIGTERM)  # as a terminal multiplexer does when it is ended itself
         while not os.waitpid(child, os.WNOHANG)[0]:
             assert time.monotonic() < end, "it still runs without a terminal"
             time.sleep(0.1)

@@ -8,6 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widgets import Input
+
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import Ask
 
 TURNS = 6000
 CLUSTER_LIMIT_S = 600.0
@@ -41,3 +45,37 @@ def text_of(app: Any) -> str:
         lines.append(row.text.rstrip())
     said = [" ".join(f"{each.title} {each.message}".split()) for each in app._notifications]
     return "\n".join([*lines[:height], *said])
+
+
+async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5") -> Any:
+    """The plan of a task, checked."""
+    await until(pilot, lambda: app.view_model.loaded)
+    app.go_to_task(task)
+    await pilot.press("s")
+    await until(pilot, lambda: ready(app.screen), f"the plan of {task}")
+    return app.screen
+
+
+def ready(screen: Any) -> bool:
+    """Whether a plan is on the screen whose previews are there."""
+    return isinstance(screen, PlanScreen) and screen._checked == screen._ticket > 0
+
+
+def types(app: Any) -> bool:
+    """Whether a question waits for something to be typed."""
+    return isinstance(app.screen, Ask) and bool(app.screen.query(Input))
+
+
+def chooses(app: Any) -> bool:
+    """Whether a question with choices is on the screen."""
+    return isinstance(app.screen, Ask) and not app.screen.query(Input)
+
+
+async def submit(pilot: Pilot[Any]) -> None:
+    """Submit the plan on the screen, whatever it asks first."""
+    app = pilot.app
+    await until(pilot, lambda: ready(app.screen), "a plan that is checked")
+    await pilot.press("s")
+    await until(pilot, lambda: not ready(app.screen), "the plan is sent, or a question")
+    if chooses(app):
+        await pilot.press("y")

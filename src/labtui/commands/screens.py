@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 2.0
+CLOSE_S = 10.0
+"""How long a session may take to close once its window is gone."""
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
@@ -151,10 +153,10 @@ def leaving_with_the_terminal(close: Callable[[], object] = lambda: None) -> Ite
     def watch() -> None:
         while not over.wait(LOOK_S):
             if not _terminal_there():
-                try:
-                    close()
-                finally:
-                    os._exit(129)  # as a hang-up would have ended it
+                closing = threading.Thread(target=close, name="labtui-closing", daemon=True)
+                closing.start()
+                closing.join(CLOSE_S)
+                os._exit(129)  # as a hang-up would have ended it
 
     threading.Thread(target=watch, name="labtui-terminal", daemon=True).start()
     try:
@@ -325,13 +327,22 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
     cluster = PracticeCluster.start(
         folder, factor=arguments.factor or DEFAULT_FACTOR, train=arguments.train, seed=arguments.seeded or 0
     )
+    ended = False
+
+    def end(*_: object) -> None:
+        nonlocal ended
+        ended = True
+        sys.exit(143)
+
     # A closed window or a `kill` ends the cluster as a key does; after kill -9 its watchdog does it.
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        signal.signal(number, lambda *_: sys.exit(143))
+        signal.signal(number, end)
     try:
         yield cluster
     finally:
         cluster.close()
+        if ended:  # Textual's thread would read the end of input for ever, and Python wait for it
+            os._exit(143)
 
 
 def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:

@@ -450,9 +450,11 @@ class LabApp(SanitizedApp[int]):
 
     async def action_do_next(self) -> None:
         """Take the next step that the card names."""
-        main = self.main
+        main, own = self.main, getattr(self.screen, "step", None)
         step = next_step(self.view_model.view())
-        if main is None or not step.action:
+        if own is not None:
+            await self.run_action(f"screen.{own.action}")
+        elif main is None or not step.action:
             self.notify(step.label, markup=False)
         elif step.again:
             await main.action_retry_run(step.again)
@@ -467,6 +469,17 @@ class LabApp(SanitizedApp[int]):
         if self.view_model.edition is not None:
             screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
             await self.push_screen(screen)
+
+    def show_commands(self, make: Callable[[], Sequence[Any]]) -> None:
+        """The plain commands that do the same, ready to copy."""
+        from labtui.tui.screens.pages import TextScreen
+
+        try:
+            text = "\n\n".join(each.text for each in make())
+        except LabError as error:
+            self.report(error)
+            return
+        self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
     def action_palette(self) -> None:
         """Find an action by its name."""
@@ -510,7 +523,7 @@ class LabApp(SanitizedApp[int]):
 
     async def action_leave(self) -> None:
         """Leave. What is lost by leaving is asked about first."""
-        from labtui.tui.screens.leaving import ask_before_leaving
+        from labtui.tui.screens.prompts import ask_before_leaving
 
         self.keep_answers()
         await ask_before_leaving(self, kept=self._kept)

@@ -113,16 +113,6 @@ def connection_label(connection: ConnectionState) -> tuple[str, str]:
     return CONNECTION_GLYPHS.get(status, "?"), CONNECTION_WORDS.get(status, status)
 
 
-def bytes_size(count: int) -> str:
-    """A size in bytes with a binary unit: ``640 B``, ``12.4 KiB``."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024 or unit == "MiB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} MiB"
-
-
 NO_LINE = ("offline", "needs-login")
 """States of the connection in which nothing can be sent."""
 

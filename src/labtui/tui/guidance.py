@@ -29,6 +29,7 @@ class NextStep:
     """What to do next: a label and one reason, and the action that does it ("" where no key helps).
 
     `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.
+    `key` takes the step.
     """
 
     label: str
@@ -36,6 +37,7 @@ class NextStep:
     action: str = ""
     again: tuple[RunLine, ...] = ()
     task_id: str = ""
+    key: str = "."
 
 
 _STEPS = {

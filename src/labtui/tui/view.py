@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run that is still to end, the later the nearer to its end."""
+SMALL = "small run, in no chart"
+"""Why the numbers of a real cluster's run on stand-in devices do not count."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 _STOPPED = {
@@ -294,6 +296,8 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
         return "so far" if line.run.epochs else line.phase.value
     if line.phase is not RunPhase.DONE:
         return line.cause or line.phase.value
+    if row is not None and getattr(row, "practice", view.practice) is not view.practice:
+        return SMALL
     return left_out or ("" if row is not None else "its log has no epoch that counts")
 
 
@@ -359,7 +363,11 @@ def _ran(view: View, line: RunLine) -> float:
 def _largest(view: View) -> RunLine | None:
     """The run on the most GPUs that has a speedup."""
     lines = [line for line in view.lines if line.run.spec.n_gpus > 1 and line.row is not None]
-    measured = [line for line in lines if line.row is not None and line.row.speedup is not None]
+    measured = [
+        line
+        for line in lines
+        if line.row is not None and line.row.speedup is not None and line.row.practice is view.practice
+    ]
     return max(measured, key=lambda line: line.run.spec.n_gpus, default=None)
 
 

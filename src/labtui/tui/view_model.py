@@ -308,7 +308,7 @@ class GpuUse:
 
         path = self._session.log_path(token, "gpu")
         try:
-            known = path.stat() if path is not None else None
+            known = self._session.folder.status(path) if path is not None else None
             if path is None or known is None:
                 return False
             version = (known.st_size, known.st_mtime_ns)

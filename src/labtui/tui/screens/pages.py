@@ -17,13 +17,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import DataTable, Static
+from textual.widgets import DataTable, Footer, Static
 
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
-from labtui.tui.screens.prompts import Confirm, Key, Modal, ModalKeys
+from labtui.tui.screens.prompts import Ask, Modal, yes_or_no
 from labtui.tui.themes import Roles, roles
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
@@ -42,16 +42,15 @@ _Answer = TypeVar("_Answer")
 class ModalPage(Modal[_Answer]):
     """A title, the `body`, and the keys, of which `esc` and `q` close the page."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close")]
     title_text = ""
-    keys: Sequence[Key] = (("esc", "closes", "close"),)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
             title = Text(self.title_text, style="bold")
             yield Static(title, markup=False, classes="page-title", id="page-title")
             yield from self.body()
-            yield ModalKeys(*self.keys, classes="page-keys")
+            yield Footer(compact=True, show_command_palette=False)
 
     def body(self) -> ComposeResult:
         raise NotImplementedError
@@ -60,23 +59,15 @@ class ModalPage(Modal[_Answer]):
         self.dismiss(None)
 
 
-class TextScreen(ModalPage[bool | None]):
-    """A page of text; `copy` puts it on the clipboard with c, `ask` makes it a yes-or-no question."""
+class TextScreen(ModalPage[None]):
+    """A page of text; with `copy`, c puts it on the clipboard."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "copy", "copy", show=False),
-        Binding("y", "yes", "yes", show=False),
-        Binding("n", "close", "no", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", "Copy")]
 
-    def __init__(self, title: str, text: Text | Table | str, *, copy: bool = False, ask: str = "") -> None:
+    def __init__(self, title: str, text: Text | Table | str, *, copy: bool = False) -> None:
         super().__init__()
         self.title_text, self.page = title, Text(text) if isinstance(text, str) else text
-        self.copy, self.ask = copy, ask
-        if copy:
-            self.keys = (("c", "copies", "copy"), *self.keys)
-        if ask:
-            self.keys = (("y", ask, "yes"), ("n", "leaves it as it is", "close"))
+        self.copy = copy
 
     def body(self) -> ComposeResult:
         with VerticalScroll(classes="page-text"):
@@ -86,16 +77,11 @@ class TextScreen(ModalPage[bool | None]):
         """Arrow keys scroll."""
         self.query_one(VerticalScroll).focus()
 
-    def action_close(self) -> None:
-        self.dismiss(False if self.ask else None)
-
-    def action_yes(self) -> None:
-        """Agree, where something was asked."""
-        if self.ask:
-            self.dismiss(True)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "copy" or self.copy
 
     def action_copy(self) -> None:
-        if self.copy and isinstance(self.page, Text):
+        if isinstance(self.page, Text):
             self.app.copy_to_clipboard(self.page.plain)
             self.notify("Copied.", timeout=2)
 
@@ -226,10 +212,9 @@ class JobsPage(ModalPage[None]):
     app: LabApp
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("Q", "close", "close", show=False),
-        Binding("ctrl+k", "cancel_job", "cancel", show=False),
+        Binding("ctrl+k", "cancel_job", "Cancel the job"),
     ]
     title_text = "Your jobs on the cluster"
-    keys = (("^k", "cancels the job", "cancel_job"), *ModalPage.keys)
 
     def __init__(
         self,
@@ -303,7 +288,7 @@ class JobsPage(ModalPage[None]):
             done = f"Job {job.job_id} is being cancelled."
             cancel = partial(self._session.cancel_job, job.job_id)
             self.app.push_screen(
-                Confirm(f"Cancel job {job.job_id} ({job.name})?", yes="Cancel the job", no="Keep it"),
+                Ask(f"Cancel job {job.job_id} ({job.name})?", choices=yes_or_no("Cancel the job", "Keep it")),
                 lambda yes: self.app.follow("cancel", cancel, done) if yes else None,
             )
 

@@ -36,7 +36,7 @@ def every_binding() -> list[Binding]:
     """What all screens and panes declare."""
     from labtui.tui.app import LabApp, bindings_of
     from labtui.tui.screens.main import MainScreen
-    from labtui.tui.screens.plan import PlanScreen
+    from labtui.tui.screens.plan import PlanScreen, PlanTable
     from labtui.tui.widgets.answers_pane import AnswersPane
     from labtui.tui.widgets.charts_pane import ChartsPane
     from labtui.tui.widgets.log_pane import LogPane
@@ -45,7 +45,7 @@ def every_binding() -> list[Binding]:
     from labtui.tui.widgets.task_pane import TaskPane
 
     panes = (TaskPane, RunPane, RunsPane, LogPane, ChartsPane, AnswersPane)
-    return bindings_of(LabApp, MainScreen, PlanScreen, *panes)
+    return bindings_of(LabApp, MainScreen, PlanScreen, PlanTable, *panes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,72 +1,95 @@
-"""Plan and submit: the runs as an editable table, their cost, what would be sent, what is wrong, the question."""
+"""Plan and submit, in one piece: the ticket with Submit, Slurm's word, the runs, what is wrong, the script behind `v`.
+
+What is sent is what is shown: files changed under the plan are read and checked again before anything goes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.coordinate import Coordinate
-from textual.widgets import DataTable, Input, Static
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Button, DataTable, Digits, OptionList, Static
+from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.plan import copies_to_start
-from labtui.lab.plan_table import (
-    EDITABLE,
-    OWN_WORDS,
-    WORDS,
-    PlanRow,
-    cell,
-    changed,
-    drafts_from,
-    own_answer,
-    own_value,
-    scaled,
-)
-from labtui.session.labs import files_stamp
-from labtui.session.own_jobs import Answers
+from labtui.lab.plan_table import PlanRow
 from labtui.tui import plan_words
+from labtui.tui.guidance import NextStep
 from labtui.tui.keys import key
-from labtui.tui.messages import ActionEnded, RunsSubmitted
-from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
-from labtui.tui.screens.prompts import STYLES
-from labtui.tui.themes import roles
-from labtui.tui.widgets.frame import Foot
-from labtui.tui.widgets.tables import KeyedTable, Row
+from labtui.tui.messages import ActionEnded, RunsSubmitted, TaskChosen
+from labtui.tui.plan_checks import Previews, check
+from labtui.tui.plan_model import Found, Plan, Verdict
+from labtui.tui.screens.main import MainScreen
+from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
+from labtui.tui.themes import ink, roles
+from labtui.tui.view import View
+from labtui.tui.widgets.frame import Foot, HeaderBar, NoteLine, Rail, TaskList, TitleBar
+from labtui.tui.widgets.tables import KeyedTable
 
 if TYPE_CHECKING:
-    from labtui.preflight import FindingKey
-    from labtui.session.batches import Boundary
-    from labtui.session.preview import Preview
+    from labtui.lab.edition import Edition
+    from labtui.results.rows import ResultRow
+    from labtui.session.session import Session
+    from labtui.tui.app import LabApp
 
-VIEWS = ("findings", "script", "files", "difference")
+FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
+_NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
+FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
+FIX_OR_OVERRIDE: tuple[Choice, ...] = (FIX[0], ("o", "Override with a reason", "override"), FIX[1])
 
 
-class PlanScreen(PlanFixing):
-    """Over the main screen; leaving it submits nothing."""
+class Previewed(Message):
+    """Previews of all jobs, made in a thread; `ticket` tells late ones, `error` what stopped them unexpectedly."""
 
-    CSS_PATH = STYLES / "plan.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
+    def __init__(
+        self,
+        ticket: int,
+        previews: Previews,
+        measured: Sequence[ResultRow] = (),
+        error: Exception | None = None,
+    ) -> None:
+        super().__init__()
+        self.ticket, self.previews, self.measured, self.error = ticket, previews, measured, error
+
+
+class PlanTable(KeyedTable):
+    """The runs, cell by cell."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("s", "send", "Submit", "submit what is shown, after asking", show=True),
-        key("enter", "change_cell", "Change", "change the selected number", show=True),
-        key("f", "fix", "Fix", "show what a fix would change, then apply it", show=True),
-        key("J", "toggle_form", "Job form", "one job, one per size, or a job file of your own", show=True),
-        key("v", "next_view", "View", "findings, job script, files, difference", show=True),
-        key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
+        key("enter", "screen.change_cell", "Change", "change the selected number", show=True)
+    ]
+
+
+class PlanScreen(Screen[None]):
+    """Over the main screen and framed like it; leaving it submits nothing."""
+
+    app: LabApp
+    CSS_PATH = STYLES / "plan.tcss"
+    HORIZONTAL_BREAKPOINTS = MainScreen.HORIZONTAL_BREAKPOINTS
+    VERTICAL_BREAKPOINTS = MainScreen.VERTICAL_BREAKPOINTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
+        key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
+        key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
+        key("J", "next_form", "Form", "one job, one per size, or a job file of your own", show=True),
+        key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key(
             "O",
             "override",
             "Override",
-            "submit in spite of the chosen finding, with a reason; again: take it back",
+            "submit in spite of the chosen finding, with a reason; or take it back",
         ),
         key("plus", "scale_cell(2)", "Double", "double the selected number"),
         key("minus", "scale_cell(0.5)", "Halve", "halve the selected number"),
@@ -75,459 +98,492 @@ class PlanScreen(PlanFixing):
         key("w", "shell_commands", "By hand", "the shell commands that do the same, ready to copy"),
     ]
 
-    def compose(self) -> ComposeResult:
-        task = self.edition.task(self.task_id)
-        title = Text(f" Plan of {self.task_id} {task.title if task else ''}", style="bold", no_wrap=True)
-        if self.session.practice:
-            title.append("   practice: nothing real is used", style="not bold")
-        yield Static(title, markup=False, id="plan-title")
-        with Container(id="plan-body"):
-            with Vertical(id="plan-left"):
-                with Vertical(id="plan-runs", classes="panel"):
-                    yield KeyedTable(id="plan-table")
-                    yield Static(Text(""), markup=False, id="plan-asked")
-                    yield Input(id="plan-input", compact=True)
-                yield Static(Text(""), markup=False, id="plan-cost", classes="panel")
-                with Vertical(id="plan-check", classes="panel"):
-                    yield KeyedTable(id="plan-findings")
-                    yield Static(Text(""), markup=False, id="plan-finding")
-            with VerticalScroll(id="plan-text", classes="panel"):
-                yield Static(Text(""), markup=False, id="plan-page")
-        yield Foot()
+    def __init__(
+        self,
+        session: Session,
+        edition: Edition,
+        task_id: str,
+        drafts: tuple[SubmissionDraft, ...],
+        *,
+        done: str = "",
+    ) -> None:
+        """`done` is what to say before a task is submitted again that is done."""
+        super().__init__()
+        self.session, self.done = session, done
+        self.plan = Plan(session, edition, task_id, drafts)
+        self.columns: list[str] = []
+        self._ticket = 0  # of the plan on the screen; previews of an older one come too late
+        self._checked = 0  # the ticket of the previews on the screen
 
-    _reasons: dict[FindingKey, str]  # why findings are overridden
-    _copies: tuple[tuple[str, str], ...] = ()  # scripts that the task asks to make from others
-    _stopped_by = ""  # what the student was told that stops the plan
-    _checked = 0  # the ticket of the previews on the screen
-    _send_when_checked = False
-    _files: tuple[object, ...] = ()  # what the scripts and the own job file were when they were read
-    _rendered: list[PlanRow]  # the task's rows while an own job file is planned
+    def compose(self) -> ComposeResult:
+        yield HeaderBar()
+        with Horizontal(id="body"):
+            yield Rail(id="rail")
+            with Vertical(id="content"):
+                yield TitleBar()
+                with Horizontal(id="ticket"):
+                    for name in FIGURES:
+                        with Vertical(id=f"ticket-{name}", classes="figure"):
+                            with Horizontal():
+                                yield Digits(classes="figure-digits")
+                                yield Static(classes="figure-unit", markup=False)
+                            yield Static(classes="figure-below", markup=False)
+                    with Vertical(id="ticket-send"):
+                        yield Button("", id="send")
+                        yield Static(id="ticket-back", markup=False)
+                yield Static(id="ticket-line", markup=False)
+                yield Static(id="verdict", markup=False)
+                with VerticalScroll(id="plan-body", can_focus=False):
+                    yield Static(ink("Runs", "bold"), classes="heading", markup=False)
+                    yield PlanTable(id="plan-table")
+                    yield Static(id="findings-title", markup=False)
+                    yield OptionList(id="findings", compact=True)
+                yield Static(id="script-title", markup=False)
+                with VerticalScroll(id="plan-text"):
+                    yield Static(id="plan-page", markup=False)
+        with Vertical(id="bottom"):
+            yield NoteLine()
+            yield Foot()
 
     def on_mount(self) -> None:
-        """Fill and look for findings; a task without runs of its own begins with the student's job file."""
-        self._reasons = {}
-        task = self.edition.task(self.task_id)
-        self._copies = copies_to_start(task) if task is not None else ()
-        if not self.planned and (own := self.session.job_files()):
-            self.job_file, self._rendered = own[0], []
-        table = self.query_one("#plan-table", KeyedTable)
-        table.cell_padding, table.cursor_type = 0, "cell"
-        self.query_one("#plan-findings", KeyedTable).cell_padding = 0
-        for part, name in (("#plan-runs", "Runs"), ("#plan-cost", "Cost"), ("#plan-check", "Findings")):
-            self.query_one(part).border_title = name
-        self._close_input()
+        """The runs first; the findings come from a thread."""
+        self.query_one(TaskList).can_focus = False
+        table = self.query_one(PlanTable)
+        table.cell_padding, table.cursor_type = 1, "cell"
+        self.watch(self.app, "view", self._show_frame)
         self.recompute()
         if self.done:
             self.notify(self.done, markup=False)
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
-        table.move_cursor(row=0, column=2)
+        table.move_cursor(row=0, column=1)
 
-    # ------------------------------------------------------------------ the table
+    def on_unmount(self) -> None:
+        """Nobody waits for previews any more."""
+        self._ticket += 1
+
+    # ------------------------------------------------------------------ what is on the screen
+
+    @property
+    def step(self) -> NextStep:
+        """What the frame shows as the next step."""
+        return plan_words.step(self.plan)
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Row and column under the cursor."""
+        cursor = self.query_one(PlanTable).cursor_coordinate
+        return cursor.row, self.columns[cursor.column]
+
+    @property
+    def job(self) -> int:
+        """The job the cursor is in, as an index into drafts and previews."""
+        return self.plan.job_of(self.place[0])
+
+    @property
+    def found(self) -> Found | None:
+        """The finding under the cursor."""
+        found, at = self.plan.found, self.query_one("#findings", OptionList).highlighted or 0
+        return found[min(at, len(found) - 1)] if found else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer offers a fix where there is one, another form where there is one."""
+        if action == "fix":
+            found = self.found if self.is_mounted else None
+            return found is not None and found.finding.fix is not None
+        return action != "next_form" or self.plan.next_form is not None
+
+    def _show_frame(self, view: View | None) -> None:
+        if view is not None:
+            for part in (self.query_one(HeaderBar), self.query_one(TitleBar), self.query_one(NoteLine)):
+                part.show(view)
+            self.query_one(Rail).show(view)
 
     def recompute(self) -> None:
-        """Drafts and previews from the rows, or from the student's own job file."""
-        self._send_when_checked = False
-        self._files = self._stamp()
-        self._make_drafts()
-        jobs: dict[int, SubmissionDraft] = {}
-        places = iter([draft for draft in self.drafts for _ in draft.runs])
-        for index, row in enumerate(self.rows):
-            if row.included:
-                jobs[index] = next(places)
-        shown = [
-            Row(str(index), plan_words.cells(row, jobs.get(index), self._job_number(jobs.get(index))))
-            for index, row in enumerate(self.rows)
-        ]
-        self.query_one("#plan-table", KeyedTable).sync(plan_words.columns_of(COLUMNS, self.rows), shown)
+        """Jobs and previews anew, from the rows or from the student's own job file."""
+        try:
+            self.plan.remake()
+        except LabError as error:
+            self.app.report(error)
+        columns, rows = plan_words.table_of(self.plan)
+        self.columns = [each.key for each in columns]
+        self.query_one(PlanTable).sync(columns, rows)
         self._ticket += 1
-        self._preview(self._ticket, self.drafts, dict(self.scripts))
+        self.show()
+        self._preview(self._ticket, self.plan.drafts, dict(self.plan.scripts))
 
-    def _make_drafts(self) -> None:
-        if self.job_file is not None:
-            try:
-                self._read_own(self.job_file)
-            except LabError as error:
-                self.app.report(error)
-                self.job_file, self.rows, self.form = None, self._rendered, next(iter(self.forms), None)
-        if self.job_file is None:
-            self.drafts = drafts_from(self.rows, self.planned, self.form, self.edition, self.session.profile)
-        title = plan_words.runs_title(self.job_file, self.session.job_files())
-        self.query_one("#plan-runs").border_title = Text(title)
+    def show(self) -> None:
+        """Everything beside the table."""
+        plan, styles, width = self.plan, roles(self.app), self.query_one("#verdict").size.width
+        step, figures = plan_words.step(plan), plan_words.ticket(plan)
+        for at, name in enumerate(FIGURES):
+            part = self.query_one(f"#ticket-{name}")
+            part.display = at < len(figures)
+            if at < len(figures):
+                part.query_one(Digits).update(figures[at].digits)
+                part.query_one(".figure-unit", Static).update(ink(f"\n\n{figures[at].unit}", "bold"))
+                part.query_one(".figure-below", Static).update(ink(figures[at].below, styles.soft))
+        button = self.query_one("#send", Button)
+        button.label = Text(f"{step.key}  {step.label}")
+        button.set_class(step.action != "send" or not plan.checked, "-quiet")
+        back = ink("esc ", f"bold {styles.busy}").append("Back", styles.soft)
+        self.query_one("#ticket-back", Static).update(back)
+        line = ink("   ".join(each.line for each in figures), "bold")
+        self.query_one("#ticket-line", Static).update(line)
+        verdict = plan_words.verdict_lines(plan, styles, width)
+        self.query_one("#verdict", Static).update(verdict)
+        self.query_one("#findings-title", Static).update(plan_words.findings_title(plan, styles))
+        self._show_findings()
+        self._show_script()
+        self._show_frame(self.app.view)
+        self.refresh_bindings()
 
-    def _stamp(self) -> tuple[object, ...]:
-        """Tells whether the scripts or the own job file were changed, by whatever program."""
-        own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
-        scripts = str(self.session.folder.scripts)
-        changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
-        return changed, own and (own.st_mtime_ns, own.st_size)
+    def _show_findings(self) -> None:
+        found, options = self.plan.found, self.query_one("#findings", OptionList)
+        styles, width = roles(self.app), options.size.width or 76
+        at = min(options.highlighted or 0, max(0, len(found) - 1))
+        prompts = [
+            plan_words.finding_text(self.plan, each, styles, width, chosen=place == at)
+            for place, each in enumerate(found)
+        ]
+        options.display = bool(found)
+        with self.prevent(OptionList.OptionHighlighted):
+            if options.option_count != len(found):
+                options.clear_options()
+                options.add_options(Option(each) for each in prompts)
+            for place, prompt in enumerate(prompts):
+                options.replace_option_prompt_at_index(place, prompt)
+            options.highlighted = at if found else None
 
-    def _read_again(self) -> bool:
-        """Make the plan anew when its files were changed under it; says whether they were."""
-        if self._stamp() == self._files:
-            return False
-        self.recompute()
-        self.notify("The files have changed: checking them again.", markup=False, timeout=4)
-        return True
+    def _show_script(self) -> None:
+        """The script's line, or the script in the place of the plan."""
+        styles, width = roles(self.app), self.query_one("#verdict").size.width
+        several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
+        self.query_one("#plan-text").border_title = Text(f"Job script{several}")
+        title = plan_words.script_title(self.plan, self.job, styles, width)
+        self.query_one("#script-title", Static).update(title)
+        if self.has_class("-script"):
+            self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
 
-    def _job_number(self, draft: SubmissionDraft | None) -> int:
-        return self.drafts.index(draft) + 1 if draft in self.drafts else 0
+    def on_resize(self) -> None:
+        """What stands where depends on the width."""
+        self.call_after_refresh(self.show)
+
+    @on(DataTable.CellHighlighted)
+    def _moved(self) -> None:
+        self._show_script()
+
+    @on(OptionList.OptionHighlighted, "#findings")
+    def _finding_moved(self) -> None:
+        self._show_findings()
+
+    def focus_table_at(self, row: int, column: str) -> None:
+        """Put the cursor on a cell."""
+        self.query_one(PlanTable).cursor_coordinate = Coordinate(row, self.columns.index(column))
+
+    def action_script(self) -> None:
+        """The job script, or the plan again."""
+        self.toggle_class("-script")
+        self._show_script()
+        self.query_one("#plan-text" if self.has_class("-script") else "#plan-table").focus()
+
+    # ------------------------------------------------------------------ previews
+
+    @work(thread=True, exit_on_error=False, group="previews")
+    def _preview(
+        self, ticket: int, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
+    ) -> None:
+        made: Previews = [_NOT_CHECKED] * len(drafts)
+
+        def show(previews: Previews) -> None:
+            nonlocal made
+            made = previews
+            self.post_message(Previewed(ticket, made, self.session.results().measured))
+
+        try:
+            check(self.session, drafts, scripts, lambda: ticket == self._ticket, show)
+        except Exception as error:  # nobody looks at the end of this thread
+            self.post_message(Previewed(ticket, made, error=error))
 
     def on_previewed(self, message: Previewed) -> None:
         """Show them, unless the plan is another one by now."""
         if message.ticket != self._ticket:
             return
-        self.previews, self._checked = message.previews, message.ticket
+        self.plan.previews, self.plan.measured = message.previews, message.measured
+        self._checked = message.ticket
         if message.error is not None:
             self.app.report(message.error)
-        self._show_views()
-        if self._send_when_checked:
-            self.action_send()
+        self.query_one(PlanTable).sync(*plan_words.table_of(self.plan))
+        self.show()
 
-    @on(DataTable.CellHighlighted, "#plan-table")
-    def _moved(self) -> None:
-        self._show_views()
-
-    @on(DataTable.CellSelected, "#plan-table")
-    def _selected(self) -> None:
-        self.action_change_cell()
-
-    # ------------------------------------------------------------------ what is said below
-
-    def _show_views(self) -> None:
-        styles = roles(self.app)
-        draft = self.drafts[self.current] if self.current < len(self.drafts) else None
-        self.query_one("#plan-cost", Static).update(
-            plan_words.cost_text(
-                self.drafts, self._other_form(), self.previews, self.verdicts, styles
-            ).append_text(plan_words.plan_warnings(self.drafts, self._boundaries(), styles))
-        )
-        preview = self.previews[self.current] if self.current < len(self.previews) else None
-        findings = self.query_one("#plan-findings", KeyedTable)
-        rows = plan_words.finding_rows(preview, styles, self._reasons)
-        findings.sync(plan_words.FINDING_COLUMNS, rows)
-        findings.display = bool(rows)
-        verdict = self.verdicts.get(draft, "") if draft is not None else ""
-        self.query_one("#plan-finding", Static).update(
-            plan_words.finding_text(
-                preview, draft, self.finding, self._reasons, verdict=verdict, copies=self._copies
-            )
-        )
-        self.query_one("#plan-check").border_title = plan_words.findings_title(preview, self.current)
-        self._show_page(preview, draft)
-
-    def _show_page(self, preview: Preview | LabError | None, draft: SubmissionDraft | None) -> None:
-        """The script, the files or their difference: beside the findings, or instead of them on small screens."""
-        small = self.has_class("-narrow")
-        view = "script" if self.view == "findings" and not small else self.view
-        self.query_one("#plan-check").display = not small or view == "findings"
-        self.query_one("#plan-text").display = view != "findings"
-        edited = draft in self.scripts
-        self.query_one("#plan-text").border_title = plan_words.view_title(
-            view, preview, self.current, edited=edited
-        )
-        page = plan_words.page(view, preview, draft, self.session, roles(self.app))
-        self.query_one("#plan-page", Static).update(page)
-
-    def _other_form(self) -> tuple[SubmissionDraft, ...]:
-        """The same runs in another number of jobs, to compare what they may cost; empty where it is always the same."""
-        sharing = (form for form in self.forms if form in {"one-job", "job-per-size"} and form != self.form)
-        other = next(sharing, None)
-        if self.job_file is not None or other is None:
-            return ()
-        return drafts_from(self.rows, self.planned, other, self.edition, self.session.profile)
-
-    def on_resize(self) -> None:
-        """What stands beside the table depends on the width."""
-        self.call_after_refresh(self._show_views)
-
-    def _boundaries(self) -> dict[str, Boundary]:
-        """What this folder's runs tell about the batch that fits, by model."""
-        from labtui.session.batches import known_boundary
-
-        specs = [spec for draft in self.drafts for spec in draft.runs]
-        models = {spec.model for spec in specs if spec.device == "gpu" and not spec.unknown}
-        return {model: known_boundary(self.session, model) for model in models}
-
-    @on(DataTable.RowHighlighted, "#plan-findings")
-    def _finding_moved(self) -> None:
-        self._show_views()
+    def _read_again(self) -> bool:
+        """Make the plan anew when its files were changed under it; says whether they were."""
+        if not self.plan.outdated:
+            return False
+        self.recompute()
+        self.notify("The files have changed: checking them again.", markup=False, timeout=4)
+        return True
 
     # ------------------------------------------------------------------ changing
 
-    def _change(self, row: int, new: PlanRow) -> None:
-        rows = [*self.rows]
-        rows[row] = new
-        self._become(rows, self.form)
-
     def _become(self, rows: list[PlanRow], form: JobForm | None) -> None:
         """Another plan; when an edited job script does not fit it any more, the student is asked first."""
-        drafts = drafts_from(rows, self.planned, form, self.edition, self.session.profile)
-        lost = [draft for draft in self.drafts if draft in self.scripts and draft not in drafts]
 
-        def become(yes: bool | None) -> None:
+        def become(yes: str | None) -> None:
             if yes:
-                self.rows, self.form = rows, form
+                self.plan.rows, self.plan.form = rows, form
             self.recompute()
 
-        if not lost:
-            become(True)
-            return
-        from labtui.tui.screens.prompts import Confirm
+        if lost := self.plan.lost_by(rows, form):
+            text = f"You edited the job script of {lost}. This change makes a new script, without your edits."
+            self.app.push_screen(Ask(text, choices=yes_or_no("Change the plan", "Keep my script")), become)
+        else:
+            become("yes")
 
-        text = f"You edited the job script of {lost[0].job_name}. This change makes a new script, without your edits."
-        self.app.push_screen(Confirm(text, yes="Change the plan", no="Keep my script"), become)
-
+    @on(DataTable.CellSelected)
     def action_change_cell(self) -> None:
         """Type another number for the cell under the cursor."""
         row, column = self.place
         if column == "in":
             self.action_drop_row()
             return
-        if row >= len(self.rows):
-            return
-        spec, words = self.rows[row].spec, WORDS
-        if self.job_file is not None:
-            if not self._own_editable(row, column):
-                self._report_not_editable()
-                return
-            words = WORDS | OWN_WORDS
-        elif column not in EDITABLE:
-            return
-        elif column == "gpus" and spec.device == "cpu":
-            self.app.report_sentence("A CPU run has no GPUs to change.")
-            return
-        self._editing = (row, column)
-        question, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
-        question.display = line.display = True
-        question.update(Text(f"Run {row + 1}, {words[column]}: enter sets it, esc leaves it as it was."))
-        line.value = cell(self.rows[row], column) if self.job_file is None else ""
-        self.set_focus(line)  # at once: the next keys are for it
-
-    @on(Input.Submitted, "#plan-input")
-    def _typed(self, event: Input.Submitted) -> None:
-        event.stop()
-        if self._editing is None:
-            return
-        row, column = self._editing
         try:
-            if self.job_file is not None:
-                self._answer(column, own_value(column, event.value), row)
-            else:
-                new = changed(self.rows[row], column, event.value)
+            name = self.plan.question(row, column)
         except UsageError as error:
             self.app.report(error)
             return
-        self._close_input()
-        if self.job_file is not None:
-            self.recompute()
-        else:
-            self._change(row, new)
+        rows: list[PlanRow] | None = None
 
-    def _report_not_editable(self) -> None:
-        self.app.report_sentence("Your job file says this. Press e to change it there.")
+        def check(text: str) -> str:
+            nonlocal rows
+            try:
+                rows = self.plan.typed(row, column, text)
+            except UsageError as error:
+                return f"{error.sentence} {error.hint}".rstrip()
+            return ""
 
-    def _close_input(self) -> None:
-        self._editing = None
-        for part in ("#plan-asked", "#plan-input"):
-            self.query_one(part).display = False
-        self.query_one("#plan-table").focus()
+        def answered(text: str | None) -> None:
+            if text is not None and rows is not None:
+                self._become(rows, self.plan.form)
+            elif text is not None:
+                self.recompute()
+
+        question = Ask(
+            f"Run {row + 1}, {name}",
+            choices=typed("Set it"),
+            entry=self.plan.shown(row, column),
+            check=check,
+        )
+        self.app.push_screen(question, answered)
 
     def action_scale_cell(self, factor: float) -> None:
         """Double or halve the number under the cursor."""
-        if self.job_file is not None:
-            self._report_not_editable()
-            return
-        row, column = self.place
-        if column in EDITABLE and row < len(self.rows):
-            try:
-                self._change(row, scaled(self.rows[row], column, factor))
-            except UsageError as error:
-                self.notify(error.sentence, severity="error", markup=False)
+        self._try(lambda: self.plan.scaled(*self.place, factor))
+
+    def _try(self, change: Callable[[], list[PlanRow]]) -> None:
+        """Become what a change makes, unless it cannot be made."""
+        try:
+            self._become(change(), self.plan.form)
+        except UsageError as error:
+            self.app.report(error)
 
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
-        if self.job_file is not None:
-            self._report_not_editable()
-            return
-        row = self.place[0]
-        old = self.rows[row]
-        self._change(row, PlanRow(old.spec, old.origin, not old.included, old.limit))
+        self._try(lambda: self.plan.dropped(self.place[0]))
 
-    def action_toggle_form(self) -> None:
+    def action_next_form(self) -> None:
         """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
-        forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
-        choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
-        choices += [(None, path) for path in self.session.job_files()]
-        if len(choices) == 1:
-            self.notify(
-                "Each run is a job of its own here. Put your own job files into slurm/.",
-                markup=False,
-            )
+        ahead = self.plan.next_form
+        if ahead is None:
             return
-        now = (self.form, self.job_file)
-        form, path = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0]
-        if path is not None:
-            self._plan_own(path)
-        elif self.job_file is not None:
-            self.job_file, self.rows, self.form = None, self._rendered, form
-            self.recompute()
-        else:
-            self._become([*self.rows], form)
-
-    def _plan_own(self, path: Path) -> None:
-        """Plan a job file of the student's own; the task's rows come back with the next form."""
-        if self.job_file is None:
-            self._rendered = [*self.rows]
-        self.job_file, self.form = path, None
-        self._answers, self._own_limit = Answers(), ""
+        form, path = ahead
+        if path is None and self.plan.job_file is None:
+            self._become(self.plan.rows, form)
+            return
+        self.plan.take_form(form, path)
         self.recompute()
-        draft = self.drafts[0]
-        if draft.form != "own":  # it could not be read
-            return
-        self.notify(plan_words.own_sentence(draft, f"slurm/{path.name}"), markup=False)
-        cells = [
-            (row, place)
-            for row, run in enumerate(draft.runs)
-            for place, column in enumerate(COLUMNS)
-            if own_answer(column.key) in run.unknown
-        ]
-        self.focus_table_at(*(cells[0] if cells else (0, 2)))
+        if self.plan.job_file is not None and self.plan.drafts:
+            self.notify(plan_words.own_sentence(self.plan.drafts[0]), markup=False)
+            self._go_to_unknown()
 
-    def action_next_view(self) -> None:
-        """Job script, files, their difference from what was sent; on small screens the findings, too."""
-        views = VIEWS if self.has_class("-narrow") else VIEWS[1:]
-        shown = views.index(self.view) if self.view in views else 0
-        self.view = views[(shown + 1) % len(views)]
-        self._show_views()
+    def _go_to_unknown(self) -> None:
+        """Put the cursor on the first cell that the own job file leaves open."""
+        columns, rows = plan_words.table_of(self.plan)
+        cells = (
+            (row, at) for row, each in enumerate(rows) for at, cell in enumerate(each.cells) if cell == "?"
+        )
+        row, at = next(cells, (0, 1))
+        self.focus_table_at(row, columns[at].key)
+
+    def action_fix(self) -> None:
+        """Show what the fix of a finding would change; y makes the change."""
+        found = self.found
+        if found is not None:
+            self._offer(found, FIX)
+
+    def _offer(self, found: Found, choices: Sequence[Choice], text: str = "") -> None:
+        """The change that a fix makes, and what can be done about it."""
+        fix, finding = found.finding.fix, found.finding
+        shown = (
+            plan_words.coloured(self.plan.difference(found), roles(self.app)) if fix is not None else Text("")
+        )
+        shown.rstrip()
+        title = fix.title if fix is not None else plan_words.where(finding.file, finding.line)
+
+        def answered(answer: str | None) -> None:
+            if answer == "override":
+                self._ask_reason([each.key for each in self.plan.errors])
+            elif answer == "fix":
+                try:
+                    self.plan.make_fix(found)
+                except LabError as error:
+                    self.app.report(error)
+                self.recompute()
+
+        effect = " ".join(finding.effect.split())
+        details = shown if shown.plain else None
+        self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
+
+    def action_override(self) -> None:
+        """Give a reason for the chosen finding alone, or take it back."""
+        found = self.found
+        if found is None:
+            self.app.report_sentence("There is no finding to override.")
+        elif self.plan.reasons.pop(found.finding.key, None) is not None:
+            self.show()
+        else:
+            self._ask_reason([found.finding.key])
+
+    def _ask_reason(self, keys: Sequence[tuple[str, str, int, str]]) -> None:
+        """Why these findings are overridden, in the student's words; it is kept with the submission."""
+
+        def answered(reason: str | None) -> None:
+            if reason:
+                self.plan.reasons |= dict.fromkeys(keys, reason)
+                self.show()
+
+        question = Ask(
+            f"Why submit it in spite of {'this finding' if len(keys) == 1 else f'{len(keys)} findings'}? "
+            "Your reason is printed on the last page of the hand-in.",
+            choices=typed("Override"),
+            entry="",
+            check=lambda text: "" if text else "Write a reason.",
+        )
+        self.app.push_screen(question, answered)
+
+    def action_edit(self) -> None:
+        """The job script of this job in the student's editor; what is saved there is what is submitted."""
+        if self.plan.job_file is not None:
+            self.app.open_editor(self.plan.job_file)
+        elif self.plan.checked and self.plan.drafts:
+            try:
+                path = self.plan.draft_file(self.job)
+            except LabError as error:
+                self.app.report(error)
+                return
+            if self.app.open_editor(path):
+                self.plan.edited(self.job, path)
+        self.recompute()
+
+    def action_shell_commands(self) -> None:
+        from labtui.session.manual_commands import commands_of_draft
+
+        if not self.plan.drafts:
+            self.app.report_sentence("Every run is left out.")
+            return
+        draft = self.plan.drafts[self.job]
+        self.app.show_commands(lambda: commands_of_draft(self.session, draft, self.plan.scripts.get(draft)))
+
+    # ------------------------------------------------------------------ leaving
 
     def action_back(self) -> None:
-        """Leave the line, then the view that `v` chose, then the screen; scripts edited here are not lost unasked."""
-        if self._editing is not None:
-            self._close_input()
-        elif self.view != VIEWS[0]:
-            self.view = VIEWS[0]
-            self._show_views()
-        elif edited := [draft.job_name for draft in self.drafts if draft in self.scripts]:
-            from labtui.tui.screens.prompts import Confirm
-
-            text = f"You changed the job script of {', '.join(edited)}. Leaving the plan drops your changes."
-            self.app.push_screen(Confirm(text, yes="Leave the plan", no="Stay"), self._left)
+        """From the script back to the plan, then to the main screen."""
+        if self.has_class("-script"):
+            self.action_script()
         else:
-            self.dismiss(None)
+            self._leave()
 
-    def _left(self, yes: bool | None) -> None:
-        if yes:
-            self.dismiss(None)
+    @on(TaskChosen)
+    def _task_chosen(self, event: TaskChosen) -> None:
+        event.stop()
+        self._leave(event.task_id)
 
-    # ------------------------------------------------------------------ sending
+    def _leave(self, task_id: str = "") -> None:
+        """Leave, for another task if one is named; scripts edited here are not lost unasked."""
+
+        def leave(yes: str | None) -> None:
+            if yes and task_id:
+                self.app.go_to_task(task_id)
+            if yes:
+                self.dismiss(None)
+
+        if edited := [draft.job_name for draft in self.plan.drafts if draft in self.plan.scripts]:
+            text = f"You changed the job script of {', '.join(edited)}. Leaving the plan drops your changes."
+            self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
+        else:
+            leave("yes")
+
+    # ------------------------------------------------------------------ Slurm's word, and sending
 
     def action_test_only(self) -> None:
         """The cluster's own word on every job of the plan."""
-        for draft in self.drafts:
-            self.verdicts[draft] = "asking Slurm ..."
-            script = self.scripts.get(draft)
-            self.app.follow(
-                "test-only",
-                partial(self.session.test_only, draft, script=script),
-                "",
-                about=draft,
-            )
-        self._show_views()
+        for draft in self.plan.drafts:
+            self.plan.verdicts[draft] = Verdict()
+            ask = partial(self.session.test_only, draft, script=self.plan.scripts.get(draft))
+            self.app.follow("test-only", ask, "", about=draft)
+        self.show()
 
     def action_ended(self, message: ActionEnded) -> None:
         """An answer of the cluster."""
         if message.name == "test-only":
-            self.verdicts[message.about] = plan_words.verdict(message.result, message.error)
-            self._show_views()
+            now = self.app.view_model.clock()
+            self.plan.verdicts[message.about] = Verdict(message.result, message.error, now)
+            self.show()
+
+    @on(Button.Pressed, "#send")
+    async def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        await self.app.run_action(f"screen.{self.step.action}", self)
 
     def action_send(self) -> None:
-        """Ask once more, then put everything into the submission queue."""
-        if not self.drafts:
+        """Submit what is shown: it is read again, an error offers its fix, and a doubt is asked about."""
+        plan = self.plan
+        if not plan.drafts:
             self.app.report_sentence("Every run is left out.")
-            return
-        self._read_again()
-        self._send_when_checked = self._checked != self._ticket
-        if self._send_when_checked:
-            self.notify("Checking the files first ...", markup=False, timeout=2)
-            return
-        stops = plan_words.stops(self.previews, self._reasons)
-        if stops:
-            self._say_what_stops(stops)
-            return
-        from labtui.tui.screens.prompts import Confirm
-
-        text, details = plan_words.question(self.drafts, self.previews, set(self.scripts))
-        details.append_text(plan_words.overrides_text(self.previews, self._reasons))
-        text = f"{self.done} {text}".strip()
-        self.app.push_screen(Confirm(text, yes="Submit", no="Not yet", details=details), self._sent)
-
-    def action_override(self) -> None:
-        """Give a reason for the chosen finding alone, or take it back."""
-        finding = self.finding
-        if finding is None:
-            self.app.report_sentence("There is no finding to override.")
-            return
-        key = finding.key
-        if self._reasons.pop(key, None) is not None:
-            self.notify("No longer overridden.", markup=False)
-            self._show_views()
-            return
-        from labtui.tui.screens.prompts import AskReason
-
-        def answered(reason: str | None) -> None:
-            if reason:
-                self._reasons[key] = reason
-                self._show_views()
-
-        where = f"{finding.file}:{finding.line}" if finding.line else finding.file
-        self.app.push_screen(AskReason(f"{where}: {' '.join(finding.effect.split())}"), answered)
-
-    def _say_what_stops(self, stops: str) -> None:
-        """The errors; the second time, ask for a reason to submit all the same."""
-        seen, self._stopped_by = self._stopped_by == stops, stops
-        self.view = "findings"
-        self._show_views()
-        possible = plan_words.can_be_overridden(self.previews)
-        if seen and possible:
-            from labtui.tui.screens.prompts import AskReason
-
-            self.app.clear_notifications()  # the one that asked to submit again
-            self.app.push_screen(AskReason(stops), self._overridden)
+        elif self._read_again() or self._checked != self._ticket:
+            self.notify("Checking the files first. Press s again.", markup=False, timeout=4)
+        elif plan.problem is not None:
+            self.app.report(plan.problem[1])
+        elif errors := plan.errors:
+            found = next(each for each in plan.found if each.finding is errors[0])
+            more = f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
+            choices = (
+                FIX_OR_OVERRIDE
+                if found.finding.fix is not None
+                else (FIX_OR_OVERRIDE[1], ("n", "Back", None))
+            )
+            self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
+        elif (doubts := plan_words.doubts(plan, self.done)).plain:
+            text = f"Submit {self.step.label.removeprefix('Submit ')}?"
+            ask = Ask(text, details=doubts, choices=yes_or_no("Submit", "Not yet"))
+            self.app.push_screen(ask, self._confirmed)
         else:
-            fixed = " Press f to fix it." if self.finding is not None and self.finding.fix is not None else ""
-            again = " Submit again to override it with a reason." if possible else ""
-            self.notify(f"{stops}{fixed}{again}", severity="error", markup=False)
+            self._submit()
 
-    def _overridden(self, reason: str | None) -> None:
-        """The student's reason for all errors that have none yet; it is kept with the submission."""
-        if reason:
-            for key in plan_words.errors_of(self.previews):
-                self._reasons.setdefault(key, reason)
-            self._show_views()
-            self.action_send()
-
-    def _sent(self, yes: bool | None) -> None:
+    def _confirmed(self, yes: str | None) -> None:
+        """The files may have changed, or the cluster's word come, while the question stood there."""
         if not yes:
             return
-        if (
-            self._read_again()
-            or self._checked != self._ticket
-            or plan_words.stops(self.previews, self._reasons)
-        ):
-            self.action_send()  # the cluster's word came meanwhile
-            return
-        from labtui.preflight import overridden
+        if self._read_again() or self._checked != self._ticket or self.plan.errors or self.plan.problem:
+            self.action_send()
+        else:
+            self._submit()
 
-        for draft, preview in zip(self.drafts, self.previews, strict=True):
-            script = self.scripts.get(draft)
-            found = () if isinstance(preview, LabError) else overridden(preview.findings, self._reasons)
-            submit = partial(self.session.submit, draft, script=script, accepted=found)
+    def _submit(self) -> None:
+        for job, draft in enumerate(self.plan.drafts):
+            script = self.plan.scripts.get(draft)
+            submit = partial(self.session.submit, draft, script=script, accepted=self.plan.accepted(job))
             self.app.follow("submit", submit, "")
         if self.app.main is not None:
             self.app.main.post_message(RunsSubmitted())
         self.dismiss(None)
-
-    def focus_table_at(self, row: int, column: int) -> None:
-        """Put the cursor on a cell (tests, clicks)."""
-        self.query_one("#plan-table", KeyedTable).cursor_coordinate = Coordinate(row, column)

@@ -1,48 +1,32 @@
-"""What lies over a screen: questions of the login, yes or no, minutes, a reason."""
+"""`Ask`: the one dialog, with choices or a line to type into; and what is asked with it at login and on leaving."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from labtui.domain.events import RunState, SubmissionState
-from labtui.slurm.states import early_end_refusal
-from labtui.tui import format as words
-from labtui.tui.themes import roles
+from labtui.domain.errors import LabError
+from labtui.domain.model import RunPhase
+from labtui.tui.view import LIVE
+
+if TYPE_CHECKING:
+    from labtui.tui.app import LabApp
 
 STYLES = Path(__file__).parent.parent / "styles"
 _Answer = TypeVar("_Answer")
 
-
-Key = tuple[str, str, str]
-"""How a key is written, what it does in a word or two, and the name of its action."""
-
-
-class ModalKeys(Static):
-    """The keys of a modal, and a note behind them; a click does what the key does."""
-
-    def __init__(self, *keys: Key, note: str = "", classes: str | None = None) -> None:
-        super().__init__(markup=False, classes=classes)
-        self._keys, self._note = keys, note
-
-    def on_mount(self) -> None:
-        """The keys in the accent."""
-        styles, text = roles(self.app), Text()
-        for name, label, action in self._keys:
-            meta = Style(meta={"@click": f"screen.{action}" if "." not in action else action})
-            text.append(name, Style.parse(f"bold {styles.busy}") + meta)
-            text.append(f" {label}   ", Style.parse(styles.soft) + meta)
-        self.update(text.append(self._note, styles.quiet))
+Choice = tuple[str, str, str | None]
+"""A key, what it does in a word or two, and the answer it gives; None: nothing is to be done."""
 
 
 class Modal(ModalScreen[_Answer]):
@@ -51,221 +35,150 @@ class Modal(ModalScreen[_Answer]):
     CSS_PATH = STYLES / "modals.tcss"
 
 
-TITLES = {
-    "password": "Password",
-    "passphrase": "Passphrase of your key",
-    "code": "Code",
-    "host-key": "Unknown server",
-}
+def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
+    """Two choices; the answer of the first is "yes"."""
+    return ("y", yes, "yes"), ("n", no, None)
 
 
-def prompt_screen(question: Any) -> Modal[str | None]:
-    if question.kind == "host-key":
-        return AskHostKey(question)
-    return AskSecret(question)
+def typed(does: str) -> tuple[Choice, ...]:
+    """The choices of a line to type into: enter `does` it, escape leaves."""
+    return ("enter", does, ""), ("escape", "Leave", None)
 
 
-class AskSecret(Modal[str | None]):
-    """A password, passphrase or code; hidden unless the server says that it may be seen. Nothing of it is kept."""
+class Ask(Modal[str | None]):
+    """A question. `escape` is the last choice, the safe one, and the cursor is on it.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "refuse", "cancel", show=False)]
-
-    def __init__(self, question: Any) -> None:
-        super().__init__()
-        self.question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(
-                Text(f"{TITLES.get(self.question.kind, 'Question')}: {self.question.host}", style="bold"),
-                markup=False,
-            )
-            yield Static(Text(self.question.text), markup=False, classes="dialog-text")
-            yield Input(password=not self.question.echo, id="secret", compact=True)
-            yield ModalKeys(
-                ("enter", "answers", "accept"),
-                ("esc", "cancels", "refuse"),
-                note="It is not stored anywhere.",
-            )
-
-    def on_mount(self) -> None:
-        self.query_one("#secret").focus()
-
-    @on(Input.Submitted, "#secret")
-    def _answered(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_accept()
-
-    def action_accept(self) -> None:
-        self.dismiss(self.query_one("#secret", Input).value)
-
-    def action_refuse(self) -> None:
-        self.dismiss(None)
-
-
-class YesOrNo(Modal[_Answer]):
-    """The `body` and two buttons. `escape` means no; the cursor is on no, the safe answer."""
+    With `entry` it is a line that begins with this text, answered once `check` has no problem with it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,n", "answer(False)", "no", show=False),
-        Binding("y", "answer(True)", "yes", show=False),
-        Binding("left,right,up,down", "other", show=False),
+        Binding("escape", "last", "leave", show=False),
+        Binding("left,up", "app.focus_previous", show=False),
+        Binding("right,down", "app.focus_next", show=False),
     ]
-    yes, no = "Yes", "No"
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        title: str = "",
+        details: Text | None = None,
+        choices: Sequence[Choice] = yes_or_no("Yes", "No"),
+        entry: str | None = None,
+        check: Callable[[str], str] = lambda text: "",
+        secret: bool = False,
+    ) -> None:
+        super().__init__()
+        self.text, self.heading, self.details = text, title, details
+        self.choices, self.entry, self.check, self.secret = choices, entry, check, secret
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield from self.body()
+            if self.heading:
+                yield Static(Text(self.heading, style="bold"), markup=False)
+            yield Static(Text(self.text), markup=False, classes="dialog-text")
+            if self.details is not None:
+                with VerticalScroll(classes="dialog-details", can_focus=False):
+                    yield Static(self.details, markup=False)
+            if self.entry is not None:
+                yield Input(self.entry, password=self.secret, max_length=200, compact=True)
+                yield Static(Text(""), markup=False, id="problem")
             with Horizontal(classes="dialog-buttons"):
-                yield Button(Text(f"y  {self.yes}"), id="yes", compact=True)
-                yield Button(Text(f"n  {self.no}"), id="no", compact=True)
-
-    def body(self) -> ComposeResult:
-        raise NotImplementedError
+                for name, label, _ in self.choices:
+                    shown = "esc" if name == "escape" else name
+                    yield Button(Text(f"{shown}  {label}"), id=f"choice-{name}", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#no").focus()
+        """Where one types, else on the safe answer."""
+        (self.query(Button).last() if self.entry is None else self.query_one(Input)).focus()
+
+    def on_key(self, event: Key) -> None:
+        """The key of a choice."""
+        if event.key != "enter" and event.key in {name for name, _, _ in self.choices}:
+            event.stop()
+            self.choose(event.key)
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         event.stop()
-        self.action_answer(event.button.id == "yes")
+        self.choose((event.button.id or "").removeprefix("choice-"))
 
-    def action_answer(self, yes: bool) -> None:
-        raise NotImplementedError
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.choose("enter")
 
-    def action_other(self) -> None:
-        self.focus_next()
+    def action_last(self) -> None:
+        """The safe answer."""
+        self.choose(self.choices[-1][0])
+
+    def choose(self, name: str) -> None:
+        """The answer of a choice, or what was typed."""
+        if self.entry is None or name != "enter":
+            self.dismiss({each: answer for each, _, answer in self.choices}[name])
+            return
+        text = self.query_one(Input).value
+        text = text if self.secret else text.strip()
+        if problem := self.check(text):
+            self.query_one("#problem", Static).update(Text(problem, style="bold"))
+            self.query_one(Input).focus()
+        else:
+            self.dismiss(text)
 
 
-class Confirm(YesOrNo[bool | None]):
-    """A question in words, with `details` where there are some."""
-
-    def __init__(self, text: str, *, yes: str = "Yes", no: str = "No", details: Text | None = None) -> None:
-        super().__init__()
-        self.text, self.yes, self.no, self.details = text, yes, no, details
-
-    def body(self) -> ComposeResult:
-        yield Static(Text(self.text), markup=False, classes="dialog-text")
-        if self.details is not None:
-            with Vertical(classes="dialog-details"):
-                yield Static(self.details, markup=False)
-
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
+TITLES = {"password": "Password", "passphrase": "Passphrase of your key", "code": "Code"}
 
 
-class AskHostKey(YesOrNo[str | None]):
-    """An unknown server shows its key's fingerprint; only "yes" goes on."""
-
-    yes, no = "It is the same: connect", "Do not connect"
-
-    def __init__(self, question: Any) -> None:
-        super().__init__()
-        self.question = question
-
-    def body(self) -> ComposeResult:
-        yield Static(Text(f"Unknown host: {self.question.host}", style="bold"), markup=False)
-        yield Static(Text(self.question.text), markup=False, classes="dialog-text")
-        fingerprint = Text(self.question.fingerprint, style="bold")
-        yield Static(fingerprint, markup=False, classes="dialog-text", id="fingerprint")
+def prompt_screen(question: Any) -> Ask:
+    """A question of the login: an unknown server's fingerprint, or a secret of which nothing is kept."""
+    if question.kind == "host-key":
         compare = "Compare it with the one your teacher or the cluster's documentation gives."
-        yield Static(Text(compare, style="dim"), markup=False)
-
-    def action_answer(self, yes: bool) -> None:
-        """Accept or refuse the key."""
-        self.dismiss("yes" if yes else None)
-
-
-class AskMinutes(Modal[int | None]):
-    """Whole minutes, or None when left. What makes no sense for this job is said before it is asked of Slurm."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False)]
-
-    def __init__(self, chosen: Sequence[tuple[RunState, SubmissionState | None]]) -> None:
-        """`chosen` is a run of each job that is meant, with its submission."""
-        super().__init__()
-        self.chosen = chosen
-
-    def _question(self) -> str:
-        if len(self.chosen) > 1:
-            numbers = words.run_numbers([run.run_id for run, _ in self.chosen])
-            return f"{numbers}: minutes from the start of each job to its end"
-        run, submission = self.chosen[0]
-        others = [number for number in (submission.run_ids if submission else ()) if number != run.run_id]
-        text = f"Run {run.run_id}: minutes from the job's start to its end."
-        if others:
-            text += f" {words.run_numbers(others)} in the same job {'ends' if len(others) == 1 else 'end'} with it."
-        if submission is not None and submission.time_limit_minutes:
-            text += f" The job script asks for {submission.time_limit_minutes} min."
-        return text
-
-    def compose(self) -> ComposeResult:
-        text = self._question()
-        with Vertical(classes="dialog"):
-            yield Static(Text(text), markup=False, classes="dialog-text")
-            yield Input(id="minutes", compact=True, type="integer", max_length=5)
-            yield Static(Text("", style="bold"), markup=False, id="minutes-problem")
-            yield ModalKeys(
-                ("enter", "sets the limit", "set_limit"),
-                ("esc", "leaves", "leave"),
-                note="Slurm ends the job then, even when labtui is closed.",
-            )
-
-    def on_mount(self) -> None:
-        self.query_one("#minutes").focus()
-
-    @on(Input.Submitted, "#minutes")
-    def _answered(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_set_limit()
-
-    def action_set_limit(self) -> None:
-        """What was typed, if it makes sense for every job that is meant."""
-        text = self.query_one("#minutes", Input).value.strip()
-        minutes = int(text) if text.isascii() and text.isdecimal() else 0
-        for run, submission in self.chosen:
-            refusal = early_end_refusal(submission, minutes) if submission is not None else None
-            if refusal is not None:
-                which = f"Run {run.run_id}: " if len(self.chosen) > 1 else ""
-                self.query_one("#minutes-problem", Static).update(Text(which + " ".join(refusal)))
-                return
-        self.dismiss(minutes)
-
-    def action_leave(self) -> None:
-        """No limit."""
-        self.dismiss(None)
+        return Ask(
+            question.text,
+            title=f"Unknown host: {question.host}",
+            details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
+            choices=yes_or_no("It is the same: connect", "Do not connect"),
+        )
+    return Ask(
+        f"{question.text}\nIt is not stored anywhere.",
+        title=f"{TITLES.get(question.kind, 'Question')}: {question.host}",
+        choices=typed("Answer"),
+        entry="",
+        secret=not question.echo,
+    )
 
 
-class AskReason(Modal[str | None]):
-    """Why findings are overridden, in the student's words; None when left."""
+STOPS = (
+    "The practice cluster stops when you leave: running jobs end as if their node failed, waiting jobs start when you "
+    "are back."
+)
+LOST = (
+    "This practice session is not kept: its runs, answers and exports are deleted when you leave. "
+    "`labtui practice --keep FOLDER` keeps one."
+)
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False)]
 
-    def __init__(self, stops: str) -> None:
-        super().__init__()
-        self.stops = stops
+async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
+    """Leave at once where everything goes on or nothing is lost; else ask. `kept`: the folder stays."""
+    state = app.view_model.state
+    busy = any(run.phase in LIVE and run.phase is not RunPhase.WAITING for run in state.runs.values())
+    if (
+        app.session.read_only
+        or (kept and not (busy and app.view_model.factor is not None))
+        or (not state.runs and (kept or not _answered(app)))
+    ):
+        app.exit(0)
+    else:
+        question = Ask(STOPS if kept else LOST, choices=yes_or_no("Leave", "Stay"))
+        app.push_screen(question, lambda yes: app.exit(0) if yes else None)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            text = f"{self.stops} Your reason to submit it all the same; it is printed on the last page of the hand-in."
-            yield Static(Text(text), markup=False, classes="dialog-text")
-            yield Input(id="reason", compact=True, max_length=200)
-            yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))
 
-    def on_mount(self) -> None:
-        self.query_one("#reason").focus()
+def _answered(app: LabApp) -> bool:
+    """Whether anything is written in the answer files; one that cannot be read may hold something."""
+    from labtui.session.answers import all_answers
 
-    @on(Input.Submitted, "#reason")
-    def _answered(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_override()
-
-    def action_override(self) -> None:
-        """What was typed, if anything."""
-        if reason := self.query_one("#reason", Input).value.strip():
-            self.dismiss(reason)
-
-    def action_leave(self) -> None:
-        """Nothing is overridden."""
-        self.dismiss(None)
+    try:
+        sheets = all_answers(app.session.folder, app.session.edition)
+    except LabError:
+        return True
+    return any(any(sheet.answered) for sheet in sheets.values())

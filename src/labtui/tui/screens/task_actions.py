@@ -198,13 +198,7 @@ class TaskActions(Screen[None]):
     def action_shell_commands(self) -> None:
         """The plain commands the selected run amounts to."""
         from labtui.session.manual_commands import commands_of_submission
-        from labtui.tui.screens.pages import TextScreen
 
         line = self._now.line
-        try:
-            actions = commands_of_submission(self.app.session, line.submission if line is not None else None)
-        except LabError as error:
-            self.app.report(error)
-            return
-        text = "\n\n".join(each.text for each in actions)
-        self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
+        submission = line.submission if line is not None else None
+        self.app.show_commands(lambda: commands_of_submission(self.app.session, submission))

@@ -14,12 +14,12 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Button, Input, Label, Select, Static
+from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.messages import PromptAsked, ScreenPrompter
-from labtui.tui.screens.prompts import Key, ModalKeys, prompt_screen
+from labtui.tui.screens.prompts import prompt_screen
 from labtui.tui.themes import SanitizedApp
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ UNKNOWN_CLUSTER = "slurm"
 """The profile of a cluster that labtui does not know."""
 GROUPS = ("user", "host", "group", "queue")
 """Fields before which there is a blank line."""
-KEYS: tuple[Key, ...] = (
-    ("tab", "next field", "app.focus_next"),
-    ("enter", "choose", "app.simulate_key('enter')"),
-    ("esc", "leave", "leave"),
-)
 NO_ACCOUNT = "No account yet?  Practice runs the whole evening inside labtui."
 PRACTICE: Literal["practice"] = "practice"
 """What the wizard ends with when the student wants to practise first."""
@@ -71,8 +66,9 @@ class WizardScreen(Screen[None]):
     """A form; nothing is written before the folder is made, no secret is ever written."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+q", "leave", "leave", show=False),
-        Binding("p", "practice", "practice", show=False),
+        Binding("p", "practice", "Practice"),
+        Binding("tab", "app.focus_next", "Next field"),
+        Binding("escape,ctrl+q", "leave", "Leave"),
     ]
 
     def __init__(self, place: Path) -> None:
@@ -102,7 +98,7 @@ class WizardScreen(Screen[None]):
             with Horizontal(id="wizard-buttons"):
                 yield Button("Test the connection", id="test", compact=True)
                 yield Button("Make the folder", id="make", variant="primary", compact=True)
-            yield ModalKeys(*KEYS)
+            yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Begin with the lab."""

@@ -18,11 +18,12 @@ from textual.widgets import Static
 
 from labtui.results.charts import ChartSpec, Kind, Point, Series, with_kind
 from labtui.tui import format as words
+from labtui.tui.format import NOTHING
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.keys import key
 from labtui.tui.messages import RunChosen
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import RunLine, View, result_line
+from labtui.tui.view import SMALL, RunLine, View, result_line
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.frame import ends
 from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, plain, value_text
@@ -303,6 +304,8 @@ class ChartsPane(Container, can_focus=True):
         text = spec.message if spec is not None else ""
         if not text and not view.lines:
             text = no_run_yet(view)
+        elif not text and spec is None and any(line.why_not == SMALL for line in view.lines):
+            text = "Small runs on stand-in devices are in no chart."
         elif not text and spec is None:
             text = (
                 "Nothing to show yet: it needs runs on more than one size."
@@ -345,20 +348,24 @@ class ChartsPane(Container, can_focus=True):
         left = ink(f"{mark_of(self._place, live=point.live)} ", styles.busy, no_wrap=True)
         left.append(f"{plain(series.name)}, {tick} {unit}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
-        if point.lo is not None and point.hi is not None and point.lo < point.hi:
-            low, high = (value_text(spec, point, y) for y in (point.lo, point.hi))
-            left.append(f"   between {low} and {high}", styles.soft)
-        if row is not None and row.efficiency is not None and self.view_name != "efficiency":
-            left.append(f"   {words.percent(row.efficiency)}", "bold").append(" efficient", styles.soft)
-        if point.live:
-            left.append("   so far", styles.soft)
         job = line.submission.job if line is not None and line.submission is not None else None
-        where = (
-            f"run {line.run_id}" + (f", job {job.job_id}" if job is not None else "")
-            if line is not None
-            else ""
+        run = f"run {line.run_id}" if line is not None else ""
+        where = f"{run}, job {job.job_id}" if job is not None else run
+        bounds = ""
+        if point.lo is not None and point.hi is not None and point.lo < point.hi:
+            bounds = " to ".join(value_text(spec, point, y) for y in (point.lo, point.hi))
+        share = (
+            words.percent(row.efficiency) if row is not None and self.view_name != "efficiency" else NOTHING
         )
-        first = ends(left, ink(where, styles.soft), self.size.width)
+        share = "" if share == NOTHING else f"{share} efficient"
+        far = "so far" if point.live else ""
+        whole = f"between {bounds.replace(' to ', ' and ')}" if bounds else ""
+        for between, place in ((whole, where), (bounds, where), (bounds, run), ("", run), ("", "")):
+            rest = Text("").join(Text(f"   {each}") for each in (between, share, far) if each)
+            if left.cell_len + rest.cell_len + len(place) < self.size.width:
+                break
+        rest.stylize(styles.soft)
+        first = ends(left.append_text(rest), ink(place, styles.soft), self.size.width)
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:

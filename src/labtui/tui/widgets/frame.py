@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import HorizontalGroup, Vertical
@@ -21,7 +20,7 @@ from textual.widgets.option_list import Option
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import PHASE_ROLES
-from labtui.tui.guidance import next_step
+from labtui.tui.guidance import NextStep, next_step
 from labtui.tui.messages import TaskChosen
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import TaskLine, View, status_line, title_state
@@ -47,6 +46,12 @@ class Slice(Widget):
 
     def show(self, view: View) -> None:
         self.view = view
+
+    @property
+    def step(self) -> NextStep:
+        """The next step: the screen's own, where it has one."""
+        own: NextStep | None = getattr(self.screen, "step", None)
+        return own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
 
 
 class HeaderBar(Slice):
@@ -179,10 +184,10 @@ class NextStepText(Slice):
     def _text(self) -> Text:
         if self.view is None:
             return Text("")
-        step, styles = next_step(self.view), roles(self.app)
+        step, styles = self.step, roles(self.app)
         text = Text()
         if step.action:
-            text.append(" . ", styles.chip).append(" ")
+            text.append(f" {step.key} ", styles.chip).append(" ")
         text.append(step.label, f"bold {self.app.current_theme.foreground}")
         between = "  " if self.has_class("-line") else "\n"
         return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
@@ -249,10 +254,8 @@ class NoteLine(Slice):
 
     def _step(self, styles: Roles) -> Text:
         """On narrow screens the next step stands here while there is nothing else to say."""
-        step = next_step(self.view) if self.view is not None else None
-        if step is None:
-            return Text("")
-        line = Text(no_wrap=True).append(" . " if step.action else "", styles.chip)
+        step = self.step
+        line = Text(no_wrap=True).append(f" {step.key} " if step.action else "", styles.chip)
         line.append(f" {step.label}", "bold").append(f"  {step.reason}", styles.soft)
         line.truncate(max(1, self.size.width), overflow="ellipsis")
         return line
@@ -294,9 +297,4 @@ class Foot(Footer):
 
 
 def _cells(keys: Iterable[FooterKey]) -> int:
-    return sum(len(each.key_display) + len(each.description) + 4 for each in keys)
-
-
-def link(text: str, action: str) -> Text:
-    """Text that runs an action when it is clicked."""
-    return Text(text, Style(meta={"@click": action}))
+    return sum(len(each.key_display) + len(each.description) + 3 for each in keys)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from labtui.cluster.local_files import reader_inside
+from labtui.cluster.local_files import reader_inside, stat_inside
 from labtui.domain.terminal_text import display_text
 
 MAX_BYTES = 16 << 20
@@ -89,7 +89,9 @@ class LogText:
     def refresh(self) -> Growth:
         """Read what is new."""
         try:
-            status = self.path.stat()
+            status = stat_inside(self._root, self.path)
+            if status is None:
+                return Growth()
             if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
                 self._forget()
             if status.st_size == self._at:

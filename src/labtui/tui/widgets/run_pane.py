@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +29,7 @@ class RunPane(Vertical):
             "R",
             "screen.retry_run",
             "Run again",
-            "plan it again: twice the time, or half the batch",
+            "plan it again: twice the time after a time limit, half the batch where GPU memory ran out",
             show=True,
         ),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
@@ -93,7 +94,7 @@ class RunPane(Vertical):
         lines = self._meant()
         if not lines:
             return
-        from labtui.tui.screens.prompts import Confirm
+        from labtui.tui.screens.prompts import Ask, yes_or_no
 
         mine = [line.run_id for line in lines]
         inside = {
@@ -104,7 +105,7 @@ class RunPane(Vertical):
         if others:
             text += f" {words.run_numbers(others)} in the same job would end, too."
 
-        def answered(yes: bool | None) -> None:
+        def answered(yes: str | None) -> None:
             if not yes:
                 return
             for line in lines:
@@ -112,21 +113,58 @@ class RunPane(Vertical):
                 self.app.follow("cancel", cancel, f"Run {line.run_id} is being cancelled.")
             self.app.unmark_runs()
 
-        self.app.push_screen(Confirm(text, yes="Cancel", no="Keep"), answered)
+        self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
 
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm shall end the job of the selected run, or of all marked ones."""
         lines = self._meant()
         if not lines:
             return
-        from labtui.tui.screens.prompts import AskMinutes
+        from labtui.tui.screens.prompts import Ask, typed
 
-        def answered(minutes: int | None) -> None:
-            if minutes is None:
+        def answered(text: str | None) -> None:
+            if text is None:
                 return
             for line in lines:
-                done = f"The job of run {line.run_id} ends {minutes} min after its start."
-                self.app.follow("end-after", partial(self.app.session.end_after, line.run_id, minutes), done)
+                end = partial(self.app.session.end_after, line.run_id, int(text))
+                self.app.follow(
+                    "end-after", end, f"The job of run {line.run_id} ends {text} min after its start."
+                )
             self.app.unmark_runs()
 
-        self.app.push_screen(AskMinutes([(line.run, line.submission) for line in lines]), answered)
+        question = Ask(
+            f"{minutes_question(lines)} Slurm ends it then, even when labtui is closed.",
+            choices=typed("Set the limit"),
+            entry="",
+            check=partial(minutes_problem, lines),
+        )
+        self.app.push_screen(question, answered)
+
+
+def minutes_question(lines: Sequence[RunLine]) -> str:
+    """Which jobs end, and which other runs with them."""
+    if len(lines) > 1:
+        numbers = words.run_numbers([line.run_id for line in lines])
+        return f"{numbers}: minutes from the start of each job to its end."
+    run_id, submission = lines[0].run_id, lines[0].submission
+    others = [number for number in (submission.run_ids if submission else ()) if number != run_id]
+    text = f"Run {run_id}: minutes from the job's start to its end."
+    if others:
+        text += (
+            f" {words.run_numbers(others)} in the same job {'ends' if len(others) == 1 else 'end'} with it."
+        )
+    if submission is not None and submission.time_limit_minutes:
+        text += f" The job script asks for {submission.time_limit_minutes} min."
+    return text
+
+
+def minutes_problem(lines: Sequence[RunLine], text: str) -> str:
+    """Why so many minutes make no sense for one of the jobs; said before Slurm is asked."""
+    from labtui.slurm.states import early_end_refusal
+
+    minutes = int(text) if text.isascii() and text.isdecimal() else 0
+    for line in lines:
+        refusal = early_end_refusal(line.submission, minutes) if line.submission is not None else None
+        if refusal is not None:
+            return (f"Run {line.run_id}: " if len(lines) > 1 else "") + " ".join(refusal)
+    return "" if minutes else "Give whole minutes."

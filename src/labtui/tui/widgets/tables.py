@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.widget import Widget
 from textual.widgets import DataTable
 
 
@@ -126,15 +125,3 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
     if column.width is not None and text.cell_len > column.width:
         text.truncate(column.width, overflow="ellipsis")
     return text
-
-
-def frame_texts(panel: Widget, title: str, subtitle: str = "") -> None:
-    """Title and state in a panel's frame; where it has only a line on top, both stand there."""
-    framed = bool(panel.styles.border_bottom[0])
-    line = Text(title)
-    if subtitle and not framed:
-        if panel.size.width:  # not before it is laid out
-            line.truncate(max(8, panel.size.width - len(subtitle) - 5), overflow="ellipsis")
-        line.append(f"   {subtitle}")
-    panel.border_title = line
-    panel.border_subtitle = Text(subtitle if framed else "")

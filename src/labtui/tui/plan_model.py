@@ -1,0 +1,357 @@
+"""What is planned: the runs as rows, the jobs they make, what is wrong with them and its remedy. No Textual."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.domain.errors import LabError, UsageError
+from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.lab.plan import copies_to_start
+from labtui.lab.plan_table import (
+    EDITABLE,
+    OWN_WORDS,
+    WORDS,
+    PlanRow,
+    cell,
+    changed,
+    drafts_from,
+    forms_of,
+    own_answer,
+    own_value,
+    rows_of,
+    scaled,
+)
+from labtui.preflight import Finding, FindingKey, apply_fix, overridden, preview_fix
+from labtui.preflight.findings import MAIN_SCRIPT
+from labtui.session.labs import files_stamp
+from labtui.session.own_jobs import Answers
+
+if TYPE_CHECKING:
+    from labtui.domain.model import AcceptedFinding
+    from labtui.lab.edition import Edition
+    from labtui.results.rows import ResultRow
+    from labtui.session.preview import Preview
+    from labtui.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding, and the jobs of the plan (from 0) that have it."""
+
+    finding: Finding
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Slurm's word on a job; nothing in it while it is being asked."""
+
+    result: Any = None
+    error: BaseException | None = None
+    at: float = 0.0
+
+
+class Plan:
+    """The rows are the student's to change; `remake` makes the jobs from them, or from their own job file."""
+
+    def __init__(
+        self, session: Session, edition: Edition, task_id: str, planned: tuple[SubmissionDraft, ...]
+    ) -> None:
+        self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
+        self.rows: list[PlanRow] = list(rows_of(planned))
+        self.forms: tuple[JobForm, ...] = forms_of(planned)
+        self.form: JobForm | None = next(iter(self.forms), None)
+        self.drafts = planned
+        self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
+        self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
+        self.previews: list[Preview | LabError] = []
+        self.verdicts: dict[SubmissionDraft, Verdict] = {}
+        self.measured: Sequence[ResultRow] = ()
+        self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
+        self._rendered: list[PlanRow] = []  # the task's rows meanwhile
+        self._answers, self._own_limit = Answers(), ""  # what the student says about their job file
+        self._read: tuple[object, ...] = ()
+        if not planned and (own := session.job_files()):
+            self.job_file = own[0]
+        task = edition.task(task_id)
+        self.copies = copies_to_start(task) if task is not None else ()
+
+    # ------------------------------------------------------------------ rows and jobs
+
+    def remake(self) -> None:
+        """The jobs anew; when an own job file cannot be read, the task's runs are planned again.
+
+        Raises:
+            LabError: when it could not be read.
+        """
+        self._read, self.previews = self._stamp(), []
+        if self.job_file is not None:
+            given = {"time": self._own_limit} if self._own_limit else None
+            try:
+                draft = self.session.own_draft(
+                    self.job_file, task_id=self.task_id, given=given, answers=self._answers
+                )
+            except LabError:
+                self.job_file, self.rows, self.form = None, self._rendered, next(iter(self.forms), None)
+                self.drafts = self._drafts(self.rows, self.form)
+                raise
+            self.drafts, self.rows = (draft,), list(rows_of((draft,)))
+        else:
+            self.drafts = self._drafts(self.rows, self.form)
+
+    def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
+        return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Tells whether the scripts or the own job file were changed, by whatever program."""
+        own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
+        scripts = str(self.session.folder.scripts)
+        changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
+        return changed, own and (own.st_mtime_ns, own.st_size)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether files were changed under the plan."""
+        return self._stamp() != self._read
+
+    def job_of(self, row: int) -> int:
+        """The job that a row is in, as an index into drafts and previews."""
+        if not 0 <= row < len(self.rows) or not self.rows[row].included:
+            return 0
+        place = sum(1 for each in self.rows[:row] if each.included)
+        numbers = [index for index, draft in enumerate(self.drafts) for _ in draft.runs]
+        return numbers[place] if place < len(numbers) else 0
+
+    def draft_of(self, row: int) -> SubmissionDraft | None:
+        """The job that a row is in; None for one that is left out."""
+        return self.drafts[self.job_of(row)] if self.rows[row].included and self.drafts else None
+
+    def lost_by(self, rows: Sequence[PlanRow], form: JobForm | None) -> str:
+        """The job whose edited script would not fit these rows any more; "" for none."""
+        drafts = self._drafts(rows, form)
+        return next(
+            (each.job_name for each in self.drafts if each in self.scripts and each not in drafts), ""
+        )
+
+    # ------------------------------------------------------------------ one number
+
+    def question(self, row: int, column: str) -> str:
+        """What a cell is called.
+
+        Raises:
+            UsageError: when it cannot be changed here.
+        """
+        if self.job_file is not None:
+            name = own_answer(column)
+            answered = bool(name) and getattr(self._answers, name) is not None
+            if column != "limit" and not answered and name not in self.rows[row].spec.unknown:
+                raise UsageError("Your job file says this. Press e to change it there.")
+            return (WORDS | OWN_WORDS)[column]
+        if column not in EDITABLE:
+            raise UsageError("This follows from the other numbers.")
+        if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
+            raise UsageError("A CPU run has no GPUs to change.")
+        return WORDS[column]
+
+    def shown(self, row: int, column: str) -> str:
+        return cell(self.rows[row], column) if self.job_file is None else ""
+
+    def typed(self, row: int, column: str, text: str) -> list[PlanRow] | None:
+        """The rows with a number changed; None where the answer is about the own job file, and kept.
+
+        Raises:
+            UsageError: when the text is no number that fits there.
+        """
+        if self.job_file is None:
+            return self.with_row(row, changed(self.rows[row], column, text))
+        value = own_value(column, text)
+        if column == "limit":
+            self._own_limit = str(value or "")
+            return None
+        if column == "per_gpu" and isinstance(value, int):
+            value *= self.rows[row].spec.replicas
+        self._answers = replace(self._answers, **{own_answer(column): value})  # type: ignore[arg-type]
+        return None
+
+    def scaled(self, row: int, column: str, factor: float) -> list[PlanRow]:
+        """The rows with a number doubled or halved."""
+        self.question(row, column)
+        return self.with_row(row, scaled(self.rows[row], column, factor))
+
+    def with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
+        """The rows with another one in this place."""
+        return [*self.rows[:row], new, *self.rows[row + 1 :]]
+
+    def dropped(self, row: int) -> list[PlanRow]:
+        """The rows with one left out, or taken back.
+
+        Raises:
+            UsageError: when the student's own job file says what runs.
+        """
+        if self.job_file is not None:
+            raise UsageError("Your job file says this. Press e to change it there.")
+        old = self.rows[row]
+        return self.with_row(row, replace(old, included=not old.included))
+
+    # ------------------------------------------------------------------ job forms
+
+    @property
+    def next_form(self) -> tuple[JobForm | None, Path | None] | None:
+        """What `J` goes to: another form of the jobs, or a job file of the student's."""
+        forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
+        choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
+        choices += [(None, path) for path in self.session.job_files()]
+        now = (None if self.job_file is not None else self.form, self.job_file)
+        ahead = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0] if choices else now
+        return None if ahead == now else ahead
+
+    def take_form(self, form: JobForm | None, path: Path | None) -> None:
+        """Plan the task's runs in this form, or the job file."""
+        if path is not None:
+            if self.job_file is None:
+                self._rendered = self.rows
+            self._answers, self._own_limit = Answers(), ""
+        elif self.job_file is not None:
+            self.rows = self._rendered
+        self.form, self.job_file = form, path
+
+    def split(self) -> tuple[SubmissionDraft, ...]:
+        """The same runs as a job for each size, where they share one now; else nothing."""
+        if self.job_file is not None or self.form != "one-job" or "job-per-size" not in self.forms:
+            return ()
+        return self._drafts(self.rows, "job-per-size")
+
+    # ------------------------------------------------------------------ what is wrong
+
+    @property
+    def doubts(self) -> list[str]:
+        """What the rows give reason to doubt: batches per GPU that differ, or that did not fit before."""
+        from labtui.session.batches import known_boundary
+
+        specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
+        lines = []
+        for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
+            boundary, mine = known_boundary(self.session, model), [run for run in specs if run.model == model]
+            batches = sorted({run.per_gpu_batch for run in mine})
+            if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
+                sizes = " and ".join(f"{batch:,}" for batch in batches)
+                lines.append(f"{model}: {sizes} images per GPU; only runs with the same can be compared.")
+            if boundary.too_large is not None and batches[-1] >= boundary.too_large:
+                lines.append(f"{model}: {boundary.sentence}")
+        return lines
+
+    @property
+    def checked(self) -> bool:
+        return len(self.previews) == len(self.drafts)
+
+    @property
+    def problem(self) -> tuple[int, LabError] | None:
+        """The first job that cannot be made, and why."""
+        return next(((at, each) for at, each in enumerate(self.previews) if isinstance(each, LabError)), None)
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """The findings of all jobs, equal ones once, errors first."""
+        places: dict[FindingKey, list[tuple[int, Finding]]] = {}
+        for job, preview in enumerate(self.previews):
+            for each in () if isinstance(preview, LabError) else preview.findings:
+                places.setdefault(each.key, []).append((job, each))
+        found = [Found(mine[0][1], tuple(job for job, _ in mine)) for mine in places.values()]
+        return tuple(sorted(found, key=lambda each: each.finding.severity != "error"))
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Those that stop the plan, as they have no reason yet."""
+        every = (each.finding for each in self.found)
+        return tuple(each for each in every if each.severity == "error" and each.key not in self.reasons)
+
+    def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
+        """The findings of a job that are overridden, with the reason."""
+        preview = self.previews[job]
+        return () if isinstance(preview, LabError) else overridden(preview.findings, self.reasons)
+
+    # ------------------------------------------------------------------ files
+
+    def text_of(self, name: str, job: int) -> str | None:
+        """A file that a finding is about, as it is now; None when it is not there."""
+        if name == MAIN_SCRIPT:
+            preview = self.previews[job]
+            return None if isinstance(preview, LabError) else preview.script
+        try:
+            path = self._path_of(name, job)
+            return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else None
+        except (LabError, OSError):
+            return None
+
+    def _path_of(self, name: str, job: int) -> Path:
+        """The student's file that a finding is about: their job file, one beside it, else a training script.
+
+        Raises:
+            FolderError: when the name leads out of the lab folder.
+        """
+        if self.job_file is not None:
+            draft = self.drafts[job]
+            if name == draft.job_file:
+                return self.job_file
+            if name in dict(draft.beside):
+                return self.job_file.parent / name
+        return self.session.folder.inside(f"scripts/{name}")
+
+    def difference(self, found: Found) -> str:
+        """What a fix changes, as unified lines; "" without a fix, or where the file has changed since."""
+        fix = found.finding.fix
+        text = self.text_of(fix.file, found.jobs[0]) if fix is not None else None
+        return preview_fix(text, fix) if fix is not None and text is not None else ""
+
+    def make_fix(self, found: Found) -> None:
+        """Change the file, or the job script of every job that has the finding.
+
+        Raises:
+            LabError: when it cannot be written.
+        """
+        from labtui.cluster.local_files import write_private
+
+        for job in found.jobs:
+            same = self.previews[job]
+            mine = [] if isinstance(same, LabError) else same.findings
+            fix = next((each.fix for each in mine if each.key == found.finding.key), None)
+            text = self.text_of(fix.file, job) if fix is not None else None
+            if fix is None or text is None:
+                continue
+            if fix.file == MAIN_SCRIPT:
+                self.scripts[self.drafts[job]] = apply_fix(text, fix)
+                continue
+            path, root = self._path_of(fix.file, job), self.session.folder.path
+            base = root if path.is_relative_to(root) else path.parent
+            write_private(base, path, apply_fix(text, fix).encode("utf-8", "surrogateescape"))
+            return
+
+    def draft_file(self, job: int) -> Path:
+        """The job script as a file to edit.
+
+        Raises:
+            LabError: when it cannot be made or written.
+        """
+        from labtui.session.planning import BY_HAND
+
+        if isinstance(preview := self.previews[job], LabError):
+            raise preview
+        path = self.session.folder.inside(f"{BY_HAND}/{self.drafts[job].job_name}.draft.slurm")
+        self.session.folder.write(path, preview.script.encode())
+        return path
+
+    def edited(self, job: int, path: Path) -> None:
+        """Take what the student made of it."""
+        text = path.read_bytes().decode("utf-8", "replace")
+        if text != self.text_of(MAIN_SCRIPT, job):
+            self.scripts[self.drafts[job]] = text
+
+
+def start_time(detail: str) -> str:
+    """When Slurm would start a job, from its own words; "" where it does not say."""
+    found = re.search(r"to start at \d+-\d+-\d+T(\d+:\d+)", detail)
+    return found[1] if found else ""
