@@ -74,9 +74,10 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         await pilot.press("y")
         await until(pilot, lambda: "Press s again" in text_of(app) and ready(app.screen))
         assert not session.requests and screen.plan.previews[0].script == TOLD
-        script = session.folder.scripts / "ResNet50.py"
+        script, ticket = session.folder.scripts / "ResNet50.py", screen._ticket
         script.write_text(script.read_text() + "# mine\n")
-        await until(pilot, lambda: "The files have changed" in text_of(app) and ready(screen))
+        await until(pilot, lambda: screen._ticket > ticket and ready(screen))
+        assert "The files have changed" in text_of(app)
         await pilot.press("s")
         await until(pilot, lambda: len(session.requests) == 1)
 
@@ -160,12 +161,11 @@ async def test_each_finding_has_a_reason_of_its_own(session: FedSession, app_of:
         await pilot.press("J")
         await until(pilot, lambda: ready(screen) and len(screen.plan.errors) == 2)
         screen.query_one("#findings").focus()
-        for reason in ("ours", "theirs"):
-            await pilot.press("O")
+        for key, reason in (("home", "ours"), ("down", "theirs")):
+            await pilot.press(key, "O")
             await until(pilot, lambda: types(app))
             await pilot.press(*reason, "enter")
             await until(pilot, lambda reason=reason: f"Overridden: {reason}" in text_of(app))
-            await pilot.press("down")
         await pilot.press("O")
         await until(pilot, lambda: list(screen.plan.reasons.values()) == ["ours"])
         await pilot.press("s")

@@ -241,7 +241,7 @@ async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, 
         await until(pilot, lambda: app.view_model.loaded)
         screen = PlanScreen(session, edition, task.id, drafts)
         await app.push_screen(screen)
-        await until(pilot, lambda: "jobs, torchrun" in text_of(app))
+        await until(pilot, lambda: "Runs  started by torchrun" in text_of(app))
         before = screen.plan.drafts
         await pilot.press("J")
         await until(pilot, lambda: {draft.form for draft in screen.plan.drafts} == {"task-per-gpu"})

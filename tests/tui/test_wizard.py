@@ -21,7 +21,9 @@ async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path: Pa
         shown = text_of(app)
         for words in ("Lab", "Cluster", *(title for _, title, _ in FIELDS), "Test the connection"):
             assert words in shown, words
-        assert shown.splitlines()[23].split() == ["tab", "next", "field", "enter", "choose", "esc", "leave"]
+        await until(pilot, lambda: "esc Leave" in text_of(app))
+        keys = text_of(app).splitlines()[23]
+        assert all(key in keys for key in ("p Practice", "tab Next field", "esc Leave")), keys
         app.screen.query_one("#account", Input).value = "nct_345"
         await pilot.click("#make")
         await until(pilot, lambda: app.return_value is not None)

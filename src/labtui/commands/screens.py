@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 CLOSE_S = 10.0
-"""How long a session may take to close once its window is gone."""
+"""How long closing may take once the window is gone."""
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
@@ -329,13 +329,20 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
     )
     ended = False
 
+    both = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+
     def end(*_: object) -> None:
         nonlocal ended
         ended = True
+        for number in both:  # a window that closes and a `kill` come together: closing is not interrupted
+            signal.signal(number, signal.SIG_IGN)
+        last = threading.Timer(CLOSE_S, os._exit, (143,))
+        last.daemon = True
+        last.start()
         sys.exit(143)
 
     # A closed window or a `kill` ends the cluster as a key does; after kill -9 its watchdog does it.
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    for number in both:
         signal.signal(number, end)
     try:
         yield cluster

@@ -60,7 +60,7 @@ def key(
     keys: str, action: str, label: str, help: str, *, show: bool = False, urgent: bool = False
 ) -> Binding:
     """A binding: `show` puts it into the footer; an `urgent` one is over before the next key is looked at."""
-    shown = keys if keys == "enter" else None  # Textual has a sign for it that not every font has
+    shown = "enter" if keys.startswith("enter") else None  # Textual has a sign for it that not every font has
     return Binding(keys, action, label, show, shown, priority=urgent, tooltip=help, id=binding_id(action))
 
 

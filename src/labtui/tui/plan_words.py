@@ -31,7 +31,6 @@ FORMS = {
     "torchrun": "torchrun",
     "task-per-gpu": "srun, one task per GPU",
     "srun-python": "srun python",
-    "own": "your job file",
 }
 """How a job starts its runs, where there is a choice of it."""
 UNKNOWN = "?"
@@ -59,14 +58,7 @@ class Figure:
 def ticket(plan: Plan) -> tuple[Figure, ...]:
     """Runs, time and GPU-hours; no GPU-hours for jobs on CPUs."""
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
-    forms = list(dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS))
-    figures = [
-        Figure(
-            str(runs),
-            "run" if runs == 1 else "runs",
-            ", ".join([f"in {words.plural(jobs, 'job')}", *forms]),
-        )
-    ]
+    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {words.plural(jobs, 'job')}")]
     good = [preview for preview in plan.previews if not isinstance(preview, LabError)]
     whole = len(good) == len(plan.drafts)
     seconds = _total([preview.seconds for preview in good]) if whole else None
@@ -185,6 +177,13 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
 
 
 # ------------------------------------------------------------------ the runs
+
+
+def runs_title(plan: Plan, styles: Roles) -> Text:
+    """What starts the runs, where there is a choice of it."""
+    forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
+    started = f"  started by {', '.join(forms)}" if forms else ""
+    return ink("Runs", "bold").append(started, styles.quiet)
 
 
 def table_of(plan: Plan) -> tuple[list[TableColumn], list[Row]]:

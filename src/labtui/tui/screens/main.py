@@ -271,16 +271,15 @@ class MainScreen(TaskActions):
             await self._after_answers()
 
     async def _after_answers(self) -> None:
-        """Every question of the task has an answer: go to the next task, unless something else is missing here."""
+        """Every question of the task has an answer: go on, unless runs or files are missing here."""
         view = self.app.view_model.view()
-        rest = (
-            [item for item in view.check.items if not item.met and item.kind != "answers"]
-            if view.check
-            else []
-        )
+        missing = [item for item in view.check.items if not item.met] if view.check else []
+        rest = [item for item in missing if item.kind not in {"answers", "charts", "hand-in"}]
         if rest:
             self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
-        else:
-            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
-            if next_task(view) is not None:
-                await self.action_next_open_task()
+            return
+        charts = " Its charts are exported with x." if any(item.kind == "charts" for item in missing) else ""
+        self.notify(f"Every question of {view.task_id} has an answer.{charts}", markup=False)
+        names, ahead = [row.task_id for row in view.tasks], next_task(view)
+        if ahead is not None and names.index(ahead.task_id) > names.index(view.task_id):
+            await self.action_next_open_task()

@@ -134,7 +134,7 @@ class PlanScreen(Screen[None]):
                 yield Static(id="ticket-line", markup=False)
                 yield Static(id="verdict", markup=False)
                 with VerticalScroll(id="plan-body", can_focus=False):
-                    yield Static(ink("Runs", "bold"), classes="heading", markup=False)
+                    yield Static(id="runs-title", markup=False)
                     yield PlanTable(id="plan-table")
                     yield Static(id="findings-title", markup=False)
                     yield OptionList(id="findings", compact=True)
@@ -232,6 +232,9 @@ class PlanScreen(Screen[None]):
         self.query_one("#ticket-line", Static).update(line)
         verdict = plan_words.verdict_lines(plan, styles, width)
         self.query_one("#verdict", Static).update(verdict)
+        title = plan_words.runs_title(plan, styles)
+        self.query_one("#runs-title", Static).update(title)
+        self.query_one("#runs-title").set_class("  " in title.plain, "-form")
         self.query_one("#findings-title", Static).update(plan_words.findings_title(plan, styles))
         self._show_findings()
         self._show_script()
