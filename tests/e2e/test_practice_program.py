@@ -85,10 +85,8 @@ def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -
     terminal.press("]", "]", "]", "]")
     terminal.come_to("10.5  The impact of GPU parallelism", "Submit 3 runs")
     terminal.press("s")
-    terminal.come_to("Plan of 10.5", "No problem found")
+    terminal.come_to("Findings  none", "s  Submit 1 job")
     terminal.press("s")
-    terminal.come_to("Submit 1 job with 3 runs?")
-    terminal.press("y")
     terminal.come_to("2.53×", "63.4 %")  # the third size is measured
     terminal.press("x")
     terminal.come_to("deck.pdf")
@@ -100,11 +98,14 @@ def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -
     terminal.press("Escape")
     text = terminal.come_to("✔ 10.5")
     assert "Traceback" not in text
-    terminal.come_to("⏎ Write")  # the text is left: keys are keys again
+    terminal.come_to("enter Write")  # the text is left: keys are keys again
     terminal.press("q")
     terminal.come_to("This practice session is not kept")
-    terminal.press("y")
-    terminal.come_to("The practice session is over.", "ended with 0")
+    terminal.press("k")
+    terminal.come_to("Keep it and leave")
+    terminal.press("Enter")
+    terminal.come_to("Kept in", "ended with 0")
+    assert [path for path in tmp_path.rglob("answers/10.5.md") if "answer0" in path.read_text()]
     end = time.monotonic() + 120
     while any((tmp_path / "tmp").iterdir()) and time.monotonic() < end:
         time.sleep(0.1)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,11 @@ from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, ok, problem
 from labtui.domain.errors import LabError
-from labtui.domain.events import ConnectionChanged, Refreshed, RunEnded
+from labtui.domain.events import ConnectionChanged, OtherJobsSeen, Refreshed, RunEnded
 from labtui.domain.model import Diagnosis
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
-from labtui.tui.messages import ScreenPrompter
+from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferences_file
@@ -502,6 +503,9 @@ async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
         job, name, *_ = _job_cells(filled_session.my_jobs()[0], 0.0)
         assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
+        assert "not listed" not in text_of(app)
+        filled_session.feed(OtherJobsSeen(at=NOW, jobs=(), more=1234))
+        await until(pilot, lambda: "1,234 older jobs are not listed." in text_of(app))
 
 
 async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: FedSession) -> None:
@@ -559,6 +563,15 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         assert not app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
         assert came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
+
+
+def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Path("scripts/ResNet50.py")
+    said = before_editing(["/usr/bin/nano"], script)
+    assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
+    assert ":wq" in before_editing(["vi"], script)
+    monkeypatch.setenv("EDITOR", "vi")
+    assert before_editing(["vi"], script) == ""
 
 
 async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedSession, app_of: Make) -> None:

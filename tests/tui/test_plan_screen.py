@@ -56,7 +56,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
 # ------------------------------------------------------------------ what it shows
 
 
-@pytest.mark.parametrize("size", [(80, 24), WIDE, (200, 55)])
+@pytest.mark.parametrize("size", [(80, 24), WIDE])
 async def test_the_ticket_says_runs_time_cost_and_submit(
     session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
@@ -95,9 +95,8 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await open_plan(app, pilot)
-        foot = text_of(app).splitlines()[23]
-        for key in ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help"):
-            assert key in foot, foot
+        keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
+        await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
 
 
 async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:

@@ -22,7 +22,7 @@ from labtui.tui.app import LabApp, StateArrived
 from labtui.tui.screens.wizard import WizardApp
 from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.fed_session import lab_session, live_run, make_folder, open_session, spec
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import text_of, types, until
 
 FIRST_PAINT = """
 import asyncio, sys
@@ -191,8 +191,14 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_pa
         assert app.return_value is None
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
-        await pilot.press("y")
-    assert app.return_value == 0
+        await pilot.press("k")
+        await until(pilot, lambda: types(app))
+        app.screen.query_one(Input).value = str(tmp_path / "lab")
+        await pilot.press("enter")
+        await until(pilot, lambda: "not there yet" in text_of(app))
+        app.screen.query_one(Input).value = str(tmp_path / "kept")
+        await pilot.press("enter")
+    assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
     session.close()
 
 

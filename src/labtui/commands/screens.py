@@ -137,9 +137,25 @@ def show(
             gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
         _print_remaining_work(session.state)
+    elif app.keep_in is not None:
+        _keep(folder, app.keep_in)
     elif sys.stdout.isatty() and not kept and session.state.runs:
         print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
     return code or 0
+
+
+def _keep(folder: Path, place: Path) -> None:
+    """A copy of a practice session's lab folder, which ends with its cluster."""
+    import shutil
+
+    from labtui.session.trust import trust
+
+    try:
+        shutil.copytree(folder, place)
+    except OSError as error:
+        raise UsageError(f"{place} cannot be written: {error.strerror}.") from error
+    trust(place)
+    print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; its cluster is over.")
 
 
 @contextlib.contextmanager

@@ -22,7 +22,14 @@ from labtui.domain.events import LabState
 from labtui.tui import keys, themes
 from labtui.tui.guidance import next_step
 from labtui.tui.keys import key
-from labtui.tui.messages import ActionEnded, Noticed, PromptAsked, ScreenPrompter, editor_command
+from labtui.tui.messages import (
+    ActionEnded,
+    Noticed,
+    PromptAsked,
+    ScreenPrompter,
+    before_editing,
+    editor_command,
+)
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp, keep_theme, read_preferences
 from labtui.tui.view import View
@@ -102,6 +109,8 @@ class LabApp(SanitizedApp[int]):
     """What is on the screen: the main screen and each pane watch it and take their slice."""
     desktop: DesktopNotifier | None = None
     exporting: Future[str] | None = None
+    keep_in: Path | None = None
+    """Where a practice session is to be kept that would be deleted."""
 
     def __init__(
         self,
@@ -129,6 +138,7 @@ class LabApp(SanitizedApp[int]):
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session = start
         self._kept = kept
+        self._editor_named = False  # which editor opens was said once
         self.incidents = incidents
         self._incidents_shown = 0
         self._prompts: list[PromptAsked] = []
@@ -432,6 +442,10 @@ class LabApp(SanitizedApp[int]):
         try:
             with self.suspend():  # what is raised in here would keep Textual from coming back
                 try:
+                    if not self._editor_named and (hint := before_editing(command, path)):
+                        with contextlib.suppress(EOFError):
+                            input(f"{hint}\nPress enter to open it. ")
+                    self._editor_named = True
                     subprocess.run([*command, str(path)], check=False)
                 except OSError as error:
                     failed = error

@@ -130,6 +130,22 @@ def editor_command() -> list[str]:
     return []
 
 
+HOW_TO_LEAVE = {
+    "nano": "ctrl+x leaves it",
+    "vim": "esc, then :wq, leaves it",
+    "vi": "esc, then :wq, leaves it",
+}
+
+
+def before_editing(command: list[str], path: Path) -> str:
+    """Which editor opens and how to leave it, where the student named none; "" where they chose it."""
+    if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        return ""
+    name = Path(command[0]).stem
+    leave = HOW_TO_LEAVE.get(name, "close it to come back")
+    return f"{path.name} opens in {name}: {leave}. Set EDITOR to choose another editor."
+
+
 TIMEOUT_S = 600.0
 LOOK_EVERY_S = 0.25
 MOST_NAMED = 4

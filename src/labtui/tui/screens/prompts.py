@@ -154,8 +154,9 @@ STOPS = (
 )
 LOST = (
     "This practice session is not kept: its runs, answers and exports are deleted when you leave. "
-    "`labtui practice --keep FOLDER` keeps one."
+    "`labtui practice --keep FOLDER` keeps its cluster, too."
 )
+NEW_FOLDER = "Name a folder that is not there yet."
 
 
 async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
@@ -168,9 +169,28 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
         or (not state.runs and (kept or not _answered(app)))
     ):
         app.exit(0)
-    else:
-        question = Ask(STOPS if kept else LOST, choices=yes_or_no("Leave", "Stay"))
-        app.push_screen(question, lambda yes: app.exit(0) if yes else None)
+        return
+    leave = yes_or_no("Leave", "Stay")
+    keep: tuple[Choice, ...] = () if kept else (("k", "Keep it in a folder", "keep"),)
+
+    def answered(answer: str | None) -> None:
+        if answer == "keep":
+            place = Ask(
+                "The folder for its answers, logs and charts; the cluster ends with this session.",
+                choices=typed("Keep it and leave"),
+                entry=str(Path.cwd() / "practice"),
+                check=lambda text: "" if text and not Path(text).expanduser().exists() else NEW_FOLDER,
+            )
+            app.push_screen(place, kept_in)
+        elif answer:
+            app.exit(0)
+
+    def kept_in(text: str | None) -> None:
+        if text is not None:
+            app.keep_in = Path(text).expanduser()
+            app.exit(0)
+
+    app.push_screen(Ask(STOPS if kept else LOST, choices=(*keep, *leave)), answered)
 
 
 def _answered(app: LabApp) -> bool:
