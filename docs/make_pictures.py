@@ -35,41 +35,40 @@ class Shot:
 
 
 SHOTS = (
-    Shot("runs", (120, 40), ("r",), "2.53"),
-    Shot("runs-80x24", (80, 24), ("r",), "epoch 4 of 5"),
-    Shot("task", (120, 40), ("t",), "Progress"),
+    Shot("runs", (120, 40), ("r",), "faster with 4 GPUs"),
+    Shot("runs-80x24", (80, 24), ("r",), "so far"),
+    Shot("task", (120, 40), ("t",), "Answers"),
     Shot("log-80x24", (80, 24), ("l",), "following"),
-    Shot("charts", (120, 40), ("c",), "9,301"),
-    Shot("charts-light", (120, 40), ("c",), "9,301", "labtui-light"),
-    Shot("charts-80x24", (80, 24), ("c",), "2.53"),
+    Shot("charts", (120, 40), ("c",), "2.53×"),
+    Shot("charts-light", (120, 40), ("c",), "2.53×", "labtui-light"),
+    Shot("charts-80x24", (80, 24), ("c",), "2.53×"),
     Shot("charts-200x55", (200, 55), ("c",), "9,301"),
     Shot("answers", (120, 40), ("a", "down"), "ideal"),
-    Shot("plan", (120, 40), ("s",), "#!/bin/bash"),
-    Shot("help", (120, 40), ("question_mark",), "On this screen"),
+    Shot("plan", (120, 40), ("s",), "Findings  none"),
+    Shot("help", (120, 40), ("question_mark",), "Keys here"),
 )
 
 
 NODES_LAB, NODES_TASK, NODES_RUN = "hpc4ai-ch12", "12.2", 5
 NODES = (
     Shot("nodes-plan", (120, 40), ("s",), "8 on 2 nodes"),
-    Shot("nodes-run", (120, 40), ("r",), "as01r1b[01-04]: COMPLETED"),
-    Shot("nodes-charts", (120, 40), ("c", "y"), "GPUs (logarithmic)"),
-    Shot("nodes-gpus", (120, 40), ("c", *["left"] * 4), "as01r1b02 GPU 3"),
+    Shot("nodes-run", (120, 40), ("r",), "done in"),
+    Shot("nodes-charts", (120, 40), ("c", "3"), "both axes logarithmic"),
 )
-"""A run of sixteen GPUs on four nodes, beside the other sizes; the last picture is of what its samplers saw."""
+"""A run of sixteen GPUs on four nodes, beside the other sizes."""
 FACTOR, PATIENCE_S = 200.0, 400.0
 
 
 SIZES = ((80, 24), (120, 40), (200, 55))
 THEMES = ("labtui-dark", "labtui-light")
 GALLERY = {
-    "task": (("t",), "Progress"),
-    "runs": (("r",), "epoch 4 of 5"),
+    "task": (("t",), "Answers"),
+    "runs": (("r",), "so far"),
     "log": (("l",), "following"),
     "charts": (("c",), "2.53"),
     "answers": (("a",), "Question 1"),
-    "plan": (("s",), "at most"),
-    "help": (("question_mark",), "On this screen"),
+    "plan": (("s",), "Findings  none"),
+    "help": (("question_mark",), "Keys here"),
     "palette": (("colon",), "Search"),
 }
 """Screens of the gallery: keys to get there, words that must be on the screen first."""

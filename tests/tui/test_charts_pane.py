@@ -58,11 +58,11 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(
 ) -> None:
     app = app_of(filled_session, "charts")
     async with charts(app) as pilot:
-        for words in ("4 GPUs", "2.53×", "run 4, job 31337"):
+        for words in ("4 GPUs", "2.53×", "63.2 % efficient", "so far", "run 4"):
             assert words in text(app, "strip"), words
         await pilot.press("left")
         await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
-        for words in ("run 3, job 31336", "between", "line "):
+        for words in ("run 3, job 31336", "1.68×", " to ", "84.0 % efficient", "line "):
             assert words in text(app, "strip"), words
         await pilot.press("left", "left", "left")
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))

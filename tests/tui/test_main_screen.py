@@ -241,7 +241,7 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
         computed: list[bool] = []
         monkeypatch.setattr(app, "repaint", lambda: computed.append(True))
         await main_of(app).show_pane("log")
-        view = main_of(app).query_one("#log-out", TailView)
+        view = main_of(app).query_one("#log-view", TailView)
         assert view.file is not None and view.rows > 0 and not computed
         monkeypatch.undo()
         await until(pilot, lambda: "following" in text_of(app))
@@ -253,7 +253,7 @@ async def test_a_growing_log_is_followed(filled_session: FedSession, app_of: Mak
         await until(pilot, lambda: "following" in text_of(app))
         write_log(filled_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
         await until(pilot, lambda: "more 199" in text_of(app))
-        view = main_of(app).query_one("#log-out", TailView)
+        view = main_of(app).query_one("#log-view", TailView)
         await pilot.press("pageup")
         await until(pilot, lambda: view.scroll_y == view.scroll_target_y < view.max_scroll_y)
         below = view.rows - int(view.scroll_y) - view.size.height
@@ -265,7 +265,7 @@ async def test_a_growing_log_is_followed(filled_session: FedSession, app_of: Mak
         await pilot.press("o")
         await until(pilot, lambda: "nothing read yet" in text_of(app))
         await pilot.press("o")
-        await until(pilot, lambda: "out + err" in text_of(app))
+        await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
 
 
 async def test_waiting_and_pending_are_explained(session: FedSession, app_of: Make) -> None:

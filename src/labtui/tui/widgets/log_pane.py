@@ -1,4 +1,4 @@
-"""The output of the selected run, followed and searchable: standard output, standard error, or both."""
+"""The output of the selected run, followed and searchable: standard output, or standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
 from labtui.domain.model import RunPhase, Stream
@@ -23,17 +22,13 @@ from labtui.tui.widgets.frame import ends
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
 
-STREAMS: tuple[Stream, ...] = ("out", "err")
-SHOWN: tuple[tuple[Stream, ...], ...] = (("out",), ("err",), ("out", "err"))
-"""What is shown in turn."""
-
 
 class LogPane(RunPane):
-    """Two tail views; one or both are shown. Follow and search work on the one that has the focus."""
+    """A title, the log, the line of the search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
-        key("o", "streams", "Out/err", "show standard output, standard error, or both", show=True),
+        key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
         key(
             "z",
             "records",
@@ -52,21 +47,18 @@ class LogPane(RunPane):
         """`paths` gives the mirrors of the selected run's logs."""
         super().__init__(id=id)
         self._paths = paths
-        self._choice = 0
+        self._stream: Stream = "out"
         self._run_id: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="log-title", markup=False)
-        with Horizontal(id="log-views"):
-            for stream in STREAMS:
-                yield TailView(id=f"log-{stream}")
+        yield TailView(id="log-view")
         yield Input(
             placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
         )
 
     def on_mount(self) -> None:
-        """Standard output first."""
-        self._apply_choice()
+        """The search when it is asked for."""
         self.query_one("#log-search").display = False
 
     def on_resize(self) -> None:
@@ -85,37 +77,27 @@ class LogPane(RunPane):
         chosen = laid_out and line is not None and line.run_id != self._run_id
         if laid_out:
             self._run_id = line.run_id if line is not None else None
-        out = self._tail("out")
-        out.when_empty = "What a run prints appears here, from its first line on."
-        out.numbered = self.size.width >= 72
-        for stream in STREAMS:
-            self._tail(stream).show_file(paths.get(stream), self.app.session.folder.path)
-        counted = read_as(view) if self.size.width >= 84 and out.file is not None else {}
-        out.read_as = {out.file.shown_at(at): text for at, text in counted.items() if out.file is not None}
-        if chosen:
-            out.show_end_of(last_line(view, line))
+        tail = self.tail
+        tail.when_empty = "What a run prints appears here, from its first line on."
+        tail.numbered = self.size.width >= 72
+        tail.show_file(paths.get(self._stream), self.app.session.folder.path)
+        counts = self._stream == "out" and self.size.width >= 84 and tail.file is not None
+        counted = read_as(view) if counts else {}
+        tail.read_as = {tail.file.shown_at(at): text for at, text in counted.items() if tail.file is not None}
+        if chosen and self._stream == "out":
+            tail.show_end_of(last_line(view, line))
         self._show_title()
         self.refresh_bindings()
 
-    def _tail(self, stream: str) -> TailView:
-        return self.query_one(f"#log-{stream}", TailView)
-
-    def _apply_choice(self) -> None:
-        for stream in STREAMS:
-            self._tail(stream).display = stream in SHOWN[self._choice]
-        self._show_title()
+    @property
+    def tail(self) -> TailView:
+        return self.query_one(TailView)
 
     def action_streams(self) -> None:
-        """Standard output, standard error, or both."""
-        self._choice = (self._choice + 1) % len(SHOWN)
-        self._apply_choice()
-        self.active.focus()
-
-    @property
-    def active(self) -> TailView:
-        """The view that follow and search mean."""
-        views = [self._tail(stream) for stream in SHOWN[self._choice]]
-        return next((view for view in views if view.has_focus), views[0])
+        """Standard error, or standard output again."""
+        self._stream = "err" if self._stream == "out" else "out"
+        if self.view is not None:
+            self.show(self.view)
 
     @on(TailView.Moved)
     def _moved(self, event: TailView.Moved) -> None:
@@ -124,20 +106,18 @@ class LogPane(RunPane):
 
     def _show_title(self) -> None:
         line = self.view.line if self.view is not None else None
-        styles, view = roles(self.app), self.active
+        styles, view = roles(self.app), self.tail
         if line is None:
             self.query_one("#log-title", Static).update(ink("No run is selected.", styles.quiet))
             return
         size = "CPU" if line.run.spec.device == "cpu" else words.plural(line.run.spec.n_gpus, "GPU")
         path = view.file.path if view.file is not None else None
         which = (
-            path.name
-            if path is not None and len(SHOWN[self._choice]) == 1
-            else " + ".join(SHOWN[self._choice])
+            path.name if path is not None else f"standard {'output' if self._stream == 'out' else 'error'}"
         )
         left = ink(f"Run {line.run_id}, {size}", "bold").append(f"   {which}", styles.soft)
         in_err = any(found.stream == "err" for found in line.run.diagnosis[:1])
-        if in_err and "err" not in SHOWN[self._choice]:
+        if in_err and self._stream == "out":
             left.append("   why it failed: o", styles.warn)
         live = line.phase in (RunPhase.STARTING, RunPhase.RUNNING)
         right = ink(place_of(view, live=live), styles.busy if view.follow and live else styles.soft)
@@ -155,8 +135,7 @@ class LogPane(RunPane):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._close_search()
-        for stream in SHOWN[self._choice]:
-            self._tail(stream).search(event.value)
+        self.tail.search(event.value)
 
     async def action_close_search(self) -> None:
         """Hide the search line, or go back."""
@@ -168,27 +147,25 @@ class LogPane(RunPane):
         was_open = bool(line.display)
         line.display = False
         if was_open:
-            self.active.focus()
+            self.tail.focus()
         return was_open
 
     def action_search_next(self, step: int) -> None:
         """Next or previous match."""
-        self.active.search_next(backwards=step < 0)
+        self.tail.search_next(backwards=step < 0)
 
     def action_records(self) -> None:
         """Fold machine-readable records away, or show them."""
-        for stream in STREAMS:
-            self._tail(stream).toggle_folding()
+        self.tail.toggle_folding()
         self._show_title()
 
     def action_follow(self) -> None:
         """Follow the log's end."""
-        for stream in SHOWN[self._choice]:
-            self._tail(stream).action_follow()
+        self.tail.action_follow()
 
     def action_edit_log(self) -> None:
         """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
-        file = self.active.file
+        file = self.tail.file
         if file is None or not file.path.is_file():
             self.app.report_sentence("No log has been read yet.")
             return
