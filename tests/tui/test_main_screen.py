@@ -9,7 +9,9 @@ import pytest
 
 from labtui.domain.events import ConnectionChanged, ErrorCleared, ErrorRaised
 from labtui.domain.model import JobPhase
+from labtui.tui import view_model
 from labtui.tui.app import LabApp, StateArrived
+from labtui.tui.widgets import chart
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.clicking import click_words
@@ -18,6 +20,7 @@ from tests.tui.fed_session import (
     NOW,
     FedSession,
     epoch,
+    finished_run,
     lab_session,
     make_folder,
     observed,
@@ -336,3 +339,24 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]
+
+
+async def test_a_quiet_second_computes_no_run_and_draws_no_chart(
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = (
+        finished_run(f"lt{at:018d}", "10.5", at, spec(gpus=2 ** (at % 3)), str(at)) for at in range(1, 501)
+    )
+    session.feed(*online(), *(event for events in runs for event in events))
+    app = app_of(session, "runs")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded and app.view_model.checks and "500" in text_of(app))
+        await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
+        work: list[str] = []
+        monkeypatch.setattr(view_model, "make_view", lambda view: work.append("view") or view)
+        monkeypatch.setattr(chart, "draw", lambda *given: work.append("chart"))
+        monkeypatch.setattr(app.view_model, "_check_now", lambda: work.append("checks"))
+        for _ in range(5):
+            app._age()
+            await pilot.pause()
+        assert not work, "only the ages in header and title go on"

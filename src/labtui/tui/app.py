@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import subprocess
 import time
@@ -304,7 +305,7 @@ class LabApp(SanitizedApp[int]):
             self.check_again()
         main = self.main
         if main is not None and main.view is not None and main is self.screen:
-            main.show_age(self.view_model.view())
+            main.show_age(dataclasses.replace(main.view, now=self.view_model.clock()))
 
     def go_to_task(self, task_id: str) -> None:
         """Another task."""
