@@ -103,7 +103,7 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_o
         await pilot.click("#task")
         await until(pilot, lambda: main_of(app).pane == "task")
         await click_words(pilot, "s Submit")
-        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
+        await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
 async def test_at_80_columns_the_task_list_is_a_page_with_counts(
@@ -162,7 +162,7 @@ async def test_the_key_of_the_next_step_takes_it(session: FedSession, app_of: Ma
         app.go_to_task("10.5")
         await until(pilot, lambda: "Submit 3 runs" in text_of(app))
         await pilot.press("full_stop")
-        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
+        await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
