@@ -42,8 +42,8 @@ class MainScreen(TaskActions):
 
     app: LabApp
     AUTO_FOCUS = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail"), (180, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall"), (50, "-high")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("r", "pane('runs')", "Runs", "the runs of this task with their state and their numbers"),

@@ -401,7 +401,10 @@ class _Drawing:
         chosen = at == self.cursor.series
         whole = f"{name} {value}".strip() if chosen or not name else f"{name}  {value}"
         text = whole if cell_len(whole) + 2 <= room and (self.few or chosen or not name) else name or value
-        text = text[: max(0, room - 2)]
+        if cell_len(text) + 2 > room:
+            text = text.removesuffix(" so far")
+        if cell_len(text) + 2 > room:
+            text = name[: max(0, room - 2)]  # a name may be cut, a number never
         if chosen and chip:
             self.grid.put(column, row, f" {text} ", self.look.chip)
         else:
