@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import labtui as package
 from tests.real_cluster import Cluster, Student
+from tests.remote.warm import Process, Warm
+
+PROGRAM = str(Path(package.__file__).with_name("__main__.py"))
+NOT_BEFORE = ("labtui.__main__", "labtui.export", "labtui.practice", "labtui.tui")
+MODULES = [module.name for module in pkgutil.walk_packages(package.__path__, "labtui.", onerror=str)]
+BEFORE = ("paramiko", *(name for name in MODULES if not name.startswith(NOT_BEFORE)))
+LABTUI = Warm(sys.executable, *BEFORE, env=os.environ)
+"""Each command is a fork of a Python that has imported what every one of them needs."""
 
 QUICK_TRAINING = '''\
 """Prints what a training prints, without one: for tests that are about everything else."""
@@ -42,6 +52,7 @@ class Labtui:
 
     home: Path
     folder: Path
+    printed: list[tuple[Path, Path]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -51,28 +62,23 @@ class Labtui:
             "NO_COLOR": "1",
         }
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """A labtui that runs beside the test."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "labtui", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.folder if self.folder.is_dir() else self.home,
-            env=self.environment,
-        )
+    def start(self, *arguments: str) -> Process | subprocess.Popen[bytes]:
+        """A labtui that runs beside the test; what it prints goes into the last of `printed`."""
+        place = self.home.with_name(f"{self.home.name}-{len(self.printed)}")
+        self.printed.append((place.with_suffix(".out"), place.with_suffix(".err")))
+        cwd = self.folder if self.folder.is_dir() else self.home
+        return LABTUI.start([PROGRAM, *arguments], cwd, self.environment, *self.printed[-1])
 
     def __call__(
         self, *arguments: str, code: int | None = 0, timeout_s: float = 800
     ) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments)
         try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
+            process.wait(timeout_s)
+        finally:
             process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"labtui {arguments} did not end:\n{out}\n{err}") from None
+            out, err = (path.read_text(encoding="utf-8") for path in self.printed[-1])
+            print(out, err)
         assert "Traceback" not in err, err
         if code is not None:
             assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"

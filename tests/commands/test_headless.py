@@ -80,7 +80,7 @@ def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cl
     process = lab.start("watch", "--json")
     wait_until(lambda: cluster.as_student("squeue --me -h -o %l").out == "2:00", what="the second job")
     process.kill()
-    process.communicate()
+    process.wait()
     lab("cancel", "2")
     assert "is already over" in lab("cancel", "1").stderr
 
@@ -144,7 +144,7 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
     sent = lambda: cluster.jobs().keys() - before.keys()  # noqa: E731
     wait_until(lambda: bool(sent()) or process.poll() is not None, what="the stored submission to be sent")
     process.kill()
-    process.communicate()
+    process.wait()
     assert len(sent()) == 1
     assert run
 
