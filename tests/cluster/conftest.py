@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.slurm_cluster import SlurmCluster
 from tests.cluster.prompting import connection
 from tests.real_cluster import Student
 
@@ -37,9 +36,3 @@ def line(connect: Connect) -> Connection:
     made = connect()
     made.connect()
     return made
-
-
-@pytest.fixture
-def slurm(line: Connection) -> SlurmCluster:
-    """Slurm's verbs on a connection that stands."""
-    return SlurmCluster(line)

@@ -12,7 +12,7 @@ import time
 import paramiko
 import pytest
 
-from labtui.cluster.slurm_cluster import SlurmCluster
+from labtui.cluster.connection import Connection
 from labtui.domain.errors import ConnectionLost
 from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call
@@ -26,13 +26,13 @@ from tests.real_cluster.proxy import Fault, FaultProxy
 pytestmark = pytest.mark.cluster
 
 
-def jobs_of(slurm: SlurmCluster, token: str) -> list[str]:
-    look = slurm.ask(tick())
+def jobs_of(line: Connection, token: str) -> list[str]:
+    look = line.ask(tick())
     assert look.jobs is not None
     return [row.job_id for row in look.jobs if row.comment == f"labtui:{token}"]
 
 
-def finish(slurm: SlurmCluster, submission: Submission) -> str:
+def finish(line: Connection, submission: Submission) -> str:
     """What the engine does after an unknown answer: look up; send only when it is certainly not there."""
     for _ in range(60):
         try:
@@ -44,10 +44,10 @@ def finish(slurm: SlurmCluster, submission: Submission) -> str:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_a_fault_anywhere_in_a_submission(
-    connect: Connect, student: Student, slurm: SlurmCluster, seed: int
+    connect: Connect, student: Student, line: Connection, seed: int
 ) -> None:
     chooser = random.Random(seed)
-    submission = Submission(slurm, student, SHORT)
+    submission = Submission(line, student, SHORT)
     # The login takes some 4000 bytes up and 5000 down; the submission comes after it.
     kind = chooser.choice(("cut", "reset", "delay"))
     fault = Fault(
@@ -58,13 +58,13 @@ def test_a_fault_anywhere_in_a_submission(
         sent: str | None = None
         try:
             faulty.connect()
-            submission.slurm = SlurmCluster(faulty)
+            submission.line = faulty
             sent = submission.submit()
         except ConnectionLost:
             pass
-        submission.slurm = slurm
-        job_id = sent or finish(slurm, submission)
-    assert jobs_of(slurm, submission.token) == [job_id]
+        submission.line = line
+        job_id = sent or finish(line, submission)
+    assert jobs_of(line, submission.token) == [job_id]
     assert submission.find() == job_id
 
 
@@ -73,12 +73,12 @@ def test_a_request_that_arrives_late(
     connect: Connect,
     cluster: Cluster,
     student: Student,
-    slurm: SlurmCluster,
+    line: Connection,
     monkeypatch: pytest.MonkeyPatch,
     looked_up_first: bool,
 ) -> None:
     """The line freezes with the request on it and labtui hangs up; the network delivers the request after all."""
-    submission = Submission(slurm, student, SHORT)
+    submission = Submission(line, student, SHORT)
     cluster.set_login_noise("echo $$ >>$HOME/logins\n")
     with FaultProxy((student.host, student.port)) as proxy:
         slow = connect(port=proxy.port)
@@ -96,26 +96,24 @@ def test_a_request_that_arrives_late(
             slow.ask(_submit(submission))
         if looked_up_first:
             assert submission.find() is None
-        before = _logins(slurm)
+        before = _logins(line)
         proxy.thaw()
-        wait_until(lambda: len(_logins(slurm)) > len(before), what="the late request to arrive")
-        late = _logins(slurm)[len(before)]
-        wait_until(
-            lambda: slurm.connection.files.stat(f"/proc/{late}") is None, what="the late request to end"
-        )
+        wait_until(lambda: len(_logins(line)) > len(before), what="the late request to arrive")
+        late = _logins(line)[len(before)]
+        wait_until(lambda: line.files.stat(f"/proc/{late}") is None, what="the late request to end")
         # It may die of its closed output before sbatch; taken away by a look-up, it certainly runs none.
-        assert len(jobs_of(slurm, submission.token)) <= (0 if looked_up_first else 1)
+        assert len(jobs_of(line, submission.token)) <= (0 if looked_up_first else 1)
         if looked_up_first:
             with pytest.raises(ConnectionLost):  # taken away
-                slurm.ask(_submit(submission))
-            assert jobs_of(slurm, submission.token) == []
-        job_id = finish(slurm, submission)
-    assert jobs_of(slurm, submission.token) == [job_id]
+                line.ask(_submit(submission))
+            assert jobs_of(line, submission.token) == []
+        job_id = finish(line, submission)
+    assert jobs_of(line, submission.token) == [job_id]
 
 
-def _logins(slurm: SlurmCluster) -> list[str]:
+def _logins(line: Connection) -> list[str]:
     """The process ids of the login shells so far, read without starting one."""
-    files = slurm.connection.files
+    files = line.files
     return files.read("logins").decode().split() if files.stat("logins") else []
 
 

@@ -7,7 +7,6 @@ import secrets
 import pytest
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
 from labtui.slurm.job_control import cancel, details, end_after
@@ -26,27 +25,27 @@ SHORT = b"#!/bin/bash\n#SBATCH --output=%x.%j.out\necho hello\n"
 class Submission:
     """A directory of its own on the cluster, with a token."""
 
-    def __init__(self, slurm: SlurmCluster, student: Student, script: bytes = JOB, qos: str = "") -> None:
-        self.slurm = slurm
+    def __init__(self, line: Connection, student: Student, script: bytes = JOB, qos: str = "") -> None:
+        self.line = line
         self.token = f"t{secrets.token_hex(6)}"
         self.name = f"ResNet50-{self.token[-4:]}"
         self.dir = f"{student.scratch}/lab tests/{self.token}"
         self.options = [f"--account={student.account}", f"--qos={qos or student.cpu_qos}", "--time=10"]
         self.attempt = 0
         self.period = NoJobPeriod()
-        slurm.push({"job.slurm": script}, self.dir)
+        line.push({"job.slurm": script}, self.dir)
 
     def submit(self, *more: str, script: str = "job.slurm", directory: str = "") -> str:
         where, options = directory or self.dir, [*self.options, *more]
         try:
-            return self.slurm.ask(submit(where, script, self.token, self.name, options, attempt=self.attempt))
+            return self.line.ask(submit(where, script, self.token, self.name, options, attempt=self.attempt))
         except SubmitRefused:
             self.attempt += 1
             raise
 
     def find(self) -> str | None:
         """The job's id, None when there certainly is none; raises while that is not certain."""
-        look = self.slurm.ask(lookup(self.dir, self.token, self.name))
+        look = self.line.ask(lookup(self.dir, self.token, self.name))
         self.period = self.period.after(look)
         if look.job_id is None and not look.certain and not self.period.certain:
             raise ConnectionLost(look.problem or "not certain yet")
@@ -55,73 +54,73 @@ class Submission:
 
 
 @pytest.fixture
-def submission(slurm: SlurmCluster, student: Student) -> Submission:
-    return Submission(slurm, student)
+def submission(line: Connection, student: Student) -> Submission:
+    return Submission(line, student)
 
 
-def test_push_sends_what_is_not_there(slurm: SlurmCluster, student: Student) -> None:
+def test_push_sends_what_is_not_there(line: Connection, student: Student) -> None:
     target = f"{student.home}/push me/{secrets.token_hex(4)}"
     unique = secrets.token_bytes(200_000)
     files = {"a.py": unique + b"\r\n", "cifar-utils/cifar.py": b"x = 1\r\n", "run.slurm": SHORT}
-    first = slurm.push(files, target)
+    first = line.push(files, target)
     assert set(first.sent) | set(first.unchanged) == set(files) and "a.py" in first.sent
     assert first.bytes_sent >= len(unique)
-    assert slurm.push(files, target).bytes_sent == 0
-    assert slurm.push(files, target + "-again").sent == ()
-    assert slurm.connection.files.read(f"{target}-again/cifar-utils/cifar.py") == b"x = 1\n"
-    assert slurm.connection.run(f"stat -c %a '{target}/run.slurm'").out == "755\n"
-    assert slurm.push({}, target).sent == ()
+    assert line.push(files, target).bytes_sent == 0
+    assert line.push(files, target + "-again").sent == ()
+    assert line.files.read(f"{target}-again/cifar-utils/cifar.py") == b"x = 1\n"
+    assert line.run(f"stat -c %a '{target}/run.slurm'").out == "755\n"
+    assert line.push({}, target).sent == ()
 
 
-def test_push_into_a_full_disk(slurm: SlurmCluster, cluster: Cluster, student: Student) -> None:
-    slurm.connection.run("mkdir -p full")
+def test_push_into_a_full_disk(line: Connection, cluster: Cluster, student: Student) -> None:
+    line.run("mkdir -p full")
     cluster.limit_disk(f"{student.home}/full", "64k")
     try:
         with pytest.raises(RemoteFailure):
-            slurm.push({"big": secrets.token_bytes(300_000)}, f"{student.home}/full/one")
+            line.push({"big": secrets.token_bytes(300_000)}, f"{student.home}/full/one")
     finally:
         cluster.unlimit_disk(f"{student.home}/full")
 
 
-def test_push_to_where_nothing_may_be_written(slurm: SlurmCluster) -> None:
+def test_push_to_where_nothing_may_be_written(line: Connection) -> None:
     with pytest.raises(RemoteFailure, match="cannot be put into"):
-        slurm.push({"a": b"x"}, "/root/lab")
+        line.push({"a": b"x"}, "/root/lab")
 
 
-def _phase(slurm: SlurmCluster, job_id: str) -> JobPhase | None:
-    rows = slurm.ask(tick()).jobs or ()
+def _phase(line: Connection, job_id: str) -> JobPhase | None:
+    rows = line.ask(tick()).jobs or ()
     return next((row.phase for row in rows if row.job_id == job_id), None)
 
 
-def test_hostile_names_come_back_whole(slurm: SlurmCluster, student: Student) -> None:
+def test_hostile_names_come_back_whole(line: Connection, student: Student) -> None:
     name = "a|b;c\"d'\te $(id) `id` é%j\\"
-    tricky = Submission(slurm, student)
-    job_id = slurm.ask(submit(tricky.dir, "job.slurm", tricky.token, name, tricky.options, attempt=0))
-    rows = slurm.ask(tick([job_id]))
+    tricky = Submission(line, student)
+    job_id = line.ask(submit(tricky.dir, "job.slurm", tricky.token, name, tricky.options, attempt=0))
+    rows = line.ask(tick([job_id]))
     assert rows.jobs is not None
     assert next(row.name for row in rows.jobs if row.job_id == job_id) == name
 
 
-def test_a_missing_script_and_a_missing_directory(submission: Submission, slurm: SlurmCluster) -> None:
+def test_a_missing_script_and_a_missing_directory(submission: Submission, line: Connection) -> None:
     with pytest.raises(SubmitRefused, match="job script"):
         submission.submit(script="gone.slurm")
     with pytest.raises(SubmitRefused, match="directory"):
         submission.submit(directory="/no/such/place")
-    assert "directory" in slurm.ask(check_script("/no/such/place", "job.slurm")).sentence
+    assert "directory" in line.ask(check_script("/no/such/place", "job.slurm")).sentence
 
 
-def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> None:
+def test_one_job_per_user_means_wait(line: Connection, student: Student) -> None:
     gpu = ["--cpus-per-task=20", "--gres=gpu:1"]
-    first, second = (Submission(slurm, student, qos=student.gpu_qos) for _ in range(2))
+    first, second = (Submission(line, student, qos=student.gpu_qos) for _ in range(2))
     for each in (first, second):
         each.options += gpu
-    test = slurm.ask(check_script(first.dir, "job.slurm", first.options))
+    test = line.ask(check_script(first.dir, "job.slurm", first.options))
     assert test.ok
     job_id = first.submit()
     with pytest.raises(SubmitRefused) as caught:
         second.submit()
     assert caught.value.wait
-    slurm.ask(cancel(job_id))
+    line.ask(cancel(job_id))
 
     def accepted() -> bool:
         try:
@@ -133,31 +132,31 @@ def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> N
     wait_until(accepted, what="the slot to be free")
 
 
-def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
+def test_ones_own_limit(submission: Submission, line: Connection) -> None:
     job_id = submission.submit()
-    wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
-    slurm.ask(end_after(job_id, 1))
-    row = next(row for row in slurm.ask(tick()).jobs or () if row.job_id == job_id)
+    wait_until(lambda: _phase(line, job_id) is JobPhase.RUNNING, what="the job to run")
+    line.ask(end_after(job_id, 1))
+    row = next(row for row in line.ask(tick()).jobs or () if row.job_id == job_id)
     assert row.time_limit_s == 60
     with pytest.raises(RemoteFailure, match="did not accept a limit of 9 min") as longer:
-        slurm.ask(end_after(job_id, 9))
+        line.ask(end_after(job_id, 9))
     assert "shortened" in longer.value.hint
-    slurm.ask(cancel(job_id))
-    wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
+    line.ask(cancel(job_id))
+    wait_until(lambda: _phase(line, job_id) is JobPhase.FINISHED, what="the job to end")
     for over in (job_id, "999999"):
         with pytest.raises(RemoteFailure, match="it is over"):
-            slurm.ask(end_after(over, 1))
+            line.ask(end_after(over, 1))
     with pytest.raises(RemoteFailure, match="not a job ID"):
-        slurm.ask(end_after("1; touch pwned", 1))
-    assert slurm.connection.files.stat("pwned") is None
+        line.ask(end_after("1; touch pwned", 1))
+    assert line.files.stat("pwned") is None
 
 
-def test_what_cannot_be_cancelled(slurm: SlurmCluster) -> None:
-    slurm.ask(cancel("999999"))  # over long ago, or never there: nothing to do
+def test_what_cannot_be_cancelled(line: Connection) -> None:
+    line.ask(cancel("999999"))  # over long ago, or never there: nothing to do
     with pytest.raises(RemoteFailure):
-        slurm.ask(cancel("x; touch pwned"))
-    assert slurm.connection.files.stat("pwned") is None
-    assert slurm.ask(details("999999")) is None
+        line.ask(cancel("x; touch pwned"))
+    assert line.files.stat("pwned") is None
+    assert line.ask(details("999999")) is None
 
 
 # --------------------------------------------------------------------------- Slurm in trouble
@@ -165,59 +164,59 @@ def test_what_cannot_be_cancelled(slurm: SlurmCluster) -> None:
 
 @pytest.mark.slow
 def test_a_stopped_controller_is_a_problem_and_heals(
-    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+    line: Connection, cluster: Cluster, submission: Submission
 ) -> None:
     job_id = submission.submit()
     cluster.daemon("slurmctld", "stop")
-    look = slurm.ask(tick([job_id]))
+    look = line.ask(tick([job_id]))
     assert look.jobs is None and "contact" in look.problem
     with pytest.raises(RemoteFailure):
-        slurm.ask(details(job_id))
+        line.ask(details(job_id))
     assert submission.find() == job_id  # the receipt knows without Slurm
     cluster.daemon("slurmctld", "start")
-    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the queue to answer")
-    assert any(row.job_id == job_id for row in slurm.ask(tick()).jobs or ())
+    wait_until(lambda: line.ask(tick()).jobs is not None, what="the queue to answer")
+    assert any(row.job_id == job_id for row in line.ask(tick()).jobs or ())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("trouble", "cure"), [("stop", "start"), ("pause", "resume")])
 def test_nothing_is_sent_to_a_controller_that_is_away(
-    slurm: SlurmCluster, cluster: Cluster, submission: Submission, trouble: str, cure: str
+    line: Connection, cluster: Cluster, submission: Submission, trouble: str, cure: str
 ) -> None:
     cluster.daemon("slurmctld", trouble)
     with pytest.raises(SubmitRefused, match="Nothing was sent") as caught:
         submission.submit()
     assert caught.value.wait
     cluster.daemon("slurmctld", cure)
-    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the controller to answer")
+    wait_until(lambda: line.ask(tick()).jobs is not None, what="the controller to answer")
     assert submission.find() is None, "certain at once: sbatch did not run"
     assert submission.submit() == submission.find()
 
 
 @pytest.mark.slow
-def test_a_frozen_controller_does_not_hang_the_tick(slurm: SlurmCluster, cluster: Cluster) -> None:
+def test_a_frozen_controller_does_not_hang_the_tick(line: Connection, cluster: Cluster) -> None:
     cluster.daemon("slurmctld", "pause")
-    look = slurm.ask(tick())
+    look = line.ask(tick())
     assert look.jobs is None and look.problem
     assert PROGRAM_LIMIT_S > 10  # Slurm's own message timeout comes first, and its words are the better ones
     cluster.daemon("slurmctld", "resume")
-    wait_until(lambda: slurm.ask(tick()).jobs is not None, what="the queue to answer")
+    wait_until(lambda: line.ask(tick()).jobs is not None, what="the queue to answer")
 
 
 def test_accounting_down_does_not_hide_the_queue(
-    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+    line: Connection, cluster: Cluster, submission: Submission
 ) -> None:
     job_id = submission.submit()
     cluster.daemon("slurmdbd", "stop")
-    look = slurm.ask(tick(["999999"]))
+    look = line.ask(tick(["999999"]))
     assert look.jobs is not None and any(row.job_id == job_id for row in look.jobs)
     assert look.accounting is None and look.accounting_problem
     cluster.daemon("slurmdbd", "start")
-    wait_until(lambda: slurm.ask(tick(["999999"])).accounting is not None, what="accounting to answer")
+    wait_until(lambda: line.ask(tick(["999999"])).accounting is not None, what="accounting to answer")
 
 
 def test_a_students_own_settings_do_not_change_the_answers(
-    line: Connection, slurm: SlurmCluster, cluster: Cluster, submission: Submission
+    line: Connection, cluster: Cluster, submission: Submission
 ) -> None:
     job_id = submission.submit()
     cluster.set_login_noise(
@@ -225,7 +224,7 @@ def test_a_students_own_settings_do_not_change_the_answers(
         "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n"
         "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
     )
-    row = next(row for row in slurm.ask(tick([job_id])).jobs or () if row.job_id == job_id)
+    row = next(row for row in line.ask(tick([job_id])).jobs or () if row.job_id == job_id)
     assert row.submit is not None and row.submit > 1_700_000_000
-    another = Submission(slurm, cluster.student)
+    another = Submission(line, cluster.student)
     assert another.submit().isdecimal()

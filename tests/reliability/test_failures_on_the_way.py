@@ -14,10 +14,10 @@ import pytest
 
 from labtui.cluster import connection as connecting
 from labtui.cluster import target as resolve
+from labtui.cluster.connection import Connection
 from labtui.cluster.dial import dial
 from labtui.cluster.files import _rename
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Overrides, Secret, resolve_target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
 from labtui.domain.profile import Profile
@@ -44,12 +44,12 @@ class AnsweringConnection:
         return call.answer(self.result, "abc")
 
 
-ASKS: dict[str, Callable[[SlurmCluster], object]] = {
-    "cancel": lambda slurm: slurm.ask(cancel("7")),
-    "limit": lambda slurm: slurm.ask(end_after("7", 5)),
-    "paths": lambda slurm: slurm.ask(present(["/a", "/b"])),
-    "submit": lambda slurm: slurm.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
-    "push": lambda slurm: slurm.push({"a.py": b"print()\n"}, "/r"),
+ASKS: dict[str, Callable[[AnsweringConnection], object]] = {
+    "cancel": lambda line: line.ask(cancel("7")),
+    "limit": lambda line: line.ask(end_after("7", 5)),
+    "paths": lambda line: line.ask(present(["/a", "/b"])),
+    "submit": lambda line: line.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
+    "push": lambda line: Connection.push(line, {"a.py": b"print()\n"}, "/r"),  # type: ignore[arg-type],
 }
 NO_ANSWER = (None, "", "")
 DENIED = (1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")
@@ -77,7 +77,7 @@ def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(
     ask: str, answer: tuple[int | None, str, str], error: type[Exception], words: list[str]
 ) -> None:
     with pytest.raises(error) as caught:
-        ASKS[ask](SlurmCluster(AnsweringConnection(*answer)))  # type: ignore[arg-type]
+        ASKS[ask](AnsweringConnection(*answer))
     explains(caught.value, *words)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
-from labtui.cluster.slurm_cluster import PushReport
+from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
@@ -56,7 +56,7 @@ class ScriptedCluster:
     """Files, jobs and faults. `faults[verb]` are errors raised, in order, by the next calls of that verb."""
 
     clock: FakeClock
-    files: dict[str, bytes] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
     mtimes: dict[str, float] = field(default_factory=dict)
     jobs: dict[str, ScriptedJob] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -106,23 +106,23 @@ class ScriptedCluster:
         return "/home/student"
 
     @property
-    def remote_files(self) -> ScriptedCluster:
+    def files(self) -> ScriptedCluster:
         """The files of this cluster are read through itself."""
         return self
 
     def stat(self, path: str) -> FileStat | None:
         self._call("stat", path)
-        if path not in self.files:
+        if path not in self.contents:
             return None
-        return FileStat(len(self.files[path]), self.mtimes.get(path, 0.0))
+        return FileStat(len(self.contents[path]), self.mtimes.get(path, 0.0))
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         self._call("read", (path, offset, limit))
-        return self.files[path][offset : offset + min(limit, self.max_read)]
+        return self.contents[path][offset : offset + min(limit, self.max_read)]
 
     def peek(self, path: str, offset: int) -> bytes:
         self._call("peek", (path, offset))
-        return self.files[path][offset : offset + min(PEEK_BYTES, self.max_read)]
+        return self.contents[path][offset : offset + min(PEEK_BYTES, self.max_read)]
 
     def read_into(
         self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
@@ -160,7 +160,7 @@ class ScriptedCluster:
     ) -> PushReport:
         self._call("push", (remote_dir, tuple(files)))
         for name, data in files.items():
-            self.files[f"{remote_dir}/{name}"] = data
+            self.contents[f"{remote_dir}/{name}"] = data
         return PushReport(sent=tuple(files), unchanged=(), bytes_sent=sum(map(len, files.values())))
 
     def tick(self, vanished: Sequence[str]) -> Tick:
@@ -196,7 +196,7 @@ class ScriptedCluster:
         options: Sequence[str],
     ) -> str:
         self._call("submit", token)
-        assert f"{remote_dir}/{script_name}" in self.files, "submitted before the files were pushed"
+        assert f"{remote_dir}/{script_name}" in self.contents, "submitted before the files were pushed"
         if self.submit_never_arrives:
             self.submit_never_arrives -= 1
             self.connected = False
@@ -278,11 +278,11 @@ class ScriptedCluster:
 
     def write(self, job_id: str, data: bytes, suffix: str = "out") -> None:
         path = self.log(job_id, suffix)
-        self.files[path] = self.files.get(path, b"") + data
+        self.contents[path] = self.contents.get(path, b"") + data
         self.mtimes[path] = self.clock.wall()
 
     def put(self, job_id: str, data: bytes, suffix: str = "out") -> None:
-        self.files[self.log(job_id, suffix)] = data
+        self.contents[self.log(job_id, suffix)] = data
         self.mtimes[self.log(job_id, suffix)] = self.clock.wall()
 
     def count(self, verb: str) -> int:

@@ -44,7 +44,7 @@ def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
     assert run.phase is RunPhase.DONE
     mirror = bench.session.log_path(token, "out")
     assert mirror is not None
-    assert mirror.read_bytes() == bench.cluster.files[bench.cluster.log("100")]
+    assert mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")]
 
 
 def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
@@ -53,7 +53,7 @@ def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
     future = bench.session.submit(draft())
     script.write_text("print('second')\n")
     bench.run(20, future.done)
-    assert bench.cluster.files[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
+    assert bench.cluster.contents[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
 
 
 def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> None:

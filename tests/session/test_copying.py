@@ -42,7 +42,7 @@ def test_a_growing_file_is_copied_byte_for_byte(
         cluster.write("1", chunk)
         cluster.max_read = OVERLAP + next(sizes, 1 << 20)
         log.step(cluster)
-        assert cluster.files[cluster.log("1")].startswith(local.read_bytes() if local.exists() else b"")
+        assert cluster.contents[cluster.log("1")].startswith(local.read_bytes() if local.exists() else b"")
     cluster.max_read = 1 << 30
     while log.step(cluster).behind:
         pass
@@ -90,11 +90,11 @@ class Rewritten(ScriptedCluster):
     """Another file takes the place of the log in the middle of a read, longer than what is read."""
 
     def read_into(self, path: str, offset: int, limit: int, take, *, within_s: float) -> None:  # type: ignore[no-untyped-def]
-        new = b"second try\n" * (len(self.files[path]) // 8)
+        new = b"second try\n" * (len(self.contents[path]) // 8)
         half = (offset + limit) // 2
-        self.files[path] = self.files[path][:half] + new[half:]
+        self.contents[path] = self.contents[path][:half] + new[half:]
         super().read_into(path, offset, limit, take, within_s=within_s)
-        self.files[path] = new
+        self.contents[path] = new
         self.read_into = functools.partial(ScriptedCluster.read_into, self)  # type: ignore[method-assign]
 
 
@@ -242,7 +242,7 @@ def test_quick_looks_and_whole_ones_copy_the_same_bytes(
         step = log.glance(cluster) if next(kinds, False) else None
         step = step or log.step(cluster)
         assert not step.restarted
-        assert cluster.files[cluster.log("1")].startswith(
+        assert cluster.contents[cluster.log("1")].startswith(
             log.local.read_bytes() if log.local.exists() else b""
         )
     while log.step(cluster).behind:

@@ -61,7 +61,7 @@ def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
         if chooser.random() < 0.3:
             bench.cluster.fail(chooser.choice(("stat", "read")), CUT)
         bench.run(chooser.choice((0.5, 3, 8)))
-        assert bench.cluster.files[bench.cluster.log("100")].startswith(mirror(bench, token))
+        assert bench.cluster.contents[bench.cluster.log("100")].startswith(mirror(bench, token))
     bench.cluster.end("100")
     bench.run(300, lambda: run(bench).phase is RunPhase.DONE)
     assert [sample.epoch for sample in run(bench).epochs] == [1, 2, 3, 4, 5]
@@ -335,7 +335,7 @@ def test_thirty_logs_at_once_are_all_served_and_those_on_screen_first(bench: Ben
 
 
 def _equal(bench: Bench, token: str, job_id: str) -> bool:
-    return mirror(bench, token) == bench.cluster.files[bench.cluster.log(job_id)]
+    return mirror(bench, token) == bench.cluster.contents[bench.cluster.log(job_id)]
 
 
 def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> None:
@@ -370,13 +370,13 @@ def test_an_endless_log_is_copied_up_to_the_limit_and_its_end_is_shown(bench: Be
         bench.run(5)
     mirror = mirrors.current_path(bench.session.folder, only(bench), "out")
     assert mirror is not None and mirror.stat().st_size == 10_000
-    assert bench.cluster.files[bench.cluster.log("100")].startswith(mirror.read_bytes())
+    assert bench.cluster.contents[bench.cluster.log("100")].startswith(mirror.read_bytes())
     shown = bench.session.log_path(token, "out")
     assert shown is not None and shown.read_bytes().endswith(b"line 39 ")
     (problem,) = bench.session.state.problems
     assert "is not copied further" in problem.sentence and shown.name in problem.hint
     bench.worker._context.max_log_bytes = 1 << 30
-    bench.run(60, lambda: mirror.read_bytes() == bench.cluster.files[bench.cluster.log("100")])
+    bench.run(60, lambda: mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")])
     assert bench.session.state.problems == () and bench.session.log_path(token, "out") == mirror
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.slurm_cluster import place, plan_push, store_of
+from labtui.cluster.push import place, plan_push, store_of
 from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
 from tests.slurm.recorded import read
 

@@ -1,149 +1,30 @@
-"""One SSH connection: connect, run a command, ping, files, close.
+"""One SSH connection: connect, ask, run a command, push, ping, files, close.
 
-One thread (the worker) connects and moves files; `run` may also be called beside it, and `close` from any thread, to
-unblock the others. It keeps one SFTP channel and opens at most two exec channels at a time (sshd refuses the tenth
-channel).
-
-A command runs on an exec channel through a login shell, drained to the end marker of its frame. Both streams are read
-in one loop (a full window on the one that is not read would block the other), with a deadline and a cap on bytes. The
-end is our marker, not the end of the streams: a background program that a start-up file left behind can hold those
-open for ever.
+Everything blocks, has a deadline of its own and raises `LabError`s. One thread (the worker) connects and moves files;
+`ask` and `run` may also be called beside it, and `close` from any thread, to unblock the others. It keeps one SFTP
+channel and opens at most two exec channels at a time (sshd refuses the tenth channel).
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from labtui.cluster.dial import SshChain, dial, lost
+from labtui.cluster.exec_channel import close_quietly, closed_after, execute
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.login import LoginResult, Memory, refused_by_server
+from labtui.cluster.push import PushReport, place, plan_push, store_of
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
-from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T, cut_frame, frame
+from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T
 
 if TYPE_CHECKING:
     import paramiko
-
-
-CHUNK = 65536
-WAIT_S = 0.05
-"""How long one look at standard output waits before standard error is looked at."""
-
-
-def execute(transport: paramiko.Transport, script: str, *, timeout_s: float, limit: int) -> CommandResult:
-    """Run `script`; the result's status is None when it is not known how it ended.
-
-    Raises:
-        TimeoutError, paramiko.SSHException, EOFError, OSError: the channel could not be had, or broke.
-    """
-    began = time.monotonic()
-    marker = secrets.token_hex(16)
-    channel = transport.open_session(timeout=min(timeout_s, 15.0))
-    with contextlib.closing(channel), closed_after(channel, timeout_s):
-        channel.exec_command(frame(script, marker))
-        drain = _Drain(channel, marker, limit)
-        timed_out = drain.run(began + timeout_s)
-    return drain.result(time.monotonic() - began, timed_out)
-
-
-@contextlib.contextmanager
-def closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
-    """Close `channel` when the block takes longer: some of paramiko's waits have no limit of their own."""
-    timer = threading.Timer(seconds + 1.0, close_quietly, [channel])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def close_quietly(channel: paramiko.Channel) -> None:
-    """Close a channel, also of a dead connection: saying goodbye over it raises then, which tells nobody anything."""
-    import paramiko
-
-    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
-        channel.close()
-
-
-class _Drain:
-    """Reads both streams of one channel until both end markers are here."""
-
-    def __init__(self, channel: paramiko.Channel, marker: str, limit: int) -> None:
-        self.channel = channel
-        self.marker = marker
-        self.limit = limit
-        self.out = bytearray()
-        self.err = bytearray()
-        self.truncated = False
-        self._end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
-        self._seen = [False, False]
-
-    def run(self, deadline: float) -> bool:
-        """Drain; True when the deadline passed first."""
-        self.channel.settimeout(WAIT_S)
-        self.channel.shutdown_write()
-        while not all(self._seen):
-            if time.monotonic() >= deadline:
-                return True
-            over = self._read_out()
-            self._read_err()
-            if len(self.out) + len(self.err) > self.limit:
-                self.truncated = True
-                return False
-            if over:
-                return False
-        return False
-
-    def _read_out(self) -> bool:
-        """Take what standard output has, waiting a little; True when the channel has ended."""
-        if self.channel.closed and not self.channel.recv_ready():
-            return not self.channel.recv_stderr_ready()
-        try:
-            data = self.channel.recv(CHUNK)
-        except TimeoutError:
-            return False
-        if not data:
-            # The stream's end. Standard error may have more; without its end marker the status stays unknown.
-            self._drain_err()
-            return True
-        self._take(self.out, data, 0)
-        return False
-
-    def _read_err(self) -> None:
-        while self.channel.recv_stderr_ready():
-            self._take(self.err, self.channel.recv_stderr(CHUNK), 1)
-
-    def _drain_err(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            while not self._seen[1] and (data := self.channel.recv_stderr(CHUNK)):
-                self._take(self.err, data, 1)
-
-    def _take(self, stream: bytearray, data: bytes, which: int) -> None:
-        start = max(0, len(stream) - 64)
-        stream += data
-        if not self._seen[which] and self._end.search(stream, start):
-            self._seen[which] = True
-
-    def result(self, seconds: float, timed_out: bool) -> CommandResult:
-        """What was read, cut at the markers."""
-        out, err = cut_frame(bytes(self.out), self.marker), cut_frame(bytes(self.err), self.marker)
-        return CommandResult(
-            stdout=out.content,
-            stderr=err.content if err.began else b"",
-            status=None if self.truncated else out.status,
-            seconds=seconds,
-            began=out.began,
-            noise=out.noise + err.noise,
-            truncated=self.truncated,
-            timed_out=timed_out,
-        )
 
 
 OUTPUT_CAP = 8 << 20
@@ -151,13 +32,15 @@ COMMAND_LIMIT_S = 60.0
 TURN_LIMIT_S = 10.0
 """How long a command waits for its turn while two others have no answer."""
 FILE_LIMIT_S = 30.0
+PUSH_BATCH = 200
+"""Files asked about in one command."""
 
 
 class Connection:
     """A connection to the first host of `target` that can be reached.
 
     `on_command` is told of each remote command after it ran, for the remote-command panel; scripts hold no
-    secrets.
+    secrets. `offline_hint` is what to do where it cannot be reached, if that is always the same.
     """
 
     def __init__(
@@ -165,8 +48,11 @@ class Connection:
         target: Target,
         prompter: Prompter | None = None,
         on_command: Callable[[CommandRecord], None] | None = None,
+        offline_hint: str = "",
     ) -> None:
         self.target = target
+        self._offline_hint = offline_hint
+        self._home = ""
         self.files = RemoteFiles(self._sftp_channel)
         self._prompter = prompter or NonInteractivePrompter()
         self._on_command = on_command
@@ -224,7 +110,8 @@ class Connection:
                 continue
             self._chain, self._endpoint = chain, endpoint
             return
-        raise _none_answers(problems)
+        error = _none_answers(problems)
+        raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
 
     def _order(self) -> list[Endpoint]:
         endpoints = list(self.target.endpoints)
@@ -258,6 +145,32 @@ class Connection:
         """
         nonce = secrets.token_hex(8)
         return call.answer(self.run(call.text(nonce), name=call.name, timeout_s=call.limit_s), nonce)
+
+    def push(self, files: Mapping[str, bytes], remote_dir: str) -> PushReport:
+        """Make `remote_dir` hold `files` (paths relative to it); each is renamed into place when it is whole.
+
+        Raises:
+            RemoteFailure: no room, no permission.
+            ConnectionLost: the line broke; pushing again costs only what is missing.
+        """
+        plan = plan_push(files)
+        needed = [
+            file
+            for start in range(0, max(1, len(plan)), PUSH_BATCH)
+            for file in self.ask(place(remote_dir, plan[start : start + PUSH_BATCH]))
+        ]
+        contents = {file.digest: file for file in needed}
+        for digest, file in contents.items():
+            self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", file.data, 0o600)
+        for start in range(0, len(needed), PUSH_BATCH):
+            if self.ask(place(remote_dir, needed[start : start + PUSH_BATCH])):
+                raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
+        sent = {file.path for file in needed}
+        return PushReport(
+            sent=tuple(file.path for file in plan if file.path in sent),
+            unchanged=tuple(file.path for file in plan if file.path not in sent),
+            bytes_sent=sum(len(file.data) for file in contents.values()),
+        )
 
     def run(
         self,
@@ -340,6 +253,12 @@ class Connection:
         return refused_by_server(noise.decode("utf-8", "replace"), self._endpoint or self.target.endpoints[0])
 
     # ----------------------------------------------------------------- files and liveness
+
+    def home(self) -> str:
+        """The absolute path of the home directory; asked once."""
+        if not self._home:
+            self._home = self.files.home()
+        return self._home
 
     def ping(self, deadline_s: float = 5.0) -> float:
         """Ask for a cheap sign of life; returns the seconds it took.

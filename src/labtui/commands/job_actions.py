@@ -33,7 +33,7 @@ def run_push(args: argparse.Namespace) -> int:
     """Send and report."""
     import msgspec
 
-    from labtui.cluster.slurm_cluster import PushReport
+    from labtui.cluster.push import PushReport
 
     with Open(args, start=False) as lab:
         lab.session.start()

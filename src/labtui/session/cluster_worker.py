@@ -37,7 +37,7 @@ from labtui.slurm.sbatch_answers import check_script
 from labtui.slurm.site_probe import site_load
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import PushReport
+    from labtui.cluster.push import PushReport
     from labtui.domain.model import Stream
     from labtui.slurm.remote_command import Call
     from labtui.slurm.sbatch_answers import TestOnly

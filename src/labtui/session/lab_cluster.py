@@ -27,13 +27,16 @@ from labtui.session.store import Store
 from labtui.session.worker_context import ClusterFactory, WorkerContext
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import SlurmCluster
+    from labtui.cluster.connection import Connection
     from labtui.doctor.findings import Check, Requirements
     from labtui.doctor.setup import Answer, SiteSetup
     from labtui.session.folder import LabFolder
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
+PRACTICE_HINT = (
+    "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
+)
 IN_PROFILE = ("account", "partition", "data_dir", "container")
 """What stands in the profile of a cluster that was asked about itself, and not in lab.toml as well."""
 SETTABLE = ("account", "data_dir", "container")
@@ -43,12 +46,11 @@ SETTABLE = ("account", "data_dir", "container")
 def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
     """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
 
-    def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SlurmCluster:
+    def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Connection:
         from labtui.cluster.connection import Connection
-        from labtui.cluster.slurm_cluster import SlurmCluster
 
-        connection = Connection(target_of(settings, profile), prompter, on_command)
-        return SlurmCluster(connection, practice=settings.practice)
+        hint = PRACTICE_HINT if settings.practice else ""
+        return Connection(target_of(settings, profile), prompter, on_command, hint)
 
     return make
 

@@ -232,7 +232,7 @@ class LogFollower:
 
     def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
         """A quick look where a whole one was made lately and the job runs, else a whole one."""
-        now, files, room = self._context.now(), self._context.cluster.remote_files, self._room(item)
+        now, files, room = self._context.now(), self._context.cluster.files, self._room(item)
         running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
         if running and room > PEEK_BYTES and now < item.whole_until:
             glance = item.copy.glance(files)
@@ -255,7 +255,7 @@ class LogFollower:
             return
         item.tail_at = now + TAIL_S
         start = max(0, size - TAIL_BYTES)
-        end = self._context.cluster.remote_files.read(item.copy.remote, start, TAIL_BYTES)
+        end = self._context.cluster.files.read(item.copy.remote, start, TAIL_BYTES)
         tail = mirrors.tail_path(item.copy.local)
         self._context.folder.write(tail, end)
         limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"

@@ -31,7 +31,7 @@ from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import PushReport
+    from labtui.cluster.push import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides

@@ -24,7 +24,7 @@ from labtui.session.journal import FaultLog, Journal
 from labtui.session.store import Store
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import SlurmCluster
+    from labtui.cluster.connection import Connection
     from labtui.cluster.target import Prompter
     from labtui.slurm.remote_command import CommandRecord
 
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 class ClusterFactory(Protocol):
     """Makes the (unconnected) cluster of a lab folder: it asks `prompter` and reports each remote command."""
 
-    def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SlurmCluster: ...
+    def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Connection: ...
 
 
 class Clock(Protocol):
@@ -161,7 +161,7 @@ class WorkerContext:
     profile: Profile
     store: Store
     journal: Journal
-    cluster: SlurmCluster
+    cluster: Connection
     clock: Clock
     faults: FaultLog
     max_log_bytes: int = 2 * 1024**3
