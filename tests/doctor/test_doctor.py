@@ -56,7 +56,6 @@ PROFILE = Profile(
 def probe(**values: object) -> SlurmProbe:
     report: dict[str, object] = {
         "user": "me",
-        "shell": "/bin/bash",
         "server_time": 1000.0,
         "missing": (),
         "version": (22, 5, 8),

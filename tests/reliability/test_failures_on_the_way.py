@@ -204,7 +204,7 @@ def test_a_server_that_does_not_let_in(answer: Exception, error: type[Exception]
 
 
 def test_a_server_that_asks_for_nothing_lets_in() -> None:
-    assert login(Server()).run().methods == ()
+    assert login(Server()).run() == ()
 
 
 def test_a_password_that_was_accepted_answers_a_prompt_on_reconnecting_and_is_asked_no_second_time() -> None:
@@ -230,7 +230,7 @@ def test_prompts_that_ask_nothing_leave_the_password_to_be_tried() -> None:
         none=wants("keyboard-interactive", "password"), interactive=paramiko.AuthenticationException("no")
     )
     server.prompts = []
-    assert login(server, Person(password="mice")).run().methods == ("password",)
+    assert login(server, Person(password="mice")).run() == ("password",)
 
 
 def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:

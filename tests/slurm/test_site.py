@@ -49,7 +49,7 @@ def answer(
 
 
 SLURM = SlurmProbe(
-    user="me", shell="/bin/bash", server_time=0.0, missing=(), version=(24, 11, 5), version_text="slurm 24.11.5",
+    user="me", server_time=0.0, missing=(), version=(24, 11, 5), version_text="slurm 24.11.5",
     queue_problem="", accounting_problem="", associations=(Association(account="a", qos=("normal",)),),
     qos=(), has_module=False,
 )  # fmt: skip

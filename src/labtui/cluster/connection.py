@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.exec_channel import close_quietly, closed_after, execute
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
-from labtui.cluster.login import LoginResult, Memory, refused_by_server
+from labtui.cluster.login import Memory, refused_by_server
 from labtui.cluster.push import PushReport, place, plan_push, store_of
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
@@ -82,9 +82,9 @@ class Connection:
         return (self._endpoint or self.target.endpoints[0]).user
 
     @property
-    def login_result(self) -> LoginResult | None:
-        """How the login went (methods, key, end of the certificate); None when not connected."""
-        return self._chain.login_result if self._chain else None
+    def methods(self) -> tuple[str, ...]:
+        """How the login went: ``publickey`` and the like."""
+        return self._chain.methods if self._chain else ()
 
     def connect(self) -> None:
         """Connect and log in; the hosts are tried in turn, the last good one first.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.keys import within
 from labtui.cluster.known_hosts import check_host_key, known_keys, preferred_types
-from labtui.cluster.login import Login, LoginResult, Memory
+from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, Prompter
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError
 
@@ -127,7 +127,7 @@ class SshChain:
     """An open way: the last transport is the login host's, the ones before it are its hops."""
 
     transports: list[paramiko.Transport] = field(default_factory=list)
-    login_result: LoginResult | None = None
+    methods: tuple[str, ...] = ()
 
     @property
     def transport(self) -> paramiko.Transport:
@@ -156,7 +156,7 @@ def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memor
         way: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
             chain.transports.append(_start(hop, way))
-            chain.login_result = _enter(chain.transport, hop, own_known_hosts, prompter, memory)
+            chain.methods = _enter(chain.transport, hop, own_known_hosts, prompter, memory)
             if number + 1 < len(hops):
                 way = _through(chain.transport, hop, hops[number + 1])
     except BaseException:
@@ -240,7 +240,7 @@ def quick_first(ciphers: tuple[str, ...]) -> tuple[str, ...]:
 
 def _enter(
     transport: paramiko.Transport, endpoint: Endpoint, own_file: Path, prompter: Prompter, memory: Memory
-) -> LoginResult:
+) -> tuple[str, ...]:
     """Exchange keys, check the host key, log in."""
     known = known_keys(endpoint, own_file)
     options = transport.get_security_options()
@@ -256,6 +256,6 @@ def _enter(
     except Exception as problem:
         raise cannot_connect(problem, endpoint) from None
     check_host_key(endpoint, key.get_name(), key.asbytes(), known=known, own_file=own_file, prompter=prompter)
-    login_result = Login(transport, endpoint, prompter, memory).run()
+    methods = Login(transport, endpoint, prompter, memory).run()
     transport.set_keepalive(KEEPALIVE_S)
-    return login_result
+    return methods

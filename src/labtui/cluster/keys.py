@@ -34,11 +34,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OfferedKey:
-    """A key ready to sign. `origin` says where it is from, in words; `until` is its certificate's end."""
+    """A key ready to sign. `origin` says where it is from, in words."""
 
     key: paramiko.PKey = field(repr=False)
     origin: str
-    until: datetime | None = None
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
@@ -241,7 +240,8 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
     for file in [*named, *([sibling] if sibling.is_file() else [])]:
         if not _take_certificate(key, file):
             continue  # it belongs to another key; OpenSSH passes over it as well
-        return OfferedKey(key, f"{origin} with the certificate {file}", check_certificate(file))
+        check_certificate(file)
+        return OfferedKey(key, f"{origin} with the certificate {file}")
     return OfferedKey(key, origin)
 
 

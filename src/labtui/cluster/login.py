@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from labtui.cluster.keys import OfferedKey, choose_key
@@ -84,15 +83,6 @@ class Memory:
         self.passwords.pop(label, None)
 
 
-@dataclass(frozen=True, slots=True)
-class LoginResult:
-    """How a login went: the methods that were accepted, the key's origin, when its certificate runs out."""
-
-    methods: tuple[str, ...]
-    key: str = ""
-    certificate_until: datetime | None = None
-
-
 class Login:
     """One login on one transport."""
 
@@ -112,8 +102,8 @@ class Login:
         self.must_change = False
         self.server_words = ""
 
-    def run(self) -> LoginResult:
-        """Log in.
+    def run(self) -> tuple[str, ...]:
+        """Log in; the methods that were accepted.
 
         Raises:
             LoginRefused: the server does not accept what there is, or the student gave no answer.
@@ -125,7 +115,7 @@ class Login:
             self.memory.forget(self.endpoint.label)
             raise
 
-    def _run(self) -> LoginResult:
+    def _run(self) -> tuple[str, ...]:
         allowed = self._ask_methods()
         tried: set[str] = set()
         while not self.transport.is_authenticated():
@@ -145,8 +135,7 @@ class Login:
             self.memory.passwords[self.endpoint.label] = self.password
         if self.key is not None and "publickey" in self.accepted:
             self.memory.keys[self.endpoint.label] = self.key
-        until = self.key.until if self.key and "publickey" in self.accepted else None
-        return LoginResult(tuple(self.accepted), self.key.origin if self.key else "", until)
+        return tuple(self.accepted)
 
     def _ask_methods(self) -> set[str]:
         import paramiko

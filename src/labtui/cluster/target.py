@@ -323,18 +323,11 @@ def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]
     folder = Path.home() / ".ssh"
     defaults = tuple(folder / name for name in _DEFAULT_KEYS)
     configured = tuple(_path(name) for name in settings.get("identityfile", ()) if name != "none")
-    if not configured or _are_defaults(set(configured), defaults):
-        return defaults, False
-    return configured, True
-
-
-def _are_defaults(configured: set[Path], defaults: Sequence[Path]) -> bool:
-    """Whether ``ssh -G`` prints its own list. Newer releases know kinds of keys that we do not."""
-    usual = {path for path in defaults if path.name in ("id_rsa", "id_ecdsa", "id_ed25519")}
-    alike = {path for path in configured if path.parent == defaults[0].parent and path.name.startswith("id_")}
-    return len(configured) > 1 and (
-        configured <= set(defaults) or (usual <= configured and alike == configured)
+    # What `ssh -G` prints where nobody named one: its own list, with kinds of keys that differ between releases.
+    own = len(configured) != 1 and all(
+        path.parent == folder and path.name.startswith("id_") for path in configured
     )
+    return (defaults, False) if own else (configured, True)
 
 
 def _agent(settings: Settings) -> str:

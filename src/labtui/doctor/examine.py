@@ -195,8 +195,7 @@ def _connected(
         yield check_refusal(error, site, connection.user, _network(error, connection, profile))
         return
     took = time.monotonic() - began - typing.seconds
-    methods = " and ".join(connection.login_result.methods) if connection.login_result else ""
-    way = f"by {methods or 'nothing'} in {took:.1f} s"
+    way = f"by {' and '.join(connection.methods) or 'nothing'} in {took:.1f} s"
     asked_at = time.time()
     try:
         probe = connection.ask(slurm_probe())

@@ -175,8 +175,7 @@ def _login(profile: Profile, overrides: Overrides, prompter: Prompter) -> str:
     connection = Connection(resolve_target(profile, overrides), prompter)
     try:
         connection.connect()
-        methods = connection.login_result.methods if connection.login_result else ()
-        return f"{connection.user} on {connection.host} by {' and '.join(methods)}"
+        return f"{connection.user} on {connection.host} by {' and '.join(connection.methods)}"
     finally:
         connection.close()
 

@@ -96,7 +96,6 @@ class SlurmProbe:
     """Who we are there and what Slurm offers us. None: it could not be asked."""
 
     user: str
-    shell: str
     server_time: float | None
     missing: tuple[str, ...]
     version: tuple[int, int, int] | None
@@ -128,7 +127,6 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
     version = out.get("version", "").strip()
     return SlurmProbe(
         user=out.get("user", "").strip(),
-        shell=out.get("shell", "").strip(),
         server_time=epoch_seconds(out.get("now", "")),
         missing=tuple(out.get("missing", "").split()),
         version=parse_version(version),

@@ -7,8 +7,6 @@ mark now
 date +%s
 mark user
 id -un
-mark shell
-echo "$SHELL"
 mark missing
 for name; do command -v "$name" >/dev/null 2>&1 || echo "$name"; done
 mark module
