@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,48 +39,35 @@ def doctor(student: Student, capsys: pytest.CaptureFixture[str], *more: str) -> 
     return {check["key"]: check for check in checks if check["status"] == "problem"}
 
 
+TROUBLES: dict[str, tuple[Callable[[Cluster], None], str]] = {
+    "account-expired": (lambda cluster: cluster.set_account(expired=True), "Your account has expired"),
+    "password-expired": (lambda cluster: cluster.set_account(must_change_password=True), "has to be changed"),
+    "maintenance": (
+        lambda cluster: cluster.set_nologin("MareNostrum 5 is in maintenance until 18:00.\n"), "until 18:00",
+    ),
+}  # fmt: skip
+troubles = pytest.mark.parametrize("reason", TROUBLES)
+
+
 @pytest.mark.cluster
-def test_the_doctor_on_an_expired_account(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+@troubles
+def test_the_doctor_names_the_trouble(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str], reason: str
 ) -> None:
     assert doctor(student, capsys) == {}
-    cluster.set_account(expired=True)
+    strike, words = TROUBLES[reason]
+    strike(cluster)
     found = doctor(student, capsys)
-    assert set(found) == {"account-expired"}
-    assert "Your account has expired" in found["account-expired"]["sentence"]
-    assert "bsc.es" not in found["account-expired"]["fix"], "the test cluster is no host of the site"
+    assert set(found) == {reason} and words in found[reason]["sentence"]
+    assert "bsc.es" not in found[reason]["fix"], "the test cluster is no host of the site"
 
 
 @pytest.mark.cluster
-def test_the_doctor_on_a_password_that_must_be_changed(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster.set_account(must_change_password=True)
-    found = doctor(student, capsys)
-    assert set(found) == {"password-expired"}
-    assert "bsc.es" not in found["password-expired"]["fix"]
-
-
-@pytest.mark.cluster
-def test_the_doctor_in_maintenance(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster.set_nologin("MareNostrum 5 is in maintenance until 18:00.\n")
-    found = doctor(student, capsys)
-    assert set(found) == {"maintenance"}
-    assert "until 18:00" in found["maintenance"]["sentence"]
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("reason", ["account-expired", "password-expired", "maintenance"])
+@troubles
 def test_a_password_login_hears_the_same(
     student: Student, cluster: Cluster, tmp_path: Path, reason: str
 ) -> None:
-    cluster.set_account(
-        expired=reason == "account-expired", must_change_password=reason == "password-expired"
-    )
-    if reason == "maintenance":
-        cluster.set_nologin("In maintenance.\n")
+    TROUBLES[reason][0](cluster)
     person = Person(password=student.password)
     line = connection(
         tmp_path, port=student.pam_port, user=student.user, host_key=student.host_key, person=person
