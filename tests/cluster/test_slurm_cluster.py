@@ -9,9 +9,8 @@ import pytest
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
-from labtui.slurm.job_control import cancel, details, end_after
+from labtui.slurm.job_control import cancel, check_script, details, end_after
 from labtui.slurm.queue import PROGRAM_LIMIT_S, tick
-from labtui.slurm.sbatch_answers import check_script
 from labtui.slurm.submit import NoJobPeriod, lookup, submit
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until

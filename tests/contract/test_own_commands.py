@@ -9,11 +9,10 @@ import pytest
 
 from labtui.domain.errors import SubmitRefused
 from labtui.domain.model import JobPhase
-from labtui.slurm.job_control import cancel, details
+from labtui.slurm.job_control import cancel, check_script, details
 from labtui.slurm.probe import slurm_probe
 from labtui.slurm.queue import JobRow, tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
-from labtui.slurm.sbatch_answers import check_script
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad, site_load, site_probe
 from labtui.slurm.submit import TAKEN_AWAY, Lookup, lookup, submit
 from tests.contract.jobs import Jobs

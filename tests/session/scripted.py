@@ -10,9 +10,9 @@ from typing import Any
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
+from labtui.slurm.job_control import TestOnly
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
-from labtui.slurm.sbatch_answers import TestOnly
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.slurm.submit import Lookup, accepted_unread
 

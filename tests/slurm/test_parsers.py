@@ -15,7 +15,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase
 from labtui.slurm import queue
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_control import expand_pattern, parse_details
+from labtui.slurm.job_control import check_options, expand_pattern, parse_details
 from labtui.slurm.probe import (
     parse_associations,
     parse_budget,
@@ -27,7 +27,6 @@ from labtui.slurm.probe import (
 )
 from labtui.slurm.queue import parse_accounting, parse_queue, tick
 from labtui.slurm.remote_command import cut_frame, section_status
-from labtui.slurm.sbatch_answers import check_options
 from labtui.slurm.site_probe import gpus_of, site_load, site_probe
 from labtui.slurm.states import phase_of, plain_state
 from labtui.slurm.submit import lookup, parse_submit

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import RemoteFailure
-from labtui.slurm.job_control import control
+from labtui.slurm.job_control import check_options, classify, control
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.sbatch_answers import check_options, classify
 from labtui.slurm.states import explain_reason
 from tests.contract.recorder import load_all
 from tests.slurm.recorded import VERSIONS, answer, read

@@ -18,7 +18,7 @@ from labtui.session.labs import load_edition
 from labtui.session.planning import plan
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
-from labtui.slurm.sbatch_answers import TestOnly
+from labtui.slurm.job_control import TestOnly
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import cells

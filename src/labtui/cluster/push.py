@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from labtui.domain.errors import RemoteFailure, UsageError
+from labtui.slurm.job_control import classify
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-from labtui.slurm.sbatch_answers import classify
 
 STORE = ".objects"
 _TEXT_SUFFIXES = (".py", ".sh", ".bash", ".slurm", ".sbatch", ".txt", ".toml", ".cfg", ".md", ".csv")

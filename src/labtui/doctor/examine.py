@@ -48,8 +48,8 @@ from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
 from labtui.preflight.paths import alternative_path
+from labtui.slurm.job_control import check_options
 from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
-from labtui.slurm.sbatch_answers import check_options
 
 SLOW_SHELL_S = 5.0
 CERTIFICATE_SOON_S = 2 * 3600

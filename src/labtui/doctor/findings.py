@@ -11,8 +11,8 @@ from typing import Literal
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.profile import Profile
+from labtui.slurm.job_control import TestOnly
 from labtui.slurm.probe import QosLimits, SlurmProbe
-from labtui.slurm.sbatch_answers import TestOnly
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 Action = Literal["", "settings", "set-up-key", "protect-key"]

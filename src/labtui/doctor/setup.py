@@ -22,9 +22,9 @@ from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_ta
 from labtui.doctor.findings import Requirements, trial_options
 from labtui.domain.errors import LoginRefused, RemoteFailure, UsageError
 from labtui.domain.profile import Profile
+from labtui.slurm.job_control import TestOnly, check_options
 from labtui.slurm.probe import SlurmProbe, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-from labtui.slurm.sbatch_answers import TestOnly, check_options
 from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import (
     Choices,

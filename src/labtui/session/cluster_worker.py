@@ -31,16 +31,16 @@ from labtui.session.worker_context import (
     WorkerContext,
     WorkerRequest,
 )
+from labtui.slurm.job_control import check_script
 from labtui.slurm.job_evidence import live
 from labtui.slurm.probe import present
-from labtui.slurm.sbatch_answers import check_script
 from labtui.slurm.site_probe import site_load
 
 if TYPE_CHECKING:
     from labtui.cluster.push import PushReport
     from labtui.domain.model import Stream
+    from labtui.slurm.job_control import TestOnly
     from labtui.slurm.remote_command import Call
-    from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 
 _T = TypeVar("_T")

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
+    from labtui.slurm.job_control import TestOnly
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
-    from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 
 __all__ = ["Session", "Update"]

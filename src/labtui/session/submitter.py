@@ -27,8 +27,7 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.reduce import sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
-from labtui.slurm.job_control import cancel, control, end_after
-from labtui.slurm.sbatch_answers import NO_ANSWER
+from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 

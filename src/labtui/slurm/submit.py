@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.slurm.job_control import Refusal, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.queue import (
     ACCOUNTING_FIELDS,
@@ -36,7 +37,6 @@ from labtui.slurm.remote_command import (
     CommandResult,
     shell_file,
 )
-from labtui.slurm.sbatch_answers import Refusal, classify
 from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
