@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -19,6 +20,9 @@ from labtui.session.folder import LabFolder, file_name
 from labtui.session.labs import load_edition
 from labtui.session.opening import copied_state
 from labtui.session.settings import load_profile, read_settings
+from labtui.slurm.probe import parse_budget, parse_quota, slurm_probe
+from labtui.slurm.remote_command import Call, CommandResult
+from labtui.slurm.site_probe import site_probe
 from tests.reliability.hostile import EVIL, SHELL
 from tests.reliability.saying import explains
 
@@ -144,3 +148,24 @@ def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path: Path) -> None
         file.truncate(1 << 40)
     with pytest.raises(StoreError, match="larger than"):
         copied_state(LabFolder(tmp_path))
+
+
+ENDLESS: dict[str, tuple[Call[Any] | None, str, str]] = {
+    "a site's partitions": (site_probe(), "partitions", "a" * 300_000),
+    "the resources of a node": (site_probe(), "sinfo", f"p|1|1|1|{'(' * 300_000}"),
+    "no rows below their status": (slurm_probe(), "now", "\x1dn assoc-status 0\n\x1dn qos-status 0\n"),
+    "spaces in a quota": (None, "", "home USR 1" + " " * 300_000),
+    "spaces in a budget": (None, "", "Project: x (bsc)\n" + "a" + " " * 300_000),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("case", ENDLESS)
+def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
+    """Patterns that try again from every place of a line took minutes for these, or an exception came of them."""
+    call, name, text = ENDLESS[case]
+    if call is None:
+        assert parse_quota(text) == parse_budget(text) == ()
+    else:
+        answer = CommandResult(f"\x1dn {name}\n{text}\n".encode(), b"", 0, nonce="n")
+        assert call.answer(answer, "n") is not None

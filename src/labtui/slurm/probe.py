@@ -133,8 +133,8 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
         version_text=version.splitlines()[0] if version else "",
         queue_problem="" if answered["squeue"] else _last_line(err.get("squeue", "")),
         accounting_problem="" if answered["sacct"] else _last_line(err.get("sacct", "")),
-        associations=parse_associations(out["assoc"]) if answered["assoc"] else None,
-        qos=parse_qos(out["qos"]) if answered["qos"] else None,
+        associations=parse_associations(out.get("assoc", "")) if answered["assoc"] else None,
+        qos=parse_qos(out.get("qos", "")) if answered["qos"] else None,
         has_module=out.get("module", "").strip() == "yes",
     )
 
@@ -285,7 +285,9 @@ class QuotaLine:
         return self.used_kib / self.limit_kib if self.limit_kib else None
 
 
-_AMOUNT = r"([0-9]+(?:\.[0-9]+)?\s*(?:KB|MB|GB|TB|PB|K|M|G|T|P)?)"
+_MAX_LINE = 400
+"""No row of these tables is longer, and their patterns look back from every place."""
+_AMOUNT = r"([0-9]+(?:\.[0-9]+)?(?: {0,3}(?:KB|MB|GB|TB|PB|K|M|G|T|P))?)"
 _QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
 
 
@@ -293,7 +295,7 @@ def parse_quota(text: str) -> tuple[QuotaLine, ...]:
     """The rows of `bsc_quota` (usage, soft quota, hard limit; units of 1024); other lines are passed over."""
     found = []
     for line in _ANSI.sub("", text).splitlines():
-        row = _QUOTA.match(line)
+        row = _QUOTA.match(line[:_MAX_LINE])
         used = size_kib(row[2]) if row else None
         if row and used is not None:
             found.append(QuotaLine(row[1], used, size_kib(row[3]) or size_kib(row[4]) or None))
@@ -330,7 +332,7 @@ def parse_budget(text: str) -> tuple[Budget, ...]:
     """The group budgets of `bsc_acct`: what stands before its part on single users; other lines are passed over."""
     found: list[Budget] = []
     account, ends = "", None
-    for line in _ANSI.sub("", text).splitlines():
+    for line in (whole[:_MAX_LINE] for whole in _ANSI.sub("", text).splitlines()):
         if line.strip().startswith("USER CONSUMED"):
             break
         if project := _PROJECT.match(line):

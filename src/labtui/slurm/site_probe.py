@@ -122,7 +122,7 @@ def _partitions(text: str) -> tuple[SitePartition, ...]:
     """One for each line of ``scontrol --oneliner show partition``; of the nodes it has sums, divided here."""
     found = []
     for line in text.splitlines():
-        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        words = dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line))
         if not words.get("PartitionName"):
             continue
         nodes = _count(words.get("TotalNodes", ""))
@@ -173,7 +173,7 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
 def gpus_of(gres: str) -> tuple[str, int]:
     """Type and number of GPUs in a node's GRES: ``gpu:h100:4(S:0-1),shard:8`` is ("h100", 4)."""
     total, kinds = 0, set()
-    for part in re.sub(r"\([^)]*\)", "", gres).split(","):
+    for part in re.sub(r"\([^()]*\)", "", gres).split(","):
         found = re.fullmatch(r"gpu(?::([\w.-]*?))?(?::([0-9]{1,12}))?", part.strip())
         if found is not None:
             kind, given = found[1] or "", number(found[2] or found[1] or "1")
