@@ -17,7 +17,7 @@ from tests.training_logs import samples
 
 FILE_KEYS = {"path", "diagnosis", "runs"}
 RUN_KEYS = {"model", "device", "n_gpus", "batch_size", "epochs_planned", "outcome", "epochs"}
-EPOCH_KEYS = {"epoch", "seconds", "lo", "hi", "printed_seconds", "steps", "ms_per_step", "metrics"}
+EPOCH_KEYS = {"epoch", "count", "seconds", "lo", "hi", "printed_seconds", "steps", "ms_per_step", "metrics"}
 
 
 def parse(capsys: pytest.CaptureFixture[str], *paths: str | Path) -> tuple[int, list[dict], str]:

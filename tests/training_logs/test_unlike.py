@@ -69,6 +69,19 @@ def test_blocks_are_one_sample_and_a_block_of_steps_is_none() -> None:
     assert [run.epochs for run in runs_of(mllog("run_start") + steps)] == [()]
 
 
+def test_records_that_stop_lend_nothing_to_the_fit_that_follows() -> None:
+    """A training cut off in its first epoch, then a Keras fit without records, or one whose records stopped."""
+    head = (
+        mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 4096) + mllog("run_start", ms=0)
+    )
+    (run,) = runs_of(head + mllog("epoch_start", ms=0, epoch_num=1) + KERAS)
+    assert (run.model, run.batch_size, len(run.epochs)) == (None, None, 2)
+    assert any("records stop" in note for note in run.notes)
+    both = mllog("epoch_start", ms=0, epoch_num=1) + KERAS.partition("Epoch 2")[0]
+    (run,) = runs_of(head + both + mllog("epoch_stop", ms=29_000, epoch_num=1))
+    assert (run.batch_size, len(run.epochs), run.notes) == (4096, 1, ())
+
+
 def mlperf(samples: int, rate: float) -> str:
     text = mllog("train_samples", samples) + mllog("run_start", ms=0)
     for n in (1, 2, 3):

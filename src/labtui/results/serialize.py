@@ -311,12 +311,14 @@ def run_json(run: ParsedRun, row: ResultRow) -> Json:
 
 
 def _epoch_json(sample: EpochSample) -> Json:
-    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
+    """One epoch, or the mean of a block of `count` epochs that begins with it.
 
+    JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
     `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
     """
     return {
         "epoch": sample.epoch,
+        "count": sample.count,
         "seconds": sample.seconds.value,
         "lo": sample.seconds.lo,
         "hi": sample.seconds.hi,

@@ -49,10 +49,8 @@ _BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-m;()/ \tETA\xe2\
 _START = rb"(?:\x1b\[1m)?+ *+(\d++)/(?!\1[\x1b ])\d"
 _RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )"
 _REST = rb"[\x1b\[\]=>.0-9a-z_:+\-;()/ \tETA\xe2\x94\x81]*+\n)++"
-_BARS = re.compile(rb"(?:" + _START + _REST)
-_RANKED_BARS = re.compile(rb"(?:" + _RANK + _START + _REST)
-_BARS_AMONG_BARS = re.compile(rb"(?:" + _START + rb"[^\n]*+\n)++")
-_RANKED_AMONG_BARS = re.compile(rb"(?:" + _RANK + _START + rb"[^\n]*+\n)++")
+_BARS = re.compile(rb"(?:" + _RANK + rb"?+" + _START + _REST)
+_AMONG_BARS = re.compile(rb"(?:" + _RANK + rb"?+" + _START + rb"[^\n]*+\n)++")
 _WINDOW = 1 << 16
 
 # Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
@@ -165,17 +163,13 @@ class LineCutter:
     def _skip_bars(self, data: bytes, position: int) -> int:
         if _FIRST_BAR.match(data, position):  # tells how long the first step took
             return position
-        exact, quick = _BARS, _BARS_AMONG_BARS
-        match = exact.match(data, position, position + 400)  # a glance: most logs hold no bars
+        match = _BARS.match(data, position, position + 400)  # a glance: most logs hold no bars
         if match is None:
-            exact, quick = _RANKED_BARS, _RANKED_AMONG_BARS
-            match = exact.match(data, position, position + 400)
-            if match is None:
-                return position
+            return position
         end = _end_of_lines(data, match)
         while True:
             window = data[end : end + _WINDOW]
-            chosen = exact if window.translate(None, _BAR_BYTES) else quick
+            chosen = _BARS if window.translate(None, _BAR_BYTES) else _AMONG_BARS
             last = data.rfind(b"\n", end, end + len(window)) + 1
             match = chosen.match(data, end, end + len(window))
             end = _end_of_lines(data, match) if match else end

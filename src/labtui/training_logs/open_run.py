@@ -25,11 +25,20 @@ from labtui.training_logs.runs import (
 )
 from labtui.training_logs.said import Begins, Ends, Epoch, Progress, Rate
 
+_SHARED = (
+    *("model", "device", "n_gpus", "batch_size", "epochs_planned", "learning_rate", "sequence_length"),
+    *("batch_per_gpu", "program", "processes", "gpu_kind"),
+)
+"""What a run takes over from its facts as it is."""
 MAX_NOTES = 20
 MAX_RATES = 1000
 ALIKE = 0.05
 """Totals in a row that differ by less than this share are those of two ranks of one run."""
 _WIDENED = "Some epochs have two times in this log (training alone, with validation, or of two processes)."
+_RECORDS_STOP = (
+    "MLPerf's records stop in their first epoch and the printed epochs go on: they may be of another training, so "
+    "model, batch and devices are not shown."
+)
 APART = 0.10
 """Two figures of one thing that differ by more than this share contradict each other."""
 
@@ -443,21 +452,18 @@ class OpenRun:
 
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
+        if self.form and self.clock and not self.clocked and self.last >= self.clock[0] + self.clock[2]:
+            return self._without_records().view()
         facts = self.facts
         numbers = sorted(self.epochs.keys() | self.clocked.keys())
         samples = tuple(sample for number in numbers if (sample := self.sample(number)) is not None)
         images, notes = self._agreed_images(samples)
         rate, printed = (None, None) if self.refused else (self._rate(samples), self.throughput_printed)
         return ParsedRun(
-            model=facts.model,
-            device=facts.device,
-            n_gpus=facts.n_gpus,
-            batch_size=facts.batch_size,
-            epochs_planned=facts.epochs_planned,
+            **{name: getattr(facts, name) for name in _SHARED},
             outcome=self.outcome,
             epochs=samples,
             images=images,
-            learning_rate=facts.learning_rate,
             throughput=rate,
             throughput_printed=printed if rate is not None else None,
             batch_seconds=None if self.refused else self._step(),
@@ -466,8 +472,6 @@ class OpenRun:
             totals_line=self.totals_line,
             unit=self.unit,
             tuning=tuning_of(self.options) if self.options else facts.tuning or (),
-            sequence_length=facts.sequence_length,
-            batch_per_gpu=facts.batch_per_gpu,
             contradictions=tuple(self.contradictions),
             notes=notes,
             interleaved=self.interleaved,
@@ -475,11 +479,14 @@ class OpenRun:
             framework=facts.framework or "",
             first_line=self.first_line,
             last_line=self.last_line,
-            program=facts.program,
-            processes=facts.processes,
             size=facts.size or "",
-            gpu_kind=facts.gpu_kind,
         )
+
+    def _without_records(self) -> OpenRun:
+        """The run without what MLPerf's records say: they stop, and the printed epochs may be of another training."""
+        planned, practice = self.facts.epochs_planned, self.facts.practice
+        facts = RunFacts(epochs_planned=planned, practice=practice, framework=self.form)
+        return replace(self, clock=None, claimed=None, facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
         """The images of an epoch, unless a rate of the same log says otherwise: then neither counts."""

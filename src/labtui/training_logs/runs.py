@@ -9,7 +9,7 @@ from typing import Literal
 
 from labtui.domain.model import Device, Diagnosis, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Grows with each change of what is read: runs computed by another version are computed again."""
 
 
