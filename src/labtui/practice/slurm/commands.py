@@ -149,10 +149,9 @@ def scancel(asked: Asked) -> Answer:
         job = control.find(int(word), now)
         if "states" in asked.options and (job is None or job.state != PENDING):
             continue
-        outcome = control.cancel(int(word), now)
-        if "verbose" in asked.options and outcome != "ok":
-            over = "Job/step already completing or completed"
-            trouble = over if outcome == "finished" else "Invalid job id specified"
+        problem = control.cancel(int(word), now)
+        if "verbose" in asked.options and problem:
+            trouble = problem.replace("Job has already finished", "Job/step already completing or completed")
             lines.append(f"scancel: error: Kill job error on job id {word}: {trouble}\n")
     return 0, "", "".join(lines)
 
@@ -210,8 +209,7 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
             blocks = re.sub(r"\n +", " ", blocks).replace("\n\n", "\n")
         return (0, blocks, "") if isinstance(blocks, str) else blocks
     if verb in ("hold", "release"):
-        outcome = control.hold(int(what) if what.isdecimal() else 0, verb == "hold", now)
-        text = {"finished": "Job has already finished", "unknown": "Invalid job id specified"}.get(outcome)
+        text = control.hold(int(what) if what.isdecimal() else 0, verb == "hold", now)
         return (1, "", f"{text} for job {what}\nslurm_suspend error: {text}\n") if text else (0, "", "")
     if verb == "update":
         return _update(words[1:], control, now)

@@ -164,13 +164,11 @@ class Controller:
             return job
 
     def cancel(self, job_id: int, now: float) -> str:
-        """scancel: ``ok``, ``finished`` or ``unknown``."""
+        """scancel: Slurm's refusal, or ""."""
         with self.lock:
-            job = self.find(job_id, now)
-            if job is None:
-                return "unknown"
-            if job.finished or job.state == COMPLETING:
-                return "finished"
+            job = self._living(job_id, now)
+            if isinstance(job, str):
+                return job
             job.cancelled = True
             if job.state == PENDING:
                 job.reason = "None"
@@ -178,33 +176,36 @@ class Controller:
                 job.move("CANCELLED")
             else:
                 self._end(job, "CANCELLED", "", now)
-            return "ok"
+            return ""
 
     def hold(self, job_id: int, held: bool, now: float) -> str:
-        """``scontrol hold`` and ``release``: ``ok``, ``finished`` or ``unknown``."""
+        """``scontrol hold`` and ``release``: Slurm's refusal, or ""."""
         with self.lock:
-            job = self.find(job_id, now)
-            if job is None:
-                return "unknown"
-            if job.finished:
-                return "finished"
+            job = self._living(job_id, now)
+            if isinstance(job, str):
+                return job
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
             job.priority = 0 if held else priority_of(job.request.queue)
-            return "ok"
+            return ""
 
     def limit(self, job_id: int, limit_s: int, now: float) -> str:
         """``scontrol update TimeLimit``: Slurm's refusal, or "". A running job's limit may only shrink."""
         with self.lock:
-            job = self.find(job_id, now)
-            if job is None:
-                return "Invalid job id specified"
-            if job.finished or job.state == COMPLETING:
-                return "Job has already finished"
+            job = self._living(job_id, now)
+            if isinstance(job, str):
+                return job
             if job.state != PENDING and limit_s > job.request.time_limit_s:
                 return "Access/permission denied"
             job.request = replace(job.request, time_limit_s=limit_s)
             return ""
+
+    def _living(self, job_id: int, now: float) -> Job | str:
+        """A job that waits or runs, else Slurm's sentence."""
+        job = self.find(job_id, now)
+        if job is None:
+            return "Invalid job id specified"
+        return "Job has already finished" if job.finished or job.state == COMPLETING else job
 
     # ------------------------------------------------------------------ what time does
 
