@@ -145,9 +145,7 @@ def test_without_a_rate_in_the_log_the_script_is_read():
     evidence = with_runs(full(), lambda run: replace(run, learning_rate=None))
     assert "shows the learning rate" in check("10.5", evidence).missing
     text = b"import tensorflow as tf\nopt = tf.keras.optimizers.SGD(0.01*n_gpus)\n"
-    fact = file_fact("ResNet50.py", text)
-    sent = {**evidence.scripts, "ResNet50.py": fact}
-    evidence = with_submissions(replace(evidence, scripts=sent), script_hashes={"ResNet50.py": fact.sha256})
+    evidence = with_runs(sent_with({"ResNet50.py": text}), lambda run: replace(run, learning_rate=None))
     box = check("10.5", evidence)
     assert box.status == "done"
     assert any("scripts/ResNet50.py, line 2: opt = " in item.evidence for item in box.items)
@@ -171,17 +169,25 @@ def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
     assert check("10.5", again).status == "done"
 
 
-def test_a_changed_helper_makes_the_runs_stale_that_import_it():
-    main = file_fact("ResNet50.py", b"import resnet_lab as lab\nfrom cifar import load_cifar\n")
-    helper = file_fact("cifar-utils/cifar.py", b"one\n")
+def sent_with(files: dict[str, bytes]) -> Evidence:
+    """The reference, all of its runs sent with these scripts beside the others."""
     evidence = full()
-    scripts = {**evidence.scripts, "ResNet50.py": main, "cifar-utils/cifar.py": helper}
+    scripts = {**evidence.scripts, **{path: file_fact(path, data) for path, data in files.items()}}
     hashes = {path: fact.sha256 for path, fact in scripts.items()}
-    evidence = with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
+    return with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
+
+
+def edited(evidence: Evidence, path: str) -> Evidence:
+    return replace(evidence, scripts={**evidence.scripts, path: file_fact(path, b"two\n")})
+
+
+def test_a_changed_helper_makes_the_runs_stale_that_import_it():
+    helper = "cifar-utils/cifar.py"
+    main = b"import resnet_lab as lab\nfrom cifar import load_cifar\n"
+    evidence = sent_with({"ResNet50.py": main, helper: b"one\n"})
     assert check("10.5", evidence).status == "done"
-    edited = {**scripts, "cifar-utils/cifar.py": file_fact("cifar-utils/cifar.py", b"two\n")}
-    assert check("10.5", replace(evidence, scripts=edited)).status == "stale"
-    gone = {path: fact for path, fact in scripts.items() if path != "ResNet50.py"}
+    assert check("10.5", edited(evidence, helper)).status == "stale"
+    gone = {path: fact for path, fact in evidence.scripts.items() if path != "ResNet50.py"}
     assert check("10.5", replace(evidence, scripts=gone)).status == "stale"
 
 
@@ -198,14 +204,9 @@ def test_other_line_endings_are_no_change():
 
 
 def test_a_module_that_only_a_text_names_is_no_import():
-    main = file_fact("ResNet50.py", b'"""How to use it:\n\nimport plots\n"""\nimport resnet_lab\n')
-    helper = file_fact("plots.py", b"one\n")
-    evidence = full()
-    scripts = {**evidence.scripts, "ResNet50.py": main, "plots.py": helper}
-    hashes = {path: fact.sha256 for path, fact in scripts.items()}
-    evidence = with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
-    edited = {**scripts, "plots.py": file_fact("plots.py", b"two\n")}
-    assert check("10.5", replace(evidence, scripts=edited)).status == "done"
+    main = b'"""How to use it:\n\nimport plots\n"""\nimport resnet_lab\n'
+    evidence = sent_with({"ResNet50.py": main, "plots.py": b"one\n"})
+    assert check("10.5", edited(evidence, "plots.py")).status == "done"
 
 
 def test_practice_ticks_as_practice():
