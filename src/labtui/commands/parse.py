@@ -7,11 +7,13 @@ others are still reported; the exit code is then 2. It is 1 when no log tells an
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import json
 import math
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -23,7 +25,7 @@ from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, ste
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
-from labtui.training_logs.own_patterns import EXAMPLE_PATTERN, OwnPattern, own_pattern, suggested_pattern
+from labtui.training_logs.own_patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
 from labtui.training_logs.patterns import FORMS_READ
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -31,16 +33,9 @@ from labtui.training_logs.runs import LogReport, ParsedRun
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
 
+MakeReader = Callable[..., LogReader]
 CHUNK = 1 << 20
 _INDENT = " " * 4
-
-
-@dataclass(frozen=True)
-class Forms:
-    """Forms of lines beside those that labtui knows: a person's own, and the lines of an edition's programs."""
-
-    patterns: tuple[OwnPattern, ...] = ()
-    programs: tuple[Program, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,12 +102,8 @@ def run_parse(args: argparse.Namespace) -> int:
         print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
     if any(one.error is not None for one in parsed):
         return 2
-    return 0 if any(_tells_something(one.report) for one in parsed) else 1
-
-
-def _tells_something(report: LogReport | None) -> bool:
-    """Whether a log tells a run, a number or an error."""
-    return report is not None and bool(report.runs or report.diagnosis)
+    reports = [one.report for one in parsed if one.report is not None]
+    return 0 if any(report.runs or report.diagnosis for report in reports) else 1
 
 
 # --------------------------------------------------------------------------- reading
@@ -126,17 +117,21 @@ def parse_files(
     Raises:
         DataError: when one of the patterns is not one.
     """
-    own = Forms(tuple(own_pattern(text) for text in patterns), tuple(programs))
-    found = {path: _parse_file(path, own) for path in dict.fromkeys(paths)}  # one named twice is read once
+    own = tuple(own_pattern(text) for text in patterns)
+    make = functools.partial(LogReader, patterns=own, programs=tuple(programs))
+    found = {path: _parse_file(path, make) for path in dict.fromkeys(paths)}  # one named twice is read once
     return tuple(found[path] for path in paths)
 
 
-def _parse_file(path: str, forms: Forms) -> ParsedFile:
+def _parse_file(path: str, make: MakeReader) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
     beside = _companion(path)
-    err = _read_quietly(beside, forms) if beside is not None else None
+    err = None
+    if beside is not None:
+        with contextlib.suppress(LabError):  # one that cannot be read, or is empty or no text, adds nothing
+            err = _read(str(beside), "err", make)
     try:
-        report = _read(path, stream, forms, may_be_empty=err is not None)
+        report = _read(path, stream, make, may_be_empty=err is not None)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
     joined = join_streams(report, err)
@@ -151,16 +146,8 @@ def _companion(path: str) -> Path | None:
     return err if err.is_file() else None
 
 
-def _read_quietly(path: Path, forms: Forms) -> LogReport | None:
-    """A companion that cannot be read, or is empty or no text, adds nothing."""
-    try:
-        return _read(str(path), "err", forms)
-    except LabError:
-        return None
-
-
-def _read(path: str, stream: Stream, forms: Forms, *, may_be_empty: bool = False) -> LogReport:
-    report = read_log(path, stream, forms)
+def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = False) -> LogReport:
+    report = read_log(path, stream, make)
     if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
         raise DataError(
             f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
@@ -173,20 +160,16 @@ def _read(path: str, stream: Stream, forms: Forms, *, may_be_empty: bool = False
 # --------------------------------------------------------------------------- bytes
 
 
-def read_log(path: str, stream: Stream, forms: Forms | None = None) -> LogReport:
-    """Read the log at `path` (`-`: standard input) in chunks; `forms` are lines that labtui does not know by itself.
+def read_log(path: str, stream: Stream, make: MakeReader = LogReader) -> LogReport:
+    """Read the log at `path` (`-`: standard input) in chunks; `make` makes the reader, with lines it should know.
 
     Raises:
         DataError: when there is nothing to read, with a sentence that says why.
     """
-    own = forms or Forms()
     if path == "-":
-        reader = LogReader(stream=stream, patterns=own.patterns, programs=own.programs)
-        return _fed(_chunks(sys.stdin.buffer), reader)
-    name = _job_name(Path(path))
-    reader = LogReader(stream=stream, job_name=name, patterns=own.patterns, programs=own.programs)
+        return _fed(_chunks(sys.stdin.buffer), make(stream=stream))
     try:
-        return _fed(_bytes_of(Path(path)), reader)
+        return _fed(_bytes_of(Path(path)), make(stream=stream, job_name=_job_name(Path(path))))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.", "Check the path.", path=path) from None
     except PermissionError:
