@@ -53,11 +53,10 @@ def site(request: pytest.FixtureRequest) -> Iterator[tuple[SiteName, Cluster]]:
     running.down()
 
 
-@pytest.fixture
-def labtui(tmp_path: Path) -> Labtui:
-    home = tmp_path / "home"
+def new_labtui(place: Path) -> Labtui:
+    home = place / "home"
     home.mkdir()
-    return Labtui(home, tmp_path / "lab")
+    return Labtui(home, place / "lab")
 
 
 def connection_options(cluster: Cluster) -> list[str]:
@@ -66,6 +65,21 @@ def connection_options(cluster: Cluster) -> list[str]:
         "--host", student.host, "--port", str(student.port), "--user", student.user,
         "--identity", str(student.key), "--host-key", student.host_key,
     ]  # fmt: skip
+
+
+def initialised(labtui: Labtui, cluster: Cluster, data_dir: str = "") -> Labtui:
+    """With a lab folder on this cluster, its places given as options."""
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), "--python", PYTHON,
+        "--data-dir", data_dir or cluster.student.data_dir,
+    )  # fmt: skip
+    return labtui
+
+
+@pytest.fixture(scope="module")
+def lab(site: tuple[SiteName, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Labtui:
+    """A lab folder on this cluster, made once."""
+    return initialised(new_labtui(tmp_path_factory.mktemp(site[0])), site[1])
 
 
 def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
@@ -98,7 +112,8 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
     return shown, questions
 
 
-def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], tmp_path: Path) -> None:
+    labtui = new_labtui(tmp_path)
     name, cluster = site
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
     answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
@@ -130,60 +145,48 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui)
 
 
 @pytest.mark.parametrize("site", ["partitions"], indirect=True)
-def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
     """A word processor set its dashes and quotes, and its first line is lost; `lint --fix` mends that and no more."""
     cluster = site[1]
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
-        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
-    )  # fmt: skip
     printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
     for module in re.findall(r"(\w+)/[\d.]+\w*", printed.split("module load", 1)[1]):
         cluster.outside(f"/apps/modules/{module}/bin").mkdir(parents=True, exist_ok=True)
-    file = labtui.folder / "slurm" / "ResNet50_seq.sh"
+    file = lab.folder / "slurm" / "ResNet50_seq.sh"
     file.write_text(printed)
-    (labtui.folder / "scripts" / "ResNet50_seq.py").write_text(QUICK_TRAINING)
-    refused = labtui("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes", code=1).stderr
+    (lab.folder / "scripts" / "ResNet50_seq.py").write_text(QUICK_TRAINING)
+    refused = lab("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes", code=1).stderr
     assert "[pasted-character]" in refused and "Nothing was submitted" in refused
-    labtui("lint", "--fix", "slurm/ResNet50_seq.sh")
+    lab("lint", "--fix", "slurm/ResNet50_seq.sh")
     mended = re.sub("\u2014 ?", "--", printed).replace("\u201d", '"')
     left = [line for line in file.read_text().splitlines() if line not in mended.splitlines()]
     assert left == [], file.read_text()
-    labtui("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes")
-    labtui("watch")
-    (run,) = labtui.json("queue", "--offline")["runs"]
+    lab("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes")
+    lab("watch")
+    (run,) = lab.json("queue", "--offline")["runs"]
     assert (run["outcome"], run["job"]["node"], run["job"]["time_limit_s"]) == ("completed", "p9r2n12", 300)
-    (row,) = labtui.json("results")["rows"]
+    (row,) = lab.json("results")["rows"]
     assert (row["model"], row["n_gpus"]) == ("ResNet50", 0) and row["epoch_seconds"]["value"] > 0
 
 
-def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
     """Every other check is fine, and still no job would be taken: Slurm alone knows."""
-    name, cluster = site
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
-        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
-    )  # fmt: skip
+    name = site[0]
     wrong = {
         "partitions": ["--partition", "gpu-staff"],
         "qos": ["--qos", "acc_debug"],
         "several": ["--account", "phys01"],
     }
-    found = labtui.json("doctor", *wrong[name], code=1)["checks"]
+    found = lab.json("doctor", *wrong[name], code=1)["checks"]
     bad = {check["key"]: check for check in found if check["status"] == "problem"}
     assert "gpu-job" in bad, found
     assert "--test-only" in bad["gpu-job"]["fix"] and wrong[name][1] in bad["gpu-job"]["fix"]
     assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
 
 
-def test_what_is_free_or_that_it_is_refused(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
-    name, cluster = site
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
-        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
-    )  # fmt: skip
-    load = labtui.json("queue", "--all")["load"]
-    shown = labtui("queue", "--all").stderr
+def test_what_is_free_or_that_it_is_refused(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
+    name = site[0]
+    load = lab.json("queue", "--all")["load"]
+    shown = lab("queue", "--all").stderr
     if name == "several":
         assert "sinfo" in load["refused"] and load["partitions"] == []
         assert "this site refuses sinfo to users" in shown
@@ -193,13 +196,9 @@ def test_what_is_free_or_that_it_is_refused(site: tuple[SiteName, Cluster], labt
     assert "Fair share" in shown
 
 
-def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(site[1]),
-        "--data-dir", site[1].student.data_dir, "--python", PYTHON,
-    )  # fmt: skip
-    profile = load_profile("cluster.toml", labtui.folder)
-    row = labtui.json("submit", "10.5", "--gpus", "1", "--qos", "acc_debug", "--dry-run", "--offline")
+def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
+    profile = load_profile("cluster.toml", lab.folder)
+    row = lab.json("submit", "10.5", "--gpus", "1", "--qos", "acc_debug", "--dry-run", "--offline")
     script = row["submissions"][0]["script"]
     assert "#SBATCH --qos=acc_debug" in script and "--partition=acc_debug" not in script
     if profile.queue_option == "partition":
@@ -207,14 +206,11 @@ def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], labtui: Labtui) 
 
 
 def test_data_below_the_home_is_there_for_the_doctor_and_for_a_submission(
-    site: tuple[SiteName, Cluster], labtui: Labtui
+    site: tuple[SiteName, Cluster], tmp_path: Path
 ) -> None:
     cluster = site[1]
     cluster.as_student(f"mkdir -p ~/cifar-utils; ln -sfn {cluster.student.data_dir} ~/cifar-utils/")
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), "--python", PYTHON,
-        "--data-dir", "cifar-utils/cifar-10-batches-py",
-    )  # fmt: skip
+    labtui = initialised(new_labtui(tmp_path), cluster, "cifar-utils/cifar-10-batches-py")
     checks = {check["key"]: check["status"] for check in labtui.json("doctor")["checks"]}
     assert checks["data"] == "ok"
     row = labtui.json("submit", "10.5", "--gpus", "1", "--dry-run")["submissions"][0]
