@@ -73,18 +73,16 @@ async def test_one_glance_says_what_runs_and_what_came_out(
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
 
 
-@pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5), (200, 60)])
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
-async def test_every_pane_stands_at_every_size(
-    filled_session: FedSession, app_of: Make, size: tuple[int, int], pane: str
-) -> None:
+async def test_every_pane_stands_at_every_size(filled_session: FedSession, app_of: Make, pane: str) -> None:
     app = app_of(filled_session, pane)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause()
+    async with app.run_test(size=(20, 5), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        for size in ((80, 24), (40, 10), (200, 60), (20, 5), *SIZES):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda size=size: app.screen.size == size)
         assert main_of(app).pane == pane
-        await pilot.resize_terminal(80, 24)
-        await pilot.resize_terminal(*size)
-        await pilot.pause()
+        await until(pilot, lambda: "Chapter 10" in text_of(app))
 
 
 async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_of: Make) -> None:
