@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
@@ -63,6 +63,7 @@ LINES = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(LINES, st.integers(24, 170), st.integers(8, 40), st.integers(0, 14))
+@example([{2: 1.0, 4: 31.0}, {1: 1.0}], 24, 8, 0)
 def test_many_series_stand_where_their_values_are(
     lines: list[dict[float, float]], width: int, height: int, chosen: int
 ) -> None:
@@ -112,6 +113,24 @@ def test_more_than_eight_gpus_are_drawn_on_logarithmic_axes() -> None:
     assert labels[:3] == ["32×", "16×", "8×"]
     steps = [b - a for a, b in itertools.pairwise(at for at, row in enumerate(rows) if "┼" in row)]
     assert len(set(steps)) == 1
+
+
+@pytest.mark.parametrize("height", range(9, 40))
+def test_no_tick_stands_far_above_the_values(height: int) -> None:
+    rows = rows_of(chart({x: float(x) for x in SIZES}), 100, height)
+    labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
+    assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, (
+        "only the ticks between which values lie"
+    )
+    mark = next(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
+    assert mark <= height / 2, "the largest value stands in the upper half"
+
+
+def test_a_number_at_the_end_of_a_line_is_never_cut() -> None:
+    for width in range(24, 60):
+        text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
+        found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
+        assert all(end in {"2.53×", "2.53× so far"} for end in found), (width, found)
 
 
 def test_what_still_runs_is_hollow_and_so_far() -> None:

@@ -346,7 +346,7 @@ class ChartsPane(Container, can_focus=True):
         tick = dict(spec.x_ticks).get(point.x, f"{point.x:g}")
         unit = spec.x_label.split(",")[0].split(" (")[0]
         left = ink(f"{mark_of(self._place, live=point.live)} ", styles.busy, no_wrap=True)
-        left.append(f"{plain(series.name)}, {tick} {unit}", f"bold {styles.busy}")
+        left.append(f"{plain(series.short or series.name)}, {tick} {unit}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         run = f"run {line.run_id}" if line is not None else ""

@@ -196,11 +196,13 @@ class _Drawing:
             return row_scale(0.0, 1.0, self.rows)
         low, high = min(values), max(values)
         if self.spec.y_log:
-            low, high = math.floor(self._fy(low)), math.ceil(self._fy(high) + 0.01)
-            apart = max(1, (self.rows - 1) // max(1, high - low))
-            each = 1 / apart
-            top = low + (self.rows - 0.5) * each
-            return RowScale(low - each / 2, top, tuple(range(low, math.floor(top) + 1)))
+            bottom = math.floor(self._fy(low))
+            span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
+            each = (
+                1 / max(1, (self.rows - 1) // span) if span < self.rows else math.ceil(span / (self.rows - 1))
+            )
+            ticks = range(bottom, bottom + span + 1, max(1, round(each)))
+            return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
         if self.spec.y_min is not None and not (self.spec.unit == "×" and not self.bars):
             low = min(low, self.spec.y_min)
         if self.spec.y_max is not None:
@@ -257,6 +259,8 @@ class _Drawing:
             for at in order:
                 self._marks(self.measured[at], at)
             self._names()
+            for at in order[-1:]:  # no name covers a mark of the chosen line
+                self._marks(self.measured[at], at)
             if self.few and not self.spec.over_time:
                 self._values()
             elif not self.few:
