@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -274,11 +273,6 @@ def _reason(job: dict[str, Any]) -> str:
     return f"{job['reason']}: {explain_reason(job['reason'])}"
 
 
-_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "↻"}
-_WORDS = {"partial": "begun"}
-"""The screens' words, where they are not those of the JSON."""
-
-
 def check_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tasks, and the form of the answer."""
     parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
@@ -300,7 +294,9 @@ def run_check(args: argparse.Namespace) -> int:
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:
-        print(json.dumps(_json(edition, wanted, far) | {"spent": bill}, indent=1, ensure_ascii=False))
+        rows = [asdict(check) | {"title": task_of(edition, check.task_id).title} for check in wanted]
+        answer = {"lab": edition.id, "tasks": rows, "progress": asdict(far), "spent": bill}
+        print(json.dumps(answer, indent=1, ensure_ascii=False))
     else:
         for check in wanted:
             _print_task(edition, check, full=bool(args.task))
@@ -309,33 +305,13 @@ def run_check(args: argparse.Namespace) -> int:
     return 0 if all(check.done for check in wanted) else 1
 
 
-def _json(edition: Edition, checks: list[TaskCheck], far: Progress) -> dict[str, Any]:
-    tasks = []
-    for check in checks:
-        row = asdict(check)
-        row["title"] = next(task.title for task in edition.tasks if task.id == check.task_id)
-        tasks.append(row)
-    return {"lab": edition.id, "tasks": tasks, "progress": asdict(far)}
-
-
-def _glyph(status: str) -> str:
-    """The status as a sign, or as a letter where the output cannot show it."""
-    try:
-        _GLYPHS[status].encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return _word(status)[0].upper()
-    return _GLYPHS[status]
-
-
-def _word(status: str) -> str:
-    """How the screens call it: ``begun`` for what JSON calls ``partial``."""
-    return _WORDS.get(status, status)
-
-
 def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
-    title = next(task.title for task in edition.tasks if task.id == check.task_id)
-    word = _word(check.status) + (" (practice)" if check.practice and check.status == "done" else "")
-    print_wrapped(plain(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}"))
+    from labtui.lab.plan import task_of
+    from labtui.tui.format import TASK_GLYPHS, TASK_WORDS
+
+    word = TASK_WORDS[check.status] + (" (practice)" if check.practice and check.status == "done" else "")
+    title = task_of(edition, check.task_id).title
+    print_wrapped(plain(f"{TASK_GLYPHS[check.status]} {check.task_id:<6} {word:<16} {title}"))
     if check.missing:
         print_wrapped(plain(f"         {check.missing}"))
     for item in check.items if full else ():
