@@ -18,7 +18,7 @@ from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call
 from labtui.slurm.submit import submit
 from tests.cluster.conftest import Connect
-from tests.cluster.test_slurm_cluster import SHORT, Submission
+from tests.cluster.test_asking import SHORT, Submission
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault, FaultProxy
