@@ -120,10 +120,8 @@ def slurm_probe() -> Call[SlurmProbe]:
 
 
 def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
-    out, err = result.sections, result.remarks
-    answered = {
-        name: section_status(out, f"{name}-status") == 0 for name in ("squeue", "sacct", "assoc", "qos")
-    }
+    out = result.sections
+    refused = result.refused("squeue", "sacct", "assoc", "qos")
     version = out.get("version", "").strip()
     return SlurmProbe(
         user=out.get("user", "").strip(),
@@ -131,17 +129,12 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
         missing=tuple(out.get("missing", "").split()),
         version=parse_version(version),
         version_text=version.splitlines()[0] if version else "",
-        queue_problem="" if answered["squeue"] else _last_line(err.get("squeue", "")),
-        accounting_problem="" if answered["sacct"] else _last_line(err.get("sacct", "")),
-        associations=parse_associations(out.get("assoc", "")) if answered["assoc"] else None,
-        qos=parse_qos(out.get("qos", "")) if answered["qos"] else None,
+        queue_problem=refused.get("squeue", ""),
+        accounting_problem=refused.get("sacct", ""),
+        associations=None if "assoc" in refused else parse_associations(out.get("assoc", "")),
+        qos=None if "qos" in refused else parse_qos(out.get("qos", "")),
         has_module=out.get("module", "").strip() == "yes",
     )
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no answer"
 
 
 # --------------------------------------------------------------------------- places

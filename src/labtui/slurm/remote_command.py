@@ -74,6 +74,15 @@ class CommandResult:
         """The sections of standard error by name."""
         return cut_sections(self.err, self.nonce)
 
+    def refused(self, *names: str) -> dict[str, str]:
+        """Those sections whose program failed (their mark ``NAME-status`` is not 0), each with its last remark."""
+        out, err = self.sections, self.remarks
+        failed = [name for name in names if section_status(out, f"{name}-status") != 0]
+        lines = {
+            name: [line.strip() for line in err.get(name, "").splitlines() if line.strip()] for name in failed
+        }
+        return {name: lines[name][-1] if lines[name] else "no answer" for name in failed}
+
 
 # --------------------------------------------------------------------------- the frame
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
+from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.values import duration_seconds, number, size_kib
 
 NODE_FORMAT = "%R|%D|%c|%m|%G"
@@ -76,17 +76,12 @@ def site_probe() -> Call[SiteProbe]:
 
 
 def _read_site(result: CommandResult) -> SiteProbe:
-    out, err = result.sections, result.remarks
-    refused = {}
-    for name, program in (
-        ("partitions", "scontrol show partition"),
-        ("nodes", "sinfo"),
-        ("config", "scontrol show config"),
-        ("account", "sacctmgr"),
-    ):
-        if section_status(out, f"{name}-status") != 0:
-            lines = [line.strip() for line in err.get(name, "").splitlines() if line.strip()]
-            refused[program] = lines[-1] if lines else "no answer"
+    out = result.sections
+    programs = {
+        "partitions": "scontrol show partition", "nodes": "sinfo", "config": "scontrol show config",
+        "account": "sacctmgr",
+    }  # fmt: skip
+    refused = {programs[name]: words for name, words in result.refused(*programs).items()}
     partitions = _partitions(out.get("partitions", ""))
     return SiteProbe(
         partitions=_with_nodes(partitions, out.get("nodes", "") if "sinfo" not in refused else ""),
@@ -263,12 +258,8 @@ def site_load() -> Call[SiteLoad]:
 
 def _read_load(result: CommandResult) -> SiteLoad:
     """Lines that say nothing it knows are passed over."""
-    out, err = result.sections, result.remarks
-    refused = {}
-    for program in ("sinfo", "sshare"):
-        if section_status(out, f"{program}-status") != 0:
-            lines = [line.strip() for line in err.get(program, "").splitlines() if line.strip()]
-            refused[program] = lines[-1][:120] if lines else "no answer"
+    out = result.sections
+    refused = {name: words[:120] for name, words in result.refused("sinfo", "sshare").items()}
     return SiteLoad(
         partitions=_gpus_by_partition(out.get("sinfo", "") if "sinfo" not in refused else ""),
         fair_shares=_fair_shares(out.get("sshare", "") if "sshare" not in refused else ""),
