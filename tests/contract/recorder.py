@@ -92,39 +92,13 @@ def record_all(site: Site, target: Path) -> None:
     recorder.record("squeue-nothing", f"{PINNED}{QUEUE}")
     recorder.record("sacct-nothing", f"{PINNED}{ACCOUNTING}")
     limited = recorder.submit(f"{cpu} -t 1 -J limited --comment=labtui:limited long.sh")
-    _record_site(recorder)
+    recorder.record("scontrol-unknown-job", "scontrol show job 999999")
     _record_refusals(recorder)
     _record_life(recorder, cpu, gpu)
     recorder.wait_for_state(limited, "TIMEOUT")
-    recorder.record("squeue-timeout", f"{PINNED}{QUEUE}")
-    recorder.record("scontrol-job-timeout", f"{PINNED}scontrol show job {limited}")
     _wait_for_accounting(recorder, limited, "TIMEOUT")
     recorder.record("sacct-timeout", f"{PINNED}{ACCOUNTING} --jobs={limited}")
-    recorder.record("log-timeout", f"cat limited_{limited}.out")
     recorder.finish(target)
-
-
-def _record_site(recorder: Recorder) -> None:
-    for name, command in {
-        "version": "sbatch --version",
-        "sinfo": "sinfo -h -o '%P|%a|%l|%D|%t|%N'",
-        "sinfo-default": "sinfo",
-        "scontrol-node": f"{PINNED}scontrol show node as01r1b01",
-        "scontrol-partition": "scontrol show partition acc",
-        "scontrol-config": "scontrol show config | grep -E '^(MinJobAge|MessageTimeout|SLURM_VERSION)'",
-        "scontrol-ping": "scontrol ping",
-        "sacctmgr-qos": "sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P",
-        "sacctmgr-assoc": "sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P",
-        "sacctmgr-user": "sacctmgr show user $USER withassoc format=User,DefaultAccount,Account,QOS -n -P",
-        "sacct-helpformat": "sacct --helpformat",
-        "squeue-unknown-id": "squeue -h -j 999999",
-        "scontrol-unknown-job": "scontrol show job 999999",
-        "scancel-unknown": "scancel 999999",
-        "scancel-nonsense": "scancel nonsense",
-        "sacct-unknown": f"{PINNED}{ACCOUNTING} --jobs=999999",
-        "sacct-bad-field": "sacct -X -n -P -o JobID,Nonsense",
-    }.items():
-        recorder.record(name, command)
 
 
 def _record_refusals(recorder: Recorder) -> None:
@@ -134,19 +108,17 @@ def _record_refusals(recorder: Recorder) -> None:
         recorder.record(f"refused-{name}", f"sbatch --parsable {given}")
         recorder.record(f"test-only-{name}", f"{PINNED}sbatch --test-only {given}")
     debug = f"-A {site.account} -q acc_debug -c 20 --gres=gpu:1 -t 10"
-    recorder.record("submit-debug-first", f"sbatch --parsable {debug} long.sh")
+    recorder.submit(f"{debug} long.sh")
     recorder.record("refused-second-debug", f"sbatch --parsable {debug} long.sh")
     recorder.record("test-only-second-debug", f"{PINNED}sbatch --test-only {debug} long.sh")
-    recorder.record("scancel-running", "scancel --qos acc_debug --user $USER")
+    recorder.run("scancel --qos acc_debug --user $USER")
 
 
 def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
-    recorder.record("submit-into-nowhere", f"sbatch --parsable {cpu} --chdir /gpfs/none ok.sh")
-    recorder.record("test-only-cpu", f"{PINNED}sbatch --test-only {cpu} ok.sh")
     recorder.record("test-only-gpu", f"{PINNED}sbatch --test-only {gpu} ok.sh")
     recorder.record("test-only-local-time", f"sbatch --test-only {gpu} ok.sh")
-    expected = "--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234"
-    done = recorder.record("submit", f"sbatch --parsable {expected} {cpu} ok.sh").strip()
+    refused = recorder.submit(f"{cpu} --chdir /gpfs/none ok.sh")
+    done = recorder.submit(f"--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234 {cpu} ok.sh")
     failed = recorder.submit(f"{cpu} --comment=labtui:tok-fail fail.sh")
     held = recorder.submit(f"{cpu} --hold --comment=labtui:tok-held long.sh")
     later = recorder.submit(f"{cpu} --begin=now+1hour long.sh")
@@ -155,38 +127,15 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.wait_for_state(done, "COMPLETED")
     recorder.wait_for_state(failed, "FAILED")
     recorder.record("squeue-mixed", f"{PINNED}{QUEUE}")
-    recorder.record("squeue-mixed-local-time", QUEUE)
-    recorder.record("squeue-simple", "squeue --me -h -r -t all -o '%i|%T|%r|%R|%S|%V|%M|%l|%q|%P|%N|%j|%k'")
-    recorder.record("squeue-start", "squeue --me --start")
-    for name, job in {
-        "completed": done,
-        "failed": failed,
-        "running": odd,
-        "held": held,
-        "begin": later,
-    }.items():
-        recorder.record(f"scontrol-job-{name}", f"{PINNED}scontrol show job {job}")
-    recorder.record("log-out", f"cat ResNet50-1234.{done}.out")
-    recorder.record("log-err", f"cat ResNet50-1234.{done}.err")
-    recorder.record("cancel-pending", f"scancel {held}")
-    recorder.record("cancel-running", f"scancel {odd}")
-    recorder.record("cancel-begin", f"scancel {later}")
-    recorder.wait_for_state(odd, "CANCELLED")
-    recorder.record("cancel-finished", f"scancel {done}")
-    recorder.record("cancel-cancelled", f"scancel {odd}")
-    recorder.record("log-cancelled", f"cat *_{odd}.out")
-    recorder.record("squeue-cancelled", f"{PINNED}{QUEUE}")
-    recorder.record("scontrol-job-cancelled", f"{PINNED}scontrol show job {odd}")
-    jobs = {done: "COMPLETED", failed: "FAILED", held: "CANCELLED", odd: "CANCELLED"}
+    recorder.record("scontrol-job-running", f"{PINNED}scontrol show job {odd}")
+    recorder.run(f"scancel {held} {odd} {later}")
+    jobs = {done: "COMPLETED", failed: "FAILED", refused: "FAILED", held: "CANCELLED", odd: "CANCELLED"}
     for job, state in jobs.items():
         _wait_for_accounting(recorder, job, state)
-    recorder.record("sacct-by-id-early", f"{PINNED}{ACCOUNTING} --jobs={','.join(jobs)}")
     for job in jobs:
         _wait_for_accounting(recorder, job, "acc_", "gp_", field="QOS")
     recorder.record("sacct-mixed", f"{PINNED}{ACCOUNTING}")
     recorder.record("sacct-by-id", f"{PINNED}{ACCOUNTING} --jobs={done},{failed}")
-    recorder.record("sacct-by-name", f"{PINNED}{ACCOUNTING} --name=ResNet50-1234")
-    recorder.record("sacct-default", "sacct")
 
 
 def _wait_for_accounting(recorder: Recorder, job_id: str, *values: str, field: str = "State") -> None:
@@ -199,18 +148,10 @@ def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
     recorder = Recorder(site, f"{site.scratch}/recordings")
     recorder.recorded = json.loads(target.read_text(encoding="utf-8"))
     submit = f"sbatch --parsable {CPU.format(account=site.account)} ok.sh"
-    cluster.daemon("slurmdbd", "stop")
-    recorder.record("no-slurmdbd-sacct", f"{PINNED}{ACCOUNTING}")
-    recorder.record("no-slurmdbd-sacctmgr", "sacctmgr show qos -n -P")
     cluster.daemon("slurmctld", "stop")
-    recorder.record("no-slurmctld-squeue", f"{PINNED}{QUEUE}")
     recorder.record("no-slurmctld-sbatch", submit)
-    recorder.record("no-slurmctld-test-only", submit.replace("--parsable", "--test-only"))
-    recorder.record("no-slurmctld-scancel", "scancel 1")
-    recorder.record("no-slurmctld-scontrol", "scontrol show job 1")
     cluster.repair()
     cluster.daemon("slurmctld", "pause")
-    recorder.record("frozen-slurmctld-squeue", f"{PINNED}{QUEUE}")
     recorder.record("frozen-slurmctld-sbatch", submit)
     cluster.repair()
     recorder.finish(target)

@@ -128,7 +128,7 @@ def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qo
 def test_any_content_survives_accounting(name: str, comment: str) -> None:
     values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "")
     values |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
-    mark = queue.delimiter(NONCE)
+    _, mark = queue.separators(NONCE)
     record = "".join(value + mark for value in values.values()) + "\n"
     other = "".join(value + mark for value in (values | {"JobIDRaw": "78"}).values()) + "\n"
     rows, unread = parse_accounting("a banner\n" + record + other, NONCE)
@@ -182,7 +182,7 @@ def test_two_rows_of_one_job_are_one_job() -> None:
     """The screens key their rows by it; the last one is the newest."""
     text = queue_row({"job_id": "12", "state": "PENDING"}) + queue_row({"job_id": "12", "state": "RUNNING"})
     assert [(row.job_id, row.state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
-    mark = queue.delimiter(NONCE)
+    _, mark = queue.separators(NONCE)
     records = "".join(
         "".join(
             value + mark

@@ -18,7 +18,6 @@ from labtui.slurm.queue import (
     ACCOUNTING_FIELDS,
     FIELDS,
     MAX_OTHERS,
-    delimiter,
     separators,
     tick,
 )
@@ -227,7 +226,7 @@ def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site
     site.queue_holds("96", "labtui:1111-2222-b2c4", NAME)
     values = dict.fromkeys(ACCOUNTING_FIELDS, "") | {"JobIDRaw": "96", "State": "RUNNING", "JobName": NAME}
     (site.folder / "accounts").write_text(
-        "".join(value + delimiter(NONCE) for value in values.values()) + "\n"
+        "".join(value + separators(NONCE)[1] for value in values.values()) + "\n"
     )
     site.program("sacct", f"cat {site.folder / 'accounts'}")
     assert site.look().job_id is None

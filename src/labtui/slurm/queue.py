@@ -101,14 +101,9 @@ class Rows(NamedTuple):
     unread: tuple[str, ...] = ()
 
 
-def delimiter(nonce: str) -> str:
-    """What stands after each field: a control character with the number of this call."""
-    return f"\x1f{nonce}"
-
-
 def parse_accounting(text: str, nonce: str) -> Rows:
     """Rows in sacct's order; of several records of one job (it was requeued) the last one counts."""
-    values = text.split(delimiter(nonce))[:-1]
+    values = text.split(separators(nonce)[1])[:-1]
     width = len(ACCOUNTING_FIELDS)
     rows, unread = {}, []
     for start in range(0, len(values), width):
