@@ -280,6 +280,18 @@ def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
     assert tree(outside) == before
 
 
+def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> None:
+    folder, outside = snare
+    (folder.path / "logs" / "twin.out").hardlink_to(outside / "secret")
+    before = tree(outside)
+    with pytest.raises(OSError, match="hard link"):
+        open_inside(folder.path, "logs/twin.out", os.O_WRONLY | os.O_APPEND)
+    with pytest.raises(OSError, match="hard link"):
+        open_inside(folder.path, "logs/twin.out", os.O_WRONLY | os.O_TRUNC)
+    folder.write("logs/twin.out", b"mine")  # replaced as a whole: the other name keeps its file
+    assert tree(outside) == before and folder.read("logs/twin.out") == b"mine"
+
+
 def test_files_in_the_folder_are_written_whole(snare: tuple[LabFolder, Path]) -> None:
     folder, _ = snare
     os.umask(old := os.umask(0))

@@ -35,12 +35,19 @@ def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: in
         if folder is None:
             _refuse_link(name, folder)
         try:
-            handle = os.open(name, flags | _ALWAYS, mode, dir_fd=folder)
+            handle = os.open(name, flags & ~os.O_TRUNC | _ALWAYS, mode, dir_fd=folder)
         except OSError as error:
             raise _explained(error, name, folder) from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    status, refused = os.fstat(handle), ""
+    if not stat.S_ISREG(status.st_mode):
+        refused = "it is not a regular file"
+    elif status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+        refused = "it has a second name elsewhere (a hard link), whose file would be written, too"
+    if refused:
         os.close(handle)
-        raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))
+        raise LinkRefused(errno.EINVAL, refused, str(path))
+    if flags & os.O_TRUNC:
+        os.ftruncate(handle, 0)
     return handle
 
 

@@ -104,7 +104,13 @@ def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
     if as_json:
         rows = [{**asdict(job), "phase": job.phase.value} for job in jobs]
         free = asdict(load) if load is not None else None
-        print(json.dumps({"refreshed_at": lab.state.refreshed_at, "jobs": rows, "load": free}, indent=1))
+        answer = {
+            "refreshed_at": lab.state.refreshed_at,
+            "jobs": rows,
+            "more": lab.state.more_jobs,
+            "load": free,
+        }
+        print(json.dumps(answer, indent=1))
         return 0
     if not jobs:
         say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
