@@ -277,10 +277,9 @@ class Edition(EditionTable, frozen=True, kw_only=True):
     @classmethod
     def of(cls, table: EditionTable) -> Edition:
         programs = {program.name: program for program in table.programs}
-        fields = {name: getattr(table, name) for name in table.__struct_fields__}
         tasks = tuple(
             Task(
-                **{name: getattr(task, name) for name in task.__struct_fields__},
+                **msgspec.structs.asdict(task),
                 runs=(
                     *(run for sweep in task.sweeps for run in sweep.runs()),
                     *(
@@ -293,7 +292,7 @@ class Edition(EditionTable, frozen=True, kw_only=True):
             )
             for task in table.tasks
         )
-        found = cls(**fields | {"tasks": tasks})
+        found = cls(**msgspec.structs.asdict(table) | {"tasks": tasks})
         return msgspec.structs.replace(found, bands=bands_of(found.published_rows))
 
     @property

@@ -160,8 +160,7 @@ class TimedProgram(Table, frozen=True, kw_only=True):
 
     @property
     def program(self) -> Program:
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        return Program(**fields | {"toolchain": self.toolchain or ""})
+        return Program(**msgspec.structs.asdict(self) | {"toolchain": self.toolchain or ""})
 
 
 def _plain_command(line: str) -> bool:
