@@ -115,7 +115,7 @@ def test_every_output_says_tokens():
     text = report_text(results)
     assert "tokens/s" in text
     assert "images/s" not in text
-    assert "epoch s" not in text.splitlines()[1]
+    assert "epoch, s" not in text.splitlines()[1]
     assert "tokens" in csv_text(results)
     rows = results_json(results)["rows"]
     assert {row["unit"] for row in rows} == {"tokens"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState, RunState, SubmissionState
+from labtui.domain.events import LabState, SubmissionState
 from labtui.export.measurements import Measurements, measurements_of, stored_state
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
@@ -63,7 +63,6 @@ class LabContents:
     scripts: Mapping[str, str]
     pictures: Mapping[str, bytes]
     today: date
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def named(self) -> Results:
@@ -81,33 +80,16 @@ class LabContents:
         """Whether there are rehearsal runs in it."""
         return any(run.practice for run in self.measurements.runs) or self.settings.practice
 
-    def runs_of(self, task: Task) -> tuple[RunState, ...]:
-        """The runs of a task that Slurm took (or may yet take), in the order of their numbers."""
-        return tuple(
-            run
-            for _, run in sorted(self.state.runs.items())
-            if run.task_id == task.id and not self._never_sent(run)
-        )
-
-    def _never_sent(self, run: RunState) -> bool:
-        submission = self.submission(run)
-        return submission is not None and submission.status in NEVER_SENT
-
-    def epochs_of(self, submission: SubmissionState) -> int:
-        """How many epochs a submission's log gave: what the numbers in the deck rest on."""
-        return sum(
-            len(self.state.runs[run_id].epochs) for run_id in submission.run_ids if run_id in self.state.runs
-        )
-
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""
+
+        def gave_epochs(submission: SubmissionState) -> bool:
+            return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
+
         sent = [
             s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in NEVER_SENT
         ]
-        return max(sent, key=lambda s: (self.epochs_of(s) > 0, s.run_ids), default=None)
-
-    def submission(self, run: RunState) -> SubmissionState | None:
-        return self.state.submissions.get(run.token)
+        return max(sent, key=lambda s: (gave_epochs(s), s.run_ids), default=None)
 
 
 def read_contents(

@@ -36,7 +36,6 @@ from labtui.export.plot_lines import (
 
 Format = Literal["png", "svg", "pdf"]
 Size = Literal["wide", "half"]
-FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 SIZES: dict[Size, tuple[float, float, float]] = {"wide": (13.333, 7.5, 26.0), "half": (6.667, 4.8, 17.0)}
 """Width and height of a plot in inches, and the size of its title in points."""
 DPI = 120

@@ -12,12 +12,18 @@ from labtui.results.measured import Origin
 from labtui.results.messages import count_words
 from labtui.results.numbers import (
     ABSENT,
+    BATCH,
+    EFFICIENCY,
+    EPOCH,
     MEMORY,
+    PER_GPU,
+    PRINTED,
+    RATE,
+    SPEEDUP,
     Column,
     bounds_text,
     cells,
     clean,
-    count_text,
     device_text,
     lost_text,
     percent_text,
@@ -25,7 +31,7 @@ from labtui.results.numbers import (
     ratio_text,
     three_digits,
     unit_of,
-    with_uncertainty,
+    with_unit,
 )
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import LawFit, ResultRow, Results
@@ -38,29 +44,21 @@ Facts = tuple[tuple[str, str], ...]
 def readings_table(results: Results) -> Table:
     """Each configuration with both readings side by side, networks as headings within the table."""
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
-    unit = unit_of(shown)
-    precise = [Column("global batch", lambda row: count_text(row.batch_size))]
-    if any(row.epoch_seconds is not None for row in shown):
-        precise.append(Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds)))
-    precise.append(Column(f"{unit}/s", lambda row: rate_text(row.throughput)))
-    if unit == "tokens":
-        precise.append(Column("tokens/s per GPU", lambda row: rate_text(row.per_gpu_throughput)))
-    if any(row.gpu_memory is not None for row in shown):
-        precise.append(MEMORY)
-    if any(row.total_seconds is not None for row in shown):
-        precise.append(Column("whole training, s", _total_text))
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
-    if compared:
-        precise.append(Column("speedup", lambda row: ratio_text(row.speedup)))
-        precise.append(Column("efficiency", lambda row: percent_text(row.efficiency)))
-    printed: list[Column] = []
-    if any(row.as_printed.epoch_seconds is not None for row in shown):
-        printed.append(Column("epoch, s", lambda row: _printed(row.as_printed.epoch_seconds, "g")))
-        printed.append(Column(f"{unit}/s", lambda row: _printed(row.as_printed.throughput, ",.0f")))
-        if compared:
-            printed.append(Column("speedup", lambda row: _printed(row.as_printed.speedup, ".2f")))
-            printed.append(Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)))
-    columns = [Column("", device_text, number=False), *precise, *printed]
+    wanted = {
+        BATCH: True,
+        EPOCH: any(row.epoch_seconds is not None for row in shown),
+        RATE: True,
+        PER_GPU: unit_of(shown) == "tokens",
+        MEMORY: any(row.gpu_memory is not None for row in shown),
+        _TOTAL: any(row.total_seconds is not None for row in shown),
+        SPEEDUP: compared,
+        EFFICIENCY: compared,
+    }
+    precise = [column for column, there in wanted.items() if there]
+    is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
+    printed = PRINTED[: 4 if compared else 2] if is_printed else ()
+    columns = with_unit(shown, (_DEVICE, *precise, *printed))
     groups = (("", 1), ("Precise: all digits of the log", len(precise))) if printed else ()
     return Table(
         tuple(column.heading for column in columns),
@@ -81,12 +79,11 @@ def _with_headings(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Iter
         yield tuple(cells([row], columns)[0])
 
 
-def _printed(number: float | None, form: str) -> str:
-    return ABSENT if number is None else format(number, form)
-
-
-def _total_text(row: ResultRow) -> str:
-    return ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}"
+_DEVICE = Column("", device_text, number=False)
+_TOTAL = Column(
+    "whole training, s",
+    lambda row: ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+)
 
 
 def fraction_table(fits: Sequence[LawFit]) -> Table:

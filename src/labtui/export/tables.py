@@ -160,11 +160,6 @@ def markdown_text(results: Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_IN_SENTENCES = str.maketrans(
-    {"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"}  # parentheses and percents stay
-)
-
-
 _IN_SENTENCES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"})
 
 

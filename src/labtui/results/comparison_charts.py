@@ -50,7 +50,6 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Readin
         note = (f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else ()
     return ChartSpec(
         key="cpu-gpu",
-        family="cpu-gpu",
         title=f"Epoch time on the CPU and on one GPU, {model}",
         heading="Epoch time, s",
         message=messages.acceleration_message(gpu),
@@ -85,7 +84,6 @@ def first_epoch_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted({point.x for each in series for point in each.points})
     return ChartSpec(
         key="first-epoch",
-        family="first-epoch",
         title="First epoch against steady epoch" + ("" if several or not lines else f", {lines[0].name}"),
         heading="First and steady epoch, s",
         x_label=GPUS,
@@ -209,7 +207,6 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     positive = all(point.y >= -1e-9 for points in parts.values() for point in points)
     return ChartSpec(
         key="efficiency-loss",
-        family="efficiency-loss",
         view="efficiency",
         title="Where the efficiency goes" + (f", {rows[0][0].name}" if rows and not several else ""),
         heading="Points of efficiency lost",
@@ -266,7 +263,6 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         series.append(Series(name="ideal", points=ends, role="ideal"))
     return ChartSpec(
         key="laws",
-        family="laws",
         view="speedup",
         title=f"Speedup and the two laws, {model}",
         heading="Speedup",

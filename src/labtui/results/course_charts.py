@@ -267,7 +267,6 @@ def _batch_accuracy_chart(runs: Sequence[MeasuredRun], where: str, practice: boo
     batches = sorted({point.x for each in series for point in each.points})
     chart = ChartSpec(
         key="batch-accuracy",
-        family="batch-accuracy",
         view="training",
         title=f"Accuracy over the global batch{where}",
         heading="Best top-1 accuracy, %",
@@ -291,7 +290,6 @@ def _over_epochs(
     made: dict[str, object] = {"view": "training", "y_label": "", **fields}
     return ChartSpec(
         key=key,
-        family=key,
         title=f"{title}, {model}" if model else title,
         x_label="epoch",
         series=tuple(series),
@@ -352,7 +350,6 @@ def gpu_chart(
     key = f"gpu-{measure}"
     return ChartSpec(
         key=key,
-        family=key,
         view="training",
         title=title,
         heading="GPU memory, MiB" if memory else "GPU utilisation, %",

@@ -265,25 +265,32 @@ _WHAT = (
 PLAIN_MODEL = Column("model", lambda row: clean(row.name), number=False)
 """The model alone, for a table whose title says that all its rows are practice."""
 
+BATCH = _WHAT[2]
+EPOCH = Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds))
+RATE = Column("images/s", lambda row: rate_text(row.throughput))
+SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
+EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
+PRINTED = (
+    Column("epoch, s", lambda row: _plain(row.as_printed.epoch_seconds, "g")),
+    Column("images/s", lambda row: _plain(row.as_printed.throughput, ",.0f")),
+    Column("speedup", lambda row: ratio_text(row.as_printed.speedup)),
+    Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
+)
+_EPOCHS = Column("epochs", epochs_text, number=False)
+
 PRECISE = (
     *_WHAT,
-    Column("epoch s", lambda row: with_uncertainty(row, row.epoch_seconds)),
-    Column("images/s", lambda row: rate_text(row.throughput)),
-    Column("speedup", lambda row: ratio_text(row.speedup)),
-    Column("efficiency", lambda row: percent_text(row.efficiency)),
+    EPOCH,
+    RATE,
+    SPEEDUP,
+    EFFICIENCY,
     Column("batch factor", lambda row: percent_text(row.batch_factor)),
     Column("step factor", lambda row: percent_text(row.step_factor)),
-    Column("epochs", epochs_text, number=False),
+    _EPOCHS,
 )
 """Exact reading: with what the printed digits leave open, or how epochs differ where that is more."""
 
-AS_PRINTED = (
-    *_WHAT,
-    Column("epoch s", lambda row: _plain(row.as_printed.epoch_seconds, "g")),
-    Column("images/s", lambda row: _plain(row.as_printed.throughput, ",.0f")),
-    Column("speedup", lambda row: _plain(row.as_printed.speedup, ".2f")),
-    Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
-)
+AS_PRINTED = (*_WHAT, *PRINTED)
 """Reading of whole printed seconds of epoch 2, as textbooks do."""
 
 
@@ -298,16 +305,16 @@ def as_printed_text(row: ResultRow) -> str:
         return ABSENT
     if printed.speedup is None:
         return first
-    return f"{first}, {printed.speedup:.2f}, {percent_text(printed.efficiency)}"
+    return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
 ANSWER = (
     *_WHAT,
-    Column("epoch s", lambda row: with_uncertainty(row, row.epoch_seconds)),
-    Column("images/s", lambda row: rate_text(row.throughput)),
-    Column("speedup", lambda row: ratio_text(row.speedup)),
-    Column("efficiency", lambda row: percent_text(row.efficiency)),
-    Column("epochs", epochs_text, number=False),
+    EPOCH,
+    RATE,
+    SPEEDUP,
+    EFFICIENCY,
+    _EPOCHS,
     Column("as printed", as_printed_text, number=False),
 )
 """The exact reading, and the textbooks' in one column."""
@@ -330,15 +337,21 @@ def unit_of(rows: Sequence[ResultRow]) -> str:
     return units.pop() if len(units) == 1 else "units" if units else "images"
 
 
+def with_unit(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the unit of these rows in their headings."""
+    unit = unit_of(rows)
+    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in columns)
+
+
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns with the unit of these rows in their headings; memory too, where a log tells it."""
     unit = unit_of(rows)
-    named = [replace(each, heading=each.heading.replace("images", unit)) for each in columns]
+    named = list(with_unit(rows, columns))
     if any(row.gpu_memory is not None for row in rows) and columns is not AS_PRINTED:
         named.insert(len(_WHAT) + 2, MEMORY)
     if unit == "tokens":
         named.insert(len(_WHAT) + 2, replace(PER_GPU, heading="tokens/s per GPU"))
-        named = [each for each in named if each.heading != "epoch s"]
+        named = [each for each in named if each.heading != "epoch, s"]
     return tuple(named)
 
 

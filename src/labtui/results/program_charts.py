@@ -6,25 +6,10 @@ from collections.abc import Sequence
 
 from labtui.domain.model import Interval
 from labtui.results import messages
-from labtui.results.charts import (
-    ChartSpec,
-    Point,
-    Series,
-    View,
-    distinct,
-    doubling_axes,
-    interval_point,
-)
-from labtui.results.numbers import (
-    percent_text,
-    ratio_text,
-    three_digits,
-)
+from labtui.results.charts import ChartSpec, Series, View, distinct, interval_point
+from labtui.results.numbers import percent_text, ratio_text, three_digits
 from labtui.results.programs import ProgramRow, baseline_text
-from labtui.results.quantity_charts import (
-    ceiling,
-    count_ticks,
-)
+from labtui.results.quantity_charts import counts_chart
 
 _UNITS = {"s": "seconds", "ms": "milliseconds"}
 
@@ -78,14 +63,10 @@ def _program_chart(
         )
         for name, short in zip(names, distinct(names), strict=True)
     ]
-    counts = sorted({row.processes for row in values})
-    if unit == "×":
-        ideal = tuple(Point(x=count, y=float(count)) for count in counts)
-        series.append(Series(name="ideal", points=ideal, role="ideal"))
     program = next(iter(values)).program if values else None
-    chart = ChartSpec(
-        key=key,
-        family=key,
+    return counts_chart(
+        key,
+        series,
         view=view,
         title=f"{title}, {program.name}" if program else title,
         heading=f"{title}, {unit}" if unit != "×" else title,
@@ -93,14 +74,7 @@ def _program_chart(
         x_label=program.counts if program else "processes",
         y_label=y_label,
         unit=unit,
-        series=tuple(series),
-        kind="lines",
-        switchable=True,
-        x_ticks=count_ticks(counts),
-        y_max=ceiling(series) if unit == "%" else None,
-        percent=unit == "%",
         model=program.name if program else "",
         notes=(note,),
         practice=any(row.practice for row in values),
     )
-    return doubling_axes(chart)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from labtui.domain.model import Interval
 from labtui.results import messages
@@ -49,7 +49,6 @@ class Quantity:
     printed: Callable[[AsPrinted], float | None]
     text: Callable[[Interval | None], str]
     unit: str = ""
-    percent: bool = False
     ratio: bool = False
 
 
@@ -72,7 +71,7 @@ SPEEDUP = Quantity(
 )  # fmt: skip
 EFFICIENCY = Quantity(
     key="efficiency", view="efficiency", title="Efficiency", heading="Efficiency, %", y_label="speedup / GPUs",
-    unit="%", ratio=True, percent=True,
+    unit="%", ratio=True,
     precise=lambda row: row.efficiency, printed=lambda plain: plain.efficiency, text=percent_text,
 )  # fmt: skip
 PER_GPU_THROUGHPUT = Quantity(
@@ -93,15 +92,11 @@ def quantity_chart(
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(quantity, line.rows, reading)))
     ]
-    counts = sorted({point.x for each in series for point in each.points})
-    if quantity is SPEEDUP and series:
-        series.append(Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in counts)))
     models = tuple(dict.fromkeys(line.model for line in lines))
     unit = lines[0].unit if lines else "images"
-    rows = [row for line in lines for row in line.rows]
-    chart = ChartSpec(
-        key=quantity.key,
-        family=quantity.key,
+    return counts_chart(
+        quantity.key,
+        series,
         view=quantity.view,
         title=f"{quantity.title}, {models[0]}" if len(models) == 1 else quantity.title,
         heading=quantity.heading.replace("Images", unit.capitalize()),
@@ -109,14 +104,26 @@ def quantity_chart(
         x_label=GPUS,
         y_label=quantity.y_label.replace("images", unit),
         unit=quantity.unit,
-        series=tuple(series),
-        kind="lines",
+        notes=tuple(_notes(quantity, lines, reading)),
+        practice=any(row.practice for line in lines for row in line.rows),
+    )
+
+
+def counts_chart(key: str, series: Sequence[Series], *, unit: str, **fields: Any) -> ChartSpec:
+    """A chart against a number of GPUs or processes; a speedup gets its ideal line, shares have 100 % on them."""
+    counts = sorted({point.x for each in series for point in each.points})
+    percent = unit == "%"
+    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
+    tops = [point.y if point.hi is None else point.hi for each in series for point in each.points]
+    chart = ChartSpec(
+        key=key,
+        series=(*series, ideal) if unit == "×" and series else tuple(series),
+        unit=unit,
         switchable=True,
         x_ticks=count_ticks(counts),
-        y_max=ceiling(series) if quantity.percent else None,
-        percent=quantity.percent,
-        notes=tuple(_notes(quantity, lines, reading)),
-        practice=any(row.practice for row in rows),
+        y_max=max([1.0, *tops]) * 1.05 if percent else None,
+        percent=percent,
+        **fields,
     )
     return doubling_axes(chart)
 
@@ -147,12 +154,6 @@ def uncertain_point(
     """A number of a row with the uncertainty that is shown; `baseline` for a ratio to that row."""
     found = uncertainty(row, value, baseline)
     return interval_point(x, widened(value, found), label=label, live=row.live, mark=found.mark)
-
-
-def ceiling(series: Sequence[Series]) -> float:
-    """The upper limit of shares, where 100 % must be on the chart."""
-    tops = [point.y if point.hi is None else point.hi for each in series for point in each.points]
-    return max([1.0, *tops]) * 1.05
 
 
 def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -> Iterable[str]:
