@@ -182,10 +182,10 @@ class _Export:
     def report(self) -> ExportReport:
         """The end: the first problem is raised after all else was written."""
         if self.problems:
-            first = self.problems[0]
-            others = [problem.sentence for problem in self.problems[1:]]
-            written = f" {len(self.files)} other files were written." if self.files else ""
-            raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
+            first, others = self.problems[0], len(self.problems) - 1
+            more = f" Nor could {others} other file{'s' * (others > 1)}." if others else ""
+            written = f" {len(self.files)} were written." if self.files else ""
+            raise ExportError(first.sentence + more + written, first.hint)
         notes = self.notes
         if not self.contents.results.measured and not self.contents.results.programs:
             notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)

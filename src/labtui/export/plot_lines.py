@@ -17,15 +17,17 @@ _MARKS_UP_TO = 14
 """Lines of more points than this have no marks."""
 
 
+def slots(spec: ChartSpec) -> dict[str, int]:
+    """The place of each measured series among the four colours, by name: a network's own, others in their order."""
+    hues = [hue if hue < len(style.SERIES) else -1 for hue in series_hues(spec)]
+    free = iter([slot for slot in range(len(style.SERIES)) if slot not in hues])
+    names = [series.name for series in spec.measured]
+    return {name: hue if hue >= 0 else next(free, 0) for name, hue in zip(names, hues, strict=True)}
+
+
 def colours(spec: ChartSpec) -> dict[str, tuple[str, str]]:
-    """Colour and mark of each measured series, by name: a network's own, others in their order."""
-    slots = [hue if hue < len(style.SERIES) else -1 for hue in series_hues(spec)]
-    free = iter([slot for slot in range(len(style.SERIES)) if slot not in slots] or [0])
-    found = {}
-    for series, slot in zip(spec.measured, slots, strict=True):
-        at = slot if slot >= 0 else next(free, 0)
-        found[series.name] = (style.SERIES[at], style.MARKS[at])
-    return found
+    """Colour and mark of each measured series, by name."""
+    return {name: (style.SERIES[at], style.MARKS[at]) for name, at in slots(spec).items()}
 
 
 def draw_lines(axes: Axes, spec: ChartSpec, *, names: bool, small: bool) -> None:

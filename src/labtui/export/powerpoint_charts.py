@@ -25,8 +25,8 @@ from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Pt
 
-from labtui.export.plot_lines import thinned, y_limits, y_ticks
-from labtui.results.charts import ChartSpec, Series, series_hues, spread, value_text
+from labtui.export.plot_lines import slots, thinned, y_limits, y_ticks
+from labtui.results.charts import ChartSpec, Series, spread, value_text
 from labtui.results.numbers import clean
 
 ACCENTS = (
@@ -73,14 +73,6 @@ def _colour(colour: ColorFormat, theme: Any, brightness: float = 0.0) -> None:
         colour.brightness = brightness
 
 
-def accents(spec: ChartSpec) -> dict[str, int]:
-    """The place of each measured series' colour among the theme's four, by name."""
-    slots = [hue if hue < len(ACCENTS) else -1 for hue in series_hues(spec)]
-    free = iter([slot for slot in range(len(ACCENTS)) if slot not in slots])
-    names = [series.name for series in spec.measured]
-    return {name: slot if slot >= 0 else next(free, 0) for name, slot in zip(names, slots, strict=True)}
-
-
 # --------------------------------------------------------------------------- lines
 
 
@@ -110,14 +102,14 @@ def _drawn(spec: ChartSpec) -> list[Series]:
 def _dress_lines(
     chart: Any, spec: ChartSpec, box: tuple[int, int, int, int], chosen: Sequence[Series], *, named: bool
 ) -> None:
-    slots = accents(spec)
+    places = slots(spec)
     drawn = _drawn(spec)
     measured = [each for each in drawn if each.role == "measured"]
     labelled = not spec.over_time and len(measured) <= 2 and len(spec.x_ticks) <= 4 and not chosen
     ends: list[tuple[Any, Series, float, str, Any]] = []
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False
-        place = chosen.index(series) % len(ACCENTS) if series in chosen else slots.get(series.name, 0)
+        place = chosen.index(series) % len(ACCENTS) if series in chosen else places.get(series.name, 0)
         if series.role != "measured":
             _quiet_line(native, dashed=series.role != "fit")
             colour: Any = QUIET
@@ -244,23 +236,29 @@ def _error_bars(native: Any, series: Series) -> None:
     native._element.find(qn("c:xVal")).addprevious(bars)
 
 
-def _axes(chart: Any, spec: ChartSpec, *, labelled: bool) -> tuple[float, float]:
-    points = [p for s in _drawn(spec) if s.role != "fit" for p in s.points]
-    low, high = y_limits(spec, [p.y for p in points])
-    xs = [p.x for p in points]
+def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
+    """Both axes without grid and marks, in the quiet colour; a title below, where there is one."""
     across, up = chart.category_axis, chart.value_axis
     for axis in (across, up):
         axis.has_major_gridlines = False
         axis.major_tick_mark = XL_TICK_MARK.NONE
         axis.tick_labels.font.size = Pt(TEXT)
         axis.tick_labels.font.color.theme_color = QUIET
-    across.has_title = True
-    across.axis_title.text_frame.text = clean(spec.x_label)
-    run = across.axis_title.text_frame.paragraphs[0].runs[0]
-    run.font.size, run.font.bold = Pt(TEXT), False
-    run.font.color.theme_color = QUIET
+    if title:
+        across.axis_title.text_frame.text = title
+        run = across.axis_title.text_frame.paragraphs[0].runs[0]
+        run.font.size, run.font.bold = Pt(TEXT), False
+        run.font.color.theme_color = QUIET
     _colour(across.format.line.color, QUIET)
     up.format.line.fill.background()
+    return across, up
+
+
+def _axes(chart: Any, spec: ChartSpec, *, labelled: bool) -> tuple[float, float]:
+    points = [p for s in _drawn(spec) if s.role != "fit" for p in s.points]
+    low, high = y_limits(spec, [p.y for p in points])
+    xs = [p.x for p in points]
+    across, up = _quiet_axes(chart, clean(spec.x_label))
     if spec.x_log:
         _log(across, 2)
         across.minimum_scale, across.maximum_scale = min(xs) / 2, max(xs) * 2.8
@@ -332,7 +330,7 @@ def _category(spec: ChartSpec, x: float, label: str) -> str:
 
 
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
-    slots = accents(spec)
+    places = slots(spec)
     lost = any(series.part for series in spec.series)
     plot = chart.plots[0]
     plot.gap_width = 60
@@ -343,7 +341,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     for place, (native, series) in enumerate(zip(plot.series, shown, strict=True)):
         native.format.fill.solid()
         parts = (ACCENTS[2], ACCENTS[1], MSO_THEME_COLOR.ACCENT_5, ACCENTS[3])
-        colour = parts[place % 4] if lost else ACCENTS[slots.get(series.name, 0)]
+        colour = parts[place % 4] if lost else ACCENTS[places.get(series.name, 0)]
         hollow = all(point.hollow for point in series.points)
         _colour(native.format.fill.fore_color, colour, 0.6 if hollow else 0.0)
         for at, x in enumerate(order):
@@ -361,17 +359,6 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         chart.has_legend = True
         chart.legend.position, chart.legend.include_in_layout = XL_LEGEND_POSITION.TOP, False
         chart.legend.font.size = Pt(TEXT)
-    across, up = chart.category_axis, chart.value_axis
-    for axis in (across, up):
-        axis.has_major_gridlines = False
-        axis.major_tick_mark = XL_TICK_MARK.NONE
-        axis.tick_labels.font.size = Pt(TEXT)
-    _colour(across.format.line.color, QUIET)
-    up.format.line.fill.background()
+    _, up = _quiet_axes(chart, "" if flat else clean(spec.x_label))
     up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
     up.minimum_scale = 0
-    if not flat:
-        across.has_title = True
-        across.axis_title.text_frame.text = clean(spec.x_label)
-        run = across.axis_title.text_frame.paragraphs[0].runs[0]
-        run.font.size, run.font.bold = Pt(TEXT), False
