@@ -21,6 +21,7 @@ from labtui.results.numbers import (
     RATE,
     SPEEDUP,
     Column,
+    baseline_of,
     bounds_text,
     cells,
     clean,
@@ -180,7 +181,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
     if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
         return ()
-    last, one = rows[-1], next((row for row in rows if row.n_gpus == 1), None)
+    last, one = rows[-1], baseline_of(rows[-1], rows)
     if last.n_gpus == 1 or one is None:
         return ()
     family, many = charts[0].family, count_words(last.n_gpus or 0)

@@ -92,6 +92,8 @@ def quantity_chart(
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(quantity, line.rows, reading)))
     ]
+    if quantity.ratio:  # a baseline alone compares nothing
+        series = [each for each in series if len(each.points) > 1] or series
     models = tuple(dict.fromkeys(line.model for line in lines))
     unit = lines[0].unit if lines else "images"
     return counts_chart(
@@ -104,14 +106,21 @@ def quantity_chart(
         x_label=GPUS,
         y_label=quantity.y_label.replace("images", unit),
         unit=quantity.unit,
+        sizes=[row.n_gpus or 0 for line in lines for row in line.rows],
         notes=tuple(_notes(quantity, lines, reading)),
         practice=any(row.practice for line in lines for row in line.rows),
     )
 
 
-def counts_chart(key: str, series: Sequence[Series], *, unit: str, **fields: Any) -> ChartSpec:
-    """A chart against a number of GPUs or processes; a speedup gets its ideal line, shares have 100 % on them."""
-    counts = sorted({point.x for each in series for point in each.points})
+def counts_chart(
+    key: str, series: Sequence[Series], *, unit: str, sizes: Iterable[float] = (), **fields: Any
+) -> ChartSpec:
+    """A chart against a number of GPUs or processes; a speedup gets its ideal line, shares have 100 % on them.
+
+    `sizes` that were tried and have no mark are on the axis, too: no line is drawn across them.
+    """
+    marked = {point.x for each in series for point in each.points}
+    counts = sorted(marked | {n for n in sizes if marked and min(marked) < n < max(marked)})
     percent = unit == "%"
     ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
     tops = [point.y if point.hi is None else point.hi for each in series for point in each.points]
