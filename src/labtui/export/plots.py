@@ -107,6 +107,11 @@ def slide_picture(
 
 
 def _saved(figure: Figure, name: str, stamp: str) -> bytes:
+    """The picture's bytes; not by `savefig`, which draws everything twice."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     stream = io.BytesIO()
     plain: dict[str, dict[str, Any]] = {
         "png": {"Software": None, "Description": stamp or None},
@@ -119,14 +124,19 @@ def _saved(figure: Figure, name: str, stamp: str) -> bytes:
             "Subject": stamp,
         },
     }
-    pillow: dict[str, Any] = {"pil_kwargs": {"compress_level": 4}} if name == "png" else {}
-    figure.savefig(stream, format=name, dpi=DPI, metadata=plain[name], **pillow)
+    canvas: Any = {"png": FigureCanvasAgg, "svg": FigureCanvasSVG, "pdf": FigureCanvasPdf}[name](figure)
+    figure.dpi = DPI
+    if name == "png":
+        canvas.print_png(stream, metadata=plain[name], pil_kwargs={"compress_level": 4})
+    else:
+        getattr(canvas, f"print_{name}")(stream, metadata=plain[name])
     return stream.getvalue()
 
 
 def place_labels(figure: Figure) -> None:
     """Lay the figure out once, then move the labels at line ends apart."""
-    figure.draw_without_rendering()
+    engine: Any = figure.get_layout_engine()
+    engine.execute(figure)
     figure.set_layout_engine("none")
     for axes in figure.axes:
         spread_names(axes)
