@@ -233,7 +233,8 @@ def _error_bars(native: Any, series: Series) -> None:
         f'<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>{values("plus", up)}'
         f"{values('minus', down)}</c:errBars>"
     )
-    native._element.find(qn("c:xVal")).addprevious(bars)
+    at = native._element.find(qn("c:xVal"))
+    (native._element.find(qn("c:cat")) if at is None else at).addprevious(bars)
 
 
 def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
@@ -310,8 +311,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     ticks = list(spec.x_ticks)[::-1] if flat else list(spec.x_ticks)
     lost = any(series.part for series in spec.series)
     data.categories = [_category(spec, x, label) for x, label in ticks]
-    shown = [s for s in spec.measured if s.part != "kept"]
-    for series in shown:
+    for series in _barred(spec):
         values = {point.x: point.y for point in series.points}
         factor = 100.0 if lost else 1.0
         data.add_series(
@@ -321,6 +321,12 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     if lost:
         return XL_CHART_TYPE.BAR_STACKED, data
     return (XL_CHART_TYPE.BAR_CLUSTERED if flat else XL_CHART_TYPE.COLUMN_CLUSTERED), data
+
+
+def _barred(spec: ChartSpec) -> list[Series]:
+    """The series that are bars: what was kept is in the names of the rows, the ideal stands beside the measured."""
+    ideal = [each for each in spec.series if each.role == "ideal" and each.points]
+    return [*(each for each in spec.measured if each.part != "kept"), *ideal]
 
 
 def _category(spec: ChartSpec, x: float, label: str) -> str:
@@ -335,10 +341,17 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     plot = chart.plots[0]
     plot.gap_width = 60
     plot.overlap = 100 if lost else -4
-    shown = [s for s in spec.measured if s.part != "kept"]
+    shown = _barred(spec)
     flat = spec.x_axis == "names"
     order = [x for x, _ in (list(spec.x_ticks)[::-1] if flat else spec.x_ticks)]
     for place, (native, series) in enumerate(zip(plot.series, shown, strict=True)):
+        if series.role == "ideal":
+            native.format.fill.background()
+            _colour(native.format.line.color, QUIET)
+            native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
+            continue
+        if not flat:
+            _error_bars(native, series)
         native.format.fill.solid()
         parts = (ACCENTS[2], ACCENTS[1], MSO_THEME_COLOR.ACCENT_5, ACCENTS[3])
         colour = parts[place % 4] if lost else ACCENTS[places.get(series.name, 0)]
