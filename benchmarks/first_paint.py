@@ -85,9 +85,9 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
     """How long key presses wait, in ms, while this submission's log is on the screen and grows."""
     import threading
 
-    from labtui.domain.events import LogGrew
     from labtui.session import mirrors
     from labtui.tui.app import LabApp
+    from tests import changes
     from tests.tui.fed_session import NOW, open_session
 
     session = open_session(lab, start=False)
@@ -106,7 +106,7 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
                 file.write(chunk)
                 written[0] += time.thread_time() - began
                 size += len(chunk)
-                session.feed(LogGrew(at=NOW, token=token, stream="out", segment=0, size=size))
+                session.feed(changes.grown(token, size))
 
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()

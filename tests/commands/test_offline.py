@@ -13,13 +13,12 @@ import pytest
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
 from labtui.commands.terminal import Open, TerminalPrompter, _settled, plain, run_number
-from labtui.domain.events import ConnectionState, RunEnded
 from labtui.domain.model import JobPhase
+from labtui.domain.state import ConnectionState
 from labtui.session.folder import LabFolder
-from labtui.session.session import Session
 from labtui.session.settings import Settings
 from tests.commands.conftest import Labtui
-from tests.tui.fed_session import finished_run, live_run, observed, spec
+from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
 
 
 @pytest.fixture
@@ -159,11 +158,11 @@ def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: La
 
 def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, capsys) -> None:
     now = time.time()
-    with Session.open(folder.path, start=False) as session:
+    with open_session(folder.path, start=False) as session:
         tight = observed(
             "lt1", "7", JobPhase.RUNNING, now, elapsed_s=93.0, time_limit_s=150.0, start_time=now - 93
         )
-        session._journal.commit((*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight))
+        session._journal.change(*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight)
     assert main(["queue", "--offline"]) == 0
     assert "At this pace its time limit will end it in epoch" in capsys.readouterr().out
     assert main(["queue", "--offline", "--json"]) == 0
@@ -178,9 +177,9 @@ def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
         journal = lab.session._journal
         journal._subscribers.insert(0, lambda update: time.sleep(0.3))
         journal.start()
-        journal.commit(finished_run("lt1", "10.5", 1, spec(), "7"))
-        events = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=240))
-    assert any(isinstance(event, RunEnded) for event in events)
+        journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
+        updates = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
+    assert updates[-1].state.runs[1].outcome == "completed"
 
 
 def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection() -> None:

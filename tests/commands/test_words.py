@@ -11,9 +11,9 @@ from labtui.commands import doctor as doctor_verb
 from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.doctor.findings import Check, Status
-from labtui.domain.events import SubmissionChanged
 from labtui.domain.model import SubmissionStatus
-from tests.tui.fed_session import NOW, lab_session, make_folder, open_session, planned, spec
+from tests import changes
+from tests.tui.fed_session import lab_session, make_folder, open_session, planned, spec
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_watching_an_empty_folder_says_that_there_is_nothing(
 
 def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = open_session(lab, start=False)
-    gone = planned("lt000000000000000bbb", "10.5", 2, spec())
-    session.feed(gone, SubmissionChanged(at=NOW, token=gone.token, status=SubmissionStatus.WITHDRAWN))
+    token = "lt000000000000000bbb"
+    session.feed(planned(token, "10.5", 2, spec()), changes.status(token, SubmissionStatus.WITHDRAWN))
     session.close()
     assert main(["watch"]) == 0
     captured = capsys.readouterr()

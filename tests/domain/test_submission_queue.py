@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from labtui.domain.events import JobObserved, LabState, PlannedRun, SubmissionChanged, SubmissionPlanned
-from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.profile import Profile, Queue
-from labtui.domain.reduce import reduce_all, sendable, submission_queue, waiting_reason
+from labtui.domain.state import Change
+from labtui.domain.submission_queue import sendable, submission_queue, waiting_reason
+from tests import changes
+from tests.changes import after
 
 SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=8, epochs=1, script="a.py")
 PROFILE = Profile(
@@ -16,19 +18,14 @@ PROFILE = Profile(
 )
 
 
-def planned(number: int, qos: str) -> SubmissionPlanned:
-    return SubmissionPlanned(
-        at=float(number), token=f"t{number}", task_id="6", form="one-gpu", job_name="x", qos=qos,
-        runs=(PlannedRun(run_id=number, spec=SPEC),),
-    )  # fmt: skip
+def planned(number: int, qos: str) -> Change:
+    return changes.planned(f"t{number}", {number: SPEC}, float(number), qos=qos)
 
 
-def status(number: int, word: SubmissionStatus, job_id: str = "") -> SubmissionChanged:
-    return SubmissionChanged(at=9.0, token=f"t{number}", status=word, job_id=job_id)
-
-
-def state(*events) -> LabState:
-    return reduce_all(LabState(), events)
+def status(number: int, word: SubmissionStatus, job_id: str = "") -> Change:
+    if word is SubmissionStatus.ACCEPTED:
+        return changes.accepted(f"t{number}", job_id)
+    return changes.status(f"t{number}", word)
 
 
 def token(found) -> str | None:
@@ -36,7 +33,7 @@ def token(found) -> str | None:
 
 
 def test_the_oldest_goes_first_and_nobody_overtakes_in_a_queue() -> None:
-    lab = state(planned(1, "many"), planned(2, "many"), planned(3, "one"))
+    lab = after(planned(1, "many"), planned(2, "many"), planned(3, "one"))
     assert token(sendable(lab, PROFILE)) == "t1"
     assert token(sendable(lab, PROFILE, closed={"many"})) == "t3"
     assert [item.token for item in submission_queue(lab)] == ["t1", "t2", "t3"]
@@ -45,12 +42,12 @@ def test_the_oldest_goes_first_and_nobody_overtakes_in_a_queue() -> None:
 def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free() -> None:
     base = (planned(1, "one"), planned(2, "one"))
     for word in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN, SubmissionStatus.ACCEPTED):
-        assert sendable(state(*base, status(1, word, "7")), PROFILE) is None
+        assert sendable(after(*base, status(1, word, "7")), PROFILE) is None
     for phase in JobPhase:
-        observed = JobObserved(at=1.0, token="t1", job=JobView(job_id="7", phase=phase))
-        lab = state(*base, status(1, SubmissionStatus.ACCEPTED, "7"), observed)
+        observed = changes.observed("t1", "7", phase)
+        lab = after(*base, status(1, SubmissionStatus.ACCEPTED, "7"), observed)
         assert token(sendable(lab, PROFILE)) == ("t2" if phase is JobPhase.FINISHED else None)
     for word in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
-        assert token(sendable(state(*base, status(1, word)), PROFILE)) == "t2"
-    lab = state(*base, status(1, SubmissionStatus.SENDING))
+        assert token(sendable(after(*base, status(1, word)), PROFILE)) == "t2"
+    lab = after(*base, status(1, SubmissionStatus.SENDING))
     assert "one job per user" in waiting_reason(lab, PROFILE, lab.submissions["t2"])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from labtui.domain.events import AnyEvent, EpochSeen, JobObserved
 from labtui.domain.model import JobPhase, RunPhase
+from labtui.domain.state import LabState
 from labtui.lab.plan import withheld_scripts
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import ChartSpec
@@ -48,13 +48,13 @@ def lab(tmp_path: Path, student: Student) -> LabFolder:
     )
 
 
-def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[AnyEvent]]:
+def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[LabState]]:
     """The app over the folder, and everything the session will say."""
     prompter = ScreenPrompter()
     session = Session.open(lab.path, prompter=prompter, start=False)
-    events: list[AnyEvent] = []
-    session.subscribe(lambda update: events.extend(update.events))
-    return LabApp(session, prompter=prompter), session, events
+    states: list[LabState] = []
+    session.subscribe(lambda update: states.append(update.state))
+    return LabApp(session, prompter=prompter), session, states
 
 
 async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text: str) -> None:
@@ -197,21 +197,9 @@ async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
         assert not path.is_file() or student.code.encode() not in path.read_bytes(), path
 
 
-def seen_in_time(events: list[AnyEvent]) -> None:
+def seen_in_time(states: list[LabState]) -> None:
     """The first epoch of each run was a sample before its job was over."""
-    for run_id, token in enumerate(
-        dict.fromkeys(event.token for event in events if isinstance(event, JobObserved)), 1
-    ):
-        epoch = next(
-            place
-            for place, event in enumerate(events)
-            if isinstance(event, EpochSeen) and event.run_id == run_id
-        )
-        over = next(
-            place
-            for place, event in enumerate(events)
-            if isinstance(event, JobObserved)
-            and event.token == token
-            and event.job.phase is JobPhase.FINISHED
-        )
-        assert epoch < over
+    for run_id, run in states[-1].runs.items():
+        first = next(state for state in states if run_id in state.runs and state.runs[run_id].epochs)
+        job = first.submissions[run.token].job
+        assert job is not None and job.phase is not JobPhase.FINISHED

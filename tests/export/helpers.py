@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
 from labtui.lab.edition import Edition
 from labtui.lab.proof import own_script_texts, published_evidence

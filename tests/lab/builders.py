@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from labtui.domain.events import LabState, RunState
+from labtui.domain.state import LabState, RunState
 from labtui.lab.checks import TaskCheck, check_task
 from labtui.lab.edition import Edition
 from labtui.lab.evidence import Evidence

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.lab.checks import check_task
 from labtui.session.answers import (
     answer_path,

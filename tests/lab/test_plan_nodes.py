@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import UsageError
-from labtui.domain.events import JobView, LabState, SubmissionPlanned
 from labtui.domain.model import JobPhase, RunSpec
-from labtui.domain.reduce import reduce_all
 from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task_drafts
 from labtui.lab.plan_table import changed, drafts_from, forms_of, rows_of
 from labtui.lab.runs import RunPlan
@@ -19,6 +17,7 @@ from labtui.session.folder import read_template
 from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_script import JobContext, job_script
+from tests.changes import after, observed, planned
 from tests.lab.builders import EDITION
 
 MN5 = load_profile("mn5")
@@ -179,25 +178,7 @@ def test_the_script_asks_for_nodes_and_tells_them_back():
 
 
 def test_a_job_is_charged_for_the_gpus_of_all_its_nodes():
-    event = SubmissionPlanned(
-        at=0.0, token="lt1", task_id="12.2", form="torchrun", job_name="j", runs=(), gpus=4, cpus=80, nodes=8
-    )
-    state = reduce_all(LabState(), [event])
-    job = JobView(job_id="1", phase=JobPhase.FINISHED, start_time=0.0, end_time=1800.0)
-    submission = replace(state.submissions["lt1"], job=job)
-    cost = lab_cost(replace(state, submissions={"lt1": submission}))
+    plan = planned("lt1", {}, task_id="12.2", form="torchrun", gpus=4, cpus=80, nodes=8)
+    cost = lab_cost(after(plan, observed("lt1", "1", JobPhase.FINISHED, start_time=0.0, end_time=1800.0)))
     assert (cost.jobs[0].gpus, cost.jobs[0].allocated) == (32, 16.0)
     assert cost.total.core_hours == 320.0
-
-
-def test_what_was_stored_before_there_were_nodes_still_reads():
-    old = (
-        b'{"type":"submission-planned","at":1.0,"token":"lt1","task_id":"10.5","form":"one-job","job_name":"j",'
-        b'"runs":[{"run_id":1,"spec":{"model":"ResNet50","device":"gpu","n_gpus":4,"batch_size":8192,'
-        b'"epochs":5,"script":"ResNet50.py"}}],"gpus":4,"cpus":80}'
-    )
-    event = msgspec.json.decode(old, type=SubmissionPlanned)
-    spec = event.runs[0].spec
-    assert (event.nodes, spec.nodes, spec.launcher, spec.batch_option, spec.data_set) == (
-        1, 1, "python", "global", "",
-    )  # fmt: skip

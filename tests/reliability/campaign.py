@@ -14,6 +14,7 @@ equal.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -32,11 +33,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labtui.domain.events import LabState, SubmissionState
 from labtui.domain.model import SubmissionStatus
-from labtui.domain.reduce import reduce_all
+from labtui.domain.state import LabState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder
+from labtui.session.readings import state_of
 from labtui.session.session import Session
 from labtui.session.store import Store
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy
@@ -425,11 +426,8 @@ class Lane:
 
 def stored_state(folder: LabFolder) -> LabState:
     """What the folder says, read without a lane; as the next process would open it, whenever the last was killed."""
-    store = Store(folder.database_path)
-    try:
-        return reduce_all(LabState(), store.events())
-    finally:
-        store.close()
+    with contextlib.closing(Store(folder.database_path)) as store:
+        return state_of(folder, store)
 
 
 def campaign(cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int) -> Counter[str]:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tomlkit
 
-from labtui.domain.events import AnyEvent, ErrorRaised
+from labtui.domain.state import Change, LabState
 from labtui.session.folder import LabFolder
 from labtui.session.labs import labs_folder
 from labtui.session.settings import Settings
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui.app import LabApp
+from tests import changes
+from tests.changes import after
 from tests.reliability.hostile import EVIL
 from tests.tui import fed_session
 
@@ -41,16 +44,29 @@ def poisoned(value: Any, key: str = "") -> Any:
     return f"{value}{EVIL}" if isinstance(value, str) and key in FREE else value
 
 
-def evil(event: AnyEvent) -> AnyEvent:
-    """An event as a hostile cluster would make it."""
-    return msgspec.convert(poisoned(msgspec.to_builtins(event)), type(event), strict=False)
+def evil(value: Any) -> Any:
+    """A value of the state as a hostile cluster would make it."""
+    return msgspec.convert(poisoned(msgspec.to_builtins(value)), type(value), strict=False)
 
 
 class EvilSession(fed_session.FedSession):
     """Feeds nothing but malice."""
 
-    def feed(self, *events: AnyEvent) -> None:
-        super().feed(*[evil(event) for event in events])
+    clean = LabState()
+
+    def feed(self, *news: Change) -> None:
+        self.clean = after(*news, state=self.clean)
+        super().feed(self._poisoned)
+
+    def _poisoned(self, _: LabState) -> LabState:
+        clean = self.clean
+        return replace(
+            clean,
+            submissions={token: evil(item) for token, item in clean.submissions.items()},
+            runs={number: evil(run) for number, run in clean.runs.items()},
+            connection=evil(clean.connection),
+            problems=tuple(map(evil, clean.problems)),
+        )
 
 
 def evil_edition(text: str) -> str:
@@ -120,7 +136,7 @@ def fill(session: EvilSession) -> None:
         lines = "".join(f"{line} {EVIL}\n" for line in text.splitlines())
         fed_session.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
         fed_session.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
-    session.feed(ErrorRaised(at=fed_session.NOW, key="queue", sentence=f"squeue: {EVIL}", hint=EVIL))
+    session.feed(changes.problem("queue", f"squeue: {EVIL}", EVIL, fed_session.NOW))
     session.note_command(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
 
 

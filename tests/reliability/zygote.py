@@ -16,7 +16,7 @@ from pathlib import Path
 import paramiko  # noqa: F401  (imported before the fork, not in each child)
 
 from labtui.domain.errors import FolderTaken, StoreError
-from labtui.domain.events import SubmissionChanged, SubmissionPlanned
+from labtui.domain.model import SubmissionStatus
 from labtui.session.session import Session, Update
 from labtui.slurm import submit
 from tests.session.small_job import SCRIPT, draft
@@ -31,11 +31,12 @@ def say(*words: str) -> None:
 
 def tell(update: Update) -> None:
     """What labtui shows is what is stored: each of these is a promise."""
-    for event in update.events:
-        if isinstance(event, SubmissionPlanned):
-            say("planned", event.token)
-        elif isinstance(event, SubmissionChanged):
-            say(event.status.value, event.token, event.job_id)
+    for token, item in update.state.submissions.items():
+        before = update.before.submissions.get(token)
+        if before is None:
+            say("planned", token)
+        if item.status is not (before.status if before else SubmissionStatus.WAITING):
+            say(item.status.value, token, item.job.job_id if item.job else "")
 
 
 def live(order: dict[str, object]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.domain.events import LabState, LogState, RunState, SubmissionState
 from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.state import LabState, LogState, RunState, SubmissionState
 from labtui.results.compute import compute_results
 from labtui.results.cost import gpu_hours_of_limit, lab_cost
 from labtui.results.measured import measured_from_state

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
 from labtui.commands.cli import main
-from labtui.domain.events import (
-    EpochSeen,
-    JobObserved,
-    PlannedRun,
-    RunEnded,
-    SubmissionChanged,
-    SubmissionPlanned,
-)
-from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, RunSpec
+from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from labtui.session.store import Store
 from labtui.session.writer import FolderLock
+from tests import changes
+from tests.changes import accepted, after, ended, observed, planned
 
 from .helpers import epoch
 
@@ -38,49 +34,35 @@ def spec(n_gpus: int) -> RunSpec:
     )
 
 
-def job_events(
-    token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice: bool = False
-) -> list:
+def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice: bool = False) -> list:
     """A job whose runs (id, GPUs, steady seconds) each had a first epoch of 20 s and two steady ones."""
-    planned = tuple(PlannedRun(run_id=run_id, spec=spec(n)) for run_id, n, _ in runs)
-    events: list = [
-        SubmissionPlanned(
-            at=START,
-            token=token,
-            task_id="10.5",
-            form="one-job",
-            job_name="ResNet50",
-            runs=planned,
-            gpus=4,
-            cpus=80,
-            practice=practice,
-        ),
-        SubmissionChanged(at=START, token=token, status=SubmissionStatus.ACCEPTED, job_id=job_id),
-        JobObserved(
-            at=START,
-            token=token,
-            job=JobView(job_id=job_id, phase=JobPhase.FINISHED, start_time=START, end_time=START + 180),
-        ),
+    plan = {run_id: spec(n) for run_id, n, _ in runs}
+    over = {"start_time": START, "end_time": START + 180}
+    steps = [
+        planned(token, plan, START, form="one-job", job_name="ResNet50", gpus=4, cpus=80, practice=practice),
+        accepted(token, job_id),
+        observed(token, job_id, JobPhase.FINISHED, **over),
     ]
     clock = START
     for run_id, _, seconds in runs:
         for number, time in enumerate((20.0, seconds, seconds), start=1):
             clock += time
             sample = epoch(number, time, half_width=0.001, line=10 * run_id + number, ended_at=clock)
-            events.append(EpochSeen(at=clock, run_id=run_id, sample=sample))
-        events.append(RunEnded(at=clock, run_id=run_id, outcome="completed"))
-    return events
+            steps.append(changes.epoch(run_id, sample))
+        steps.append(ended(run_id, "completed"))
+    return steps
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     """A lab folder with a job of 1 and 4 GPUs and a practice job of 2."""
     made = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    events = job_events("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)])
-    events += job_events("bbb", "42", [(3, 2, 1.0)], practice=True)
-    store = Store(made.database_path)
-    store.append(events)
-    store.close()
+    state = after(
+        *job("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)]), *job("bbb", "42", [(3, 2, 1.0)], practice=True)
+    )
+    with contextlib.closing(Store(made.database_path)) as store:
+        store.write(LabState(), state)
+        store.write_readings(state, {"aaa": "41", "bbb": "42"})
     monkeypatch.chdir(made.path)
     return made.path
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
+from labtui.domain.state import SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from labtui.slurm.job_script import with_started_guard

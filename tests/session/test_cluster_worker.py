@@ -16,8 +16,8 @@ from labtui.domain.errors import (
     SubmitRefused,
     UsageError,
 )
-from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.state import SubmissionState
 from labtui.session.worker_context import key_press_retry_at, reconnect_delay
 from labtui.slurm.states import early_end_refusal
 from tests.session.conftest import Bench, draft, only

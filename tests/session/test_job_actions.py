@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from labtui.domain.errors import RemoteFailure, UsageError
-from labtui.domain.events import LabState, OtherJobsSeen, Refreshed
 from labtui.domain.model import JobPhase, OtherJob, SubmissionStatus
-from labtui.domain.reduce import reduce_all
+from labtui.domain.state import LabState
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import my_jobs
 from tests.session.conftest import Bench, accepted, draft, only
@@ -41,12 +40,10 @@ def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> N
     waits = OtherJob(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
     runs = OtherJob(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
     profile = load_profile("mn5")
-    read = reduce_all(
-        LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0, cluster_time=10_000.0)]
-    )
+    read = LabState(other_jobs=(waits, runs), refreshed_at=5.0, cluster_time=10_000.0)
     assert [job.lasted_s for job in my_jobs(read, profile)] == [1_000.0, 100.0]
     assert [job.since for job in my_jobs(read, profile)] == [9_000.0, 9_900.0]
-    unread = reduce_all(LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0)])
+    unread = LabState(other_jobs=(waits, runs), refreshed_at=5.0)
     assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
 
 

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import threading
 
-from labtui.domain.events import JobObserved, LabState, RunEnded
-from labtui.domain.model import JobPhase, JobView
-from labtui.domain.reduce import reduce
+from labtui.domain.model import JobPhase
+from labtui.domain.state import Change, LabState
 from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker, terminal_sequence
-from tests.session.conftest import Bench, accepted, only
+from tests import changes
+from tests.session.conftest import Bench, accepted
 
 
-def after(state: LabState, tracker: NoticeTracker, event: object) -> tuple[LabState, list[Notice]]:
-    state = reduce(state, event)  # type: ignore[arg-type]
-    return state, tracker.notices(state, [event])  # type: ignore[list-item]
+def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabState, list[Notice]]:
+    state = change(state)
+    return state, tracker.notices(state)
 
 
 def test_start_and_end_are_told_once(bench: Bench) -> None:
     token = accepted(bench)
     state = bench.session.state
     tracker = NoticeTracker(LabState())
-    running = JobObserved(at=1, token=token, job=JobView(job_id="100", phase=JobPhase.RUNNING))
-    over = JobObserved(at=2, token=token, job=JobView(job_id="100", phase=JobPhase.FINISHED))
+    running = changes.observed(token, "100", JobPhase.RUNNING)
+    over = changes.observed(token, "100", JobPhase.FINISHED)
     state, notices = after(state, tracker, running)
     assert [notice.kind for notice in notices] == ["started"]
     state, notices = after(state, tracker, running)
     assert notices == []
     state, notices = after(state, tracker, over)
     assert notices == [], "how its run ended is not known yet"
-    state, notices = after(state, tracker, RunEnded(at=3, run_id=1, outcome="oom"))
+    state, notices = after(state, tracker, changes.ended(1, "oom"))
     assert [(notice.kind, notice.sentence) for notice in notices] == [
         ("failed", "ResNet50 · 1 GPU ran out of memory.")
     ]
@@ -37,10 +37,9 @@ def test_start_and_end_are_told_once(bench: Bench) -> None:
 
 
 def test_nothing_is_told_of_the_past(bench: Bench) -> None:
-    token = accepted(bench)
+    accepted(bench)
     tracker = NoticeTracker(bench.session.state)
-    event = JobObserved(at=1, token=token, job=only(bench).job)
-    assert tracker.notices(bench.session.state, [event]) == []
+    assert tracker.notices(bench.session.state) == []
 
 
 def test_a_name_from_outside_cannot_act_on_the_terminal() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.state import SubmissionState
 from labtui.session.session import Session
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.events import ConnectionChanged, SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.state import SubmissionState
 from labtui.session.session import Session
 from labtui.session.worker_context import SystemClock
 from tests.real_cluster import Cluster, FaultProxy, Student
@@ -125,11 +125,7 @@ def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
         until(lambda: b"line 3\n" in mirror(session, token), "the first lines")
         connections = proxy.connections
         statuses: list[str] = []  # as they are told: waking may connect again at once
-        session.subscribe(
-            lambda update: statuses.extend(
-                event.status for event in update.events if isinstance(event, ConnectionChanged)
-            )
-        )
+        session.subscribe(lambda update: statuses.append(update.state.connection.status))
         proxy.freeze()
         clock.slept += 600
         began = time.monotonic()

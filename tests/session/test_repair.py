@@ -196,12 +196,12 @@ def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., 
     assert not report.damaged and report.old_database.name.startswith("labtui.db.old-")
 
 
-def test_an_event_that_cannot_be_read_is_damage(open_bench: Callable[..., Bench]) -> None:
+def test_a_row_whose_bytes_changed_is_damage(open_bench: Callable[..., Bench]) -> None:
     first = open_bench()
     finished(first)
     first.session.close()
     with sqlite3.connect(first.path / "labtui.db") as connection:
-        connection.execute("UPDATE events SET data = replace(data, '10.5', '10.6') WHERE id = 1")
+        connection.execute("UPDATE submissions SET data = replace(data, '10.5', '10.6')")
     connection.close()
     report = repair(LabFolder.open(first.path))
     assert report.damaged and report.old_database is not None

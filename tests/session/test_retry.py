@@ -10,20 +10,18 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import UsageError
-from labtui.domain.events import JobObserved, RunEnded
-from labtui.domain.model import Diagnosis, JobPhase, JobView, Outcome, RunSpec
+from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
 from labtui.domain.profile import QueueNames
 from labtui.session.batches import _queue_again, retry_after
+from tests.changes import ended as run_ended
+from tests.changes import observed
 from tests.session.conftest import Bench, accepted, draft, only
 
 
 def ended(bench: Bench, outcome: Outcome) -> None:
     """The bench's job is over, and its run ended so."""
     token = accepted(bench)
-    over = JobView(job_id="100", phase=JobPhase.FINISHED)
-    bench.session._journal.commit(
-        (JobObserved(at=1, token=token, job=over), RunEnded(at=1, run_id=1, outcome=outcome))
-    )
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
 
 
 def test_a_run_that_goes_on_is_not_retried(bench: Bench) -> None:
@@ -49,15 +47,14 @@ def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench: B
     job = draft(n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
     bench.run(20, bench.session.submit(job).done)
     token = only(bench).token
-    over = JobView(job_id="100", phase=JobPhase.FINISHED)
-    ends = [RunEnded(at=1, run_id=1 + n, outcome="failed") for n in range(3)]
-    bench.session._journal.commit((JobObserved(at=1, token=token, job=over), *ends))
+    ends = [run_ended(1 + n, "failed") for n in range(3)]
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), *ends)
     (again,) = retry_after(bench.session, 2).drafts
     assert (again.form, again.job_name, again.runs) == ("one-job", "ResNet50-1-2-4gpu", sizes)
-    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="completed"),))
+    bench.session._journal.change(run_ended(1, "completed"))
     (again,) = retry_after(bench.session, 2).drafts
     assert (again.form, again.job_name, again.gpus) == ("one-job", "ResNet50-2-4gpu", 4)
-    bench.session._journal.commit((RunEnded(at=3, run_id=3, outcome="completed"),))
+    bench.session._journal.change(run_ended(3, "completed"))
     (again,) = retry_after(bench.session, 2).drafts
     assert (again.form, again.job_name, again.gpus) == ("job-per-size", "ResNet50-2gpu", 2)
     script = bench.session.preview(again).script
@@ -80,9 +77,8 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(
     )  # fmt: skip
     job = draft(n_gpus=4, form=form, runs=(spec,), nodes=2, cpus=80, job_name="vit-8gpu")
     bench.run(20, bench.session.submit(job).done)
-    over = JobView(job_id="100", phase=JobPhase.FINISHED)
-    bench.session._journal.commit(
-        (JobObserved(at=1, token=only(bench).token, job=over), RunEnded(at=1, run_id=1, outcome=outcome))
+    bench.session._journal.change(
+        observed(only(bench).token, "100", JobPhase.FINISHED), run_ended(1, outcome)
     )
     (again,) = retry_after(bench.session, 1).drafts
     assert (again.form, again.nodes, again.gpus, again.cpus, again.all_gpus) == (form, 2, 4, 80, 8)
@@ -111,7 +107,7 @@ def test_after_out_of_memory_half_the_batch(bench: Bench) -> None:
 def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(bench: Bench) -> None:
     ended(bench, "oom")
     found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
-    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom", diagnosis=(found,)),))
+    bench.session._journal.change(run_ended(1, "oom", (found,)))
     proposal = retry_after(bench.session, 1)
     assert proposal.drafts[0].runs == (bench.session.state.runs[1].spec,)
     assert "will run out of the node's memory again" in proposal.sentence
@@ -128,16 +124,13 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
     bench.run(20, bench.session.submit(draft).done)
     sent = path.read_bytes()
     path.write_text("changed since")
-    over = JobView(job_id="100", phase=JobPhase.FINISHED)
     token = only(bench).token
-    bench.session._journal.commit(
-        (JobObserved(at=1, token=token, job=over), RunEnded(at=1, run_id=1, outcome="time-limit"))
-    )
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
     assert again.options == ("--time=20",)
     assert dict(again.beside)["own.slurm"] == sent
     assert again.runs == draft.runs and again.job_name == draft.job_name
-    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom"),))
+    bench.session._journal.change(run_ended(1, "oom"))
     with pytest.raises(UsageError, match="is set in your job file"):
         retry_after(bench.session, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -17,87 +18,88 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import FolderError, StoreError
-from labtui.domain.events import (
-    EpochSeen,
-    LabState,
-    PlannedRun,
-    RunEnded,
-    SamplesReset,
-    SubmissionChanged,
-    SubmissionPlanned,
-)
-from labtui.domain.model import EpochSample, Interval, RunSpec, SubmissionStatus
-from labtui.domain.reduce import reduce_all
+from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
+from labtui.domain.state import Change, LabState
 from labtui.session.journal import Journal
+from labtui.session.records import Record, from_json, sealed, unsealed
 from labtui.session.session import Session
-from labtui.session.store import SCHEMA_VERSION, Store, decode_event, encode_event
-from tests.session.conftest import Bench, draft
+from labtui.session.store import SCHEMA_VERSION, Store
+from tests import changes
+from tests.changes import after
+from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import keras_log
 
 DATA = Path(__file__).parent / "data"
 SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=256, epochs=500, script="ResNet50.py")
 
 
-def planned(token: str = "lt00", run_id: int = 1) -> SubmissionPlanned:
-    return SubmissionPlanned(
-        at=1.0,
-        token=token,
-        task_id="6",
-        form="one-gpu",
-        job_name="x",
-        runs=(PlannedRun(run_id=run_id, spec=SPEC),),
-    )
+def planned(number: int = 1) -> Change:
+    return changes.planned(f"lt{number:02d}", {number: SPEC}, float(number))
 
 
-def epoch(number: int, seconds: float = 5.0, run_id: int = 1) -> EpochSeen:
+def epoch(number: int, seconds: float = 5.0, run_id: int = 1) -> Change:
     sample = EpochSample(epoch=number, seconds=Interval.exact(seconds), metrics={"loss": float("nan")})
-    return EpochSeen(at=float(number), run_id=run_id, sample=sample)
+    return changes.epoch(run_id, sample)
 
 
-def stored(path: Path) -> list[object]:
-    store = Store(path)
-    try:
-        return list(store.events())
-    finally:
-        store.close()
+def many(count: int) -> LabState:
+    """A state of so many submissions, each with some text."""
+    return after(*(planned(number) for number in range(1, count + 1)))
 
 
-# ----------------------------------------------------------------------------- events
+def stored(path: Path) -> LabState:
+    with contextlib.closing(Store(path)) as store:
+        return store.load()
 
 
-_numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
-_events = st.one_of(
-    st.builds(planned, st.text(min_size=1, max_size=5), st.integers(1, 4)),
-    st.builds(epoch, st.integers(1, 6), st.floats(0, 100), st.integers(1, 4)),
+# ----------------------------------------------------------------------------- rows
+
+
+_tokens = st.sampled_from([f"lt{number:02d}" for number in range(1, 5)])
+_changes = st.one_of(
+    st.builds(planned, st.integers(1, 4)),
+    st.builds(changes.accepted, _tokens, st.sampled_from(["7", "8"]), st.floats(0, 9)),
+    st.builds(changes.status, _tokens, st.sampled_from(SubmissionStatus), st.text(max_size=20)),
     st.builds(
-        SubmissionChanged,
-        at=_numbers,
-        token=st.text(max_size=5),
-        status=st.sampled_from(SubmissionStatus),
-        job_id=st.text(max_size=3),
-        sentence=st.text(max_size=20),
+        lambda there: lambda state: state.with_places({"/data": there}, 5.0),
+        st.booleans(),
     ),
-    st.builds(RunEnded, at=_numbers, run_id=st.integers(1, 4), outcome=st.sampled_from(["completed", "oom"])),
-    st.builds(SamplesReset, at=_numbers, run_ids=st.tuples(st.integers(1, 4))),
 )
 
 
-@given(_events)
-def test_an_event_survives_its_line(event) -> None:
-    line = encode_event(event)
-    assert b"\n" not in line
-    assert repr(decode_event(line)) == repr(event)
-
-
-@given(st.lists(_events, max_size=25), st.integers(0, 25))
-def test_a_store_that_was_closed_anywhere_gives_the_same_state(tmp_path_factory, events, cut: int) -> None:
+@given(st.lists(_changes, max_size=25))
+def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory, steps) -> None:
     path = tmp_path_factory.mktemp("store") / "labtui.db"
-    for part in (events[:cut], events[cut:]):
-        store = Store(path)
-        for event in part:
-            store.append([event])
-        store.close()
-    assert repr(reduce_all(LabState(), stored(path))) == repr(reduce_all(LabState(), events))
+    store, state = Store(path), LabState()
+    for step in steps:
+        before, state = state, step(state)
+        store.write(before, state)
+    store.close()
+    read = stored(path)
+    assert (read.submissions, read.runs, read.places) == (state.submissions, state.runs, state.places)
+
+
+def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path: Path) -> None:
+    """Also numbers that are none; a reading of another job is none of this one's."""
+    state = after(planned(), changes.accepted("lt01", "7"), epoch(1), epoch(2, 4.0))
+    with contextlib.closing(Store(tmp_path / "labtui.db")) as store:
+        store.write(LabState(), state)
+        store.write_readings(state, {"lt01": "7 and so on"})
+        assert repr(store.load().runs) == repr(state.runs)
+        store.write(state, changes.accepted("lt01", "8")(state))
+        assert store.load().runs[1].epochs == ()
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_a_byte_that_turned_is_no_row(place: int, byte: int) -> None:
+    text = sealed(Record.of(after(planned()), "lt01"))
+    data = bytearray(text.encode())
+    at = place % len(data)
+    changed, data[at] = data[at] != byte, byte
+    if not changed:
+        return
+    with pytest.raises(ValueError):
+        from_json(unsealed(bytes(data).decode()), Record)
 
 
 def test_files_are_for_the_owner_alone(bench: Bench) -> None:
@@ -119,16 +121,16 @@ def test_an_older_database_migrates_and_loses_nothing(tmp_path: Path) -> None:
     old = sqlite3.connect(path)
     old.executescript((DATA / "v1.sql").read_text())
     old.close()
-    events = stored(path)
-    state = reduce_all(LabState(), events)
+    state = stored(path)
     assert [sample.epoch for sample in state.runs[1].epochs] == [1, 2]
     assert state.runs[1].outcome == "completed"
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-    assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} == {
-        "meta", "events", "blobs", "snapshots", "sqlite_sequence",
+    assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} >= {
+        "meta", "submissions", "readings", "blobs", "snapshots",
     }  # fmt: skip
-    assert stored(path) == events
+    assert not db.execute("SELECT name FROM sqlite_master WHERE name = 'events'").fetchall()
+    assert stored(path) == state
 
 
 def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
@@ -146,10 +148,8 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["zeros", "text", "cut", "middle"])
 def test_a_damaged_database_is_a_sentence_that_names_repair(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "labtui.db"
-    store = Store(path)
-    events = [planned(), *(epoch(number) for number in range(1, 300))]
-    store.append(events)
-    store.close()
+    with contextlib.closing(Store(path)) as store:
+        store.write(LabState(), many(300))
     data = bytearray(path.read_bytes())
     if damage == "zeros":
         data[:] = bytes(len(data))
@@ -163,8 +163,7 @@ def test_a_damaged_database_is_a_sentence_that_names_repair(tmp_path: Path, dama
         data[middle : middle + 8192] = os.urandom(8192)
     path.write_bytes(bytes(data))
     with pytest.raises(StoreError) as caught:
-        store = Store(path)
-        store.events()
+        Store(path).load()
     assert "repair" in caught.value.hint
 
 
@@ -175,16 +174,16 @@ class FullDisk:
     """A store that refuses to write while `full`."""
 
     def __init__(self, store: Store) -> None:
-        self._append = store.append
+        self._write = store.write
         self.full = False
-        store.append = self.append  # type: ignore[method-assign]
+        store.write = self.write  # type: ignore[method-assign]
 
-    def append(self, *args, **more):
+    def write(self, *args, **more):
         if self.full:
             raise StoreError(
                 "The disk of this computer is full: the lab folder cannot be written.", "Free some space."
             )
-        return self._append(*args, **more)
+        return self._write(*args, **more)
 
 
 def test_a_full_disk_loses_nothing_and_sends_nothing(bench: Bench) -> None:
@@ -199,6 +198,8 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench: Bench) -> None:
     assert len(bench.session.state.submissions) == 1
     bench.cluster.write("100", keras_log(5, 4))
     bench.run(40, lambda: len(bench.session.state.runs[1].epochs) == 2)
+    bench.cluster.end("100")
+    bench.run(60, lambda: only(bench).job.phase is JobPhase.FINISHED)
     assert any(problem.key == "store" for problem in bench.session.state.problems)
     assert bench.cluster.count("submit") == 1
     disk.full = False
@@ -206,20 +207,20 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench: Bench) -> None:
     bench.run(40, lambda: len(bench.session.state.runs[1].epochs) == 3)
     assert bench.session.state.problems == ()
     bench.session.close()
-    assert len(reduce_all(LabState(), stored(bench.path / "labtui.db")).runs[1].epochs) == 3
+    (submission,) = stored(bench.path / "labtui.db").submissions.values()
+    assert submission.job.phase is JobPhase.FINISHED
 
 
 def test_a_really_full_file_system_is_a_sentence(tmp_path: Path) -> None:
     """SQLite's own limit of pages stands for the disk: the error is the same."""
     store = Store(tmp_path / "labtui.db")
     store._connection.execute("PRAGMA max_page_count = 30")
-    events = [planned(), *(epoch(number) for number in range(1, 2000))]
     with pytest.raises(StoreError, match="disk"):
-        store.append(events)
-    assert store.events() == []
+        store.write(LabState(), many(2000))
+    assert store.load() == LabState()
     store._connection.execute("PRAGMA max_page_count = 100000")
-    store.append(events)
-    assert len(store.events()) == 2000
+    store.write(LabState(), many(2000))
+    assert len(store.load().submissions) == 2000
     store.close()
 
 
@@ -258,7 +259,7 @@ def test_a_database_that_is_only_being_made_is_waited_for(
     maker = threading.Timer(0.3, lambda: Store(path).close())
     maker.start()
     store = Store(path, read_only=True)
-    assert store.events() == []
+    assert store.load() == LabState()
     store.close()
     maker.join()
     monkeypatch.setattr("labtui.session.store._MIGRATION_S", 0.1)
@@ -269,24 +270,18 @@ def test_a_database_that_is_only_being_made_is_waited_for(
 WRITER = """
 import sys
 from pathlib import Path
-from labtui.domain.reduce import reduce_all
-from labtui.domain.events import LabState
 from labtui.session.writer import FolderLock
 from labtui.session.store import Store
-from tests.session.test_store import epoch, planned
+from tests.session.test_store import planned
 
 folder = Path(sys.argv[1])
 assert FolderLock(folder / "lock").acquire(), "the lock outlived its process"
 store = Store(folder / "labtui.db")
-state = reduce_all(LabState(), store.events())
-if not state.runs:
-    store.append([planned()])
-number = len(state.runs[1].epochs) if state.runs else 0
+state = store.load()
 while True:
-    number += 1
-    batch = [epoch(number)] if number % 3 else [epoch(number), epoch(number)]
-    store.append(batch)
-    print(number, flush=True)
+    before, state = state, planned(len(state.runs) + 1)(state)
+    store.write(before, state)
+    print(len(state.runs), flush=True)
 """
 
 
@@ -308,15 +303,14 @@ def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -
         process.send_signal(signal.SIGKILL)
         rest, _ = process.communicate()
         count = max([count, *map(int, rest.split())])
-        state = reduce_all(LabState(), stored(tmp_path / "labtui.db"))
-        epochs = [sample.epoch for sample in state.runs[1].epochs]
-        assert epochs == list(range(1, len(epochs) + 1))
-        assert len(epochs) in (count, count + 1)  # the last one may be stored and not yet said
+        numbers = list(stored(tmp_path / "labtui.db").runs)
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) in (count, count + 1)  # the last one may be stored and not yet said
 
 
 def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     faults: list[BaseException] = []
-    journal = Journal(Store(tmp_path / "labtui.db"), faults.append)
+    journal = Journal(Store(tmp_path / "labtui.db"), time.time, faults.append)
     seen: list[object] = []
 
     def broken(update) -> None:
@@ -325,7 +319,7 @@ def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> Non
     journal.subscribe(broken)
     journal.subscribe(seen.append)
     journal.start()
-    journal.commit([planned()])
+    journal.change(planned())
     journal.close(5)
     assert len(seen) == 1
     assert [str(fault) for fault in faults] == ["a screen's fault"]

@@ -72,7 +72,7 @@ def test_it_goes_on_showing_what_the_other_one_stores(bench: Bench, open_bench: 
     second = open_bench(bench.cluster)
     bench.step()
     second.session.submit(draft())
-    bench.session._journal.replay(bench.session._store.news())
+    bench.session._look()
     assert len(bench.session.state.submissions) == 1
 
 

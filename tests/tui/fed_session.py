@@ -1,4 +1,4 @@
-"""A lab folder without a cluster: the real session over a real store, fed with events.
+"""A lab folder without a cluster: the real session over a real store, fed with what a worker would have seen.
 
 Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
 """
@@ -11,33 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.events import (
-    AnyEvent,
-    ConnectionChanged,
-    EpochSeen,
-    JobObserved,
-    LogGrew,
-    PlannedRun,
-    Refreshed,
-    RunEnded,
-    RunStarted,
-    SubmissionChanged,
-    SubmissionPlanned,
-)
 from labtui.domain.model import (
     AcceptedFinding,
     EpochSample,
     Interval,
     JobPhase,
-    JobView,
     Outcome,
     RunSpec,
     SubmissionDraft,
     SubmissionStatus,
 )
+from labtui.domain.state import Change
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
+from tests import changes
 
 NOW = 1_763_715_600.0
 HOST = "login.rehearsal.test"
@@ -88,7 +76,7 @@ class FrozenClock:
 
 
 class FedSession(Session):
-    """A session whose worker is the test: `feed` plays events; the test answers the requests noted in `requests`."""
+    """A session whose worker is the test: `feed` tells it news; the test answers the requests noted in `requests`."""
 
     requests: list[tuple[str, Any, Future[Any]]]
     overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
@@ -96,9 +84,17 @@ class FedSession(Session):
     def start(self) -> None:
         self._journal.start()
 
-    def feed(self, *events: AnyEvent) -> None:
+    def feed(self, *news: Change) -> None:
         """As if the worker had seen this."""
-        self._journal.commit(events)
+        self._journal.change(*news)
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """As if what was fed of the runs had been read from the logs."""
+        if not self.read_only and not self._closed:
+            items = [item for item in self.state.submissions.values() if item.job is not None]
+            sources = {item.token: self.readings._source(item) for item in items}
+            self._store.write_readings(self.state, sources)
+        super().close(timeout_s)
 
     def _ask(self, name: str, what: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -151,7 +147,7 @@ def open_session(path: Path, *, start: bool = True) -> FedSession:
     return FedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
 
 
-# ------------------------------------------------------------------ events
+# ------------------------------------------------------------------ news
 
 
 def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> RunSpec:
@@ -171,43 +167,36 @@ def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: i
     )
 
 
-def planned(
-    token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, *, practice: bool = False
-) -> SubmissionPlanned:
-    """One run in a submission of its own."""
+def planned(token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, **more: Any) -> Change:
+    """One run in a submission of its own; `more` are fields of the submission."""
     name = f"{what.model}-{what.n_gpus}gpu-{token[-6:]}"
-    return SubmissionPlanned(
-        at=at,
-        token=token,
-        task_id=task,
-        form="job-per-size" if what.n_gpus else "cpu",
-        job_name=name,
-        runs=(PlannedRun(run_id=run_id, spec=what),),
-        account="nct_345",
-        qos="acc_debug",
-        gpus=what.n_gpus,
-        cpus=20 * max(1, what.n_gpus),
-        time_limit_minutes=30,
-        script_file=f"slurm/{name}.slurm",
-        remote_dir=f"labtui/{token}",
-        remote_logs={"out": f"labtui/{token}/{name}.%j.out", "err": f"labtui/{token}/{name}.%j.err"},
-        practice=practice,
-    )
+    values = {
+        "task_id": task,
+        "form": "job-per-size" if what.n_gpus else "cpu",
+        "job_name": name,
+        "account": "nct_345",
+        "qos": "acc_debug",
+        "gpus": what.n_gpus,
+        "cpus": 20 * max(1, what.n_gpus),
+        "time_limit_minutes": 30,
+        "script_file": f"slurm/{name}.slurm",
+        "remote_dir": f"labtui/{token}",
+        "remote_logs": {"out": f"labtui/{token}/{name}.%j.out", "err": f"labtui/{token}/{name}.%j.err"},
+    }
+    return changes.planned(token, {run_id: what}, at, **{**values, **more})
 
 
-def accepted(token: str, job_id: str, at: float = NOW - 3900) -> SubmissionChanged:
-    return SubmissionChanged(at=at, token=token, status=SubmissionStatus.ACCEPTED, job_id=job_id)
+def accepted(token: str, job_id: str, at: float = NOW - 3900) -> Change:
+    return changes.accepted(token, job_id, at)
 
 
-def observed(token: str, job_id: str, phase: JobPhase, at: float = NOW - 60, **more: Any) -> JobObserved:
-    return JobObserved(
-        at=at, token=token, job=JobView(job_id=job_id, phase=phase, seen_at=at, evidence="squeue", **more)
-    )
+def observed(token: str, job_id: str, phase: JobPhase, at: float = NOW - 60, **more: Any) -> Change:
+    return changes.observed(token, job_id, phase, seen_at=at, evidence="squeue", **more)
 
 
 def epoch(
     run_id: int, number: int, seconds: float, half: float = 0.013, *, steps: int = 25, accuracy: float = 0.2
-) -> EpochSeen:
+) -> Change:
     sample = EpochSample(
         epoch=number,
         seconds=Interval.around(seconds, half),
@@ -217,7 +206,7 @@ def epoch(
         metrics={"loss": 2.2 - 0.05 * number, "accuracy": accuracy + 0.01 * number},
         line=10 + 2 * number,
     )
-    return EpochSeen(at=NOW - 100 + number, run_id=run_id, sample=sample)
+    return changes.epoch(run_id, sample)
 
 
 TIMES = {0: (220.0, 215.0), 1: (29.0, 13.60), 2: (31.0, 8.10), 4: (47.0, 5.376)}
@@ -233,54 +222,54 @@ def finished_run(
     *,
     practice: bool = False,
     outcome: Outcome = "completed",
-) -> list[AnyEvent]:
+) -> list[Change]:
     """A run from plan to end."""
     first, rest = TIMES[what.n_gpus]
     half = 0.0005 * STEPS[what.n_gpus] if what.n_gpus else 0.5
     factor = 2.4 if what.model == "ResNet152" else 1.0
-    events: list[AnyEvent] = [
+    news: list[Change] = [
         planned(token, task, run_id, what, practice=practice),
         accepted(token, job_id),
-        RunStarted(at=NOW - 3000, run_id=run_id, images=50_000, framework="Keras"),
+        changes.started(run_id, images=50_000, framework="Keras"),
     ]
-    events += [
+    news += [
         epoch(run_id, number, (first if number == 1 else rest) * factor, half, steps=STEPS[what.n_gpus])
         for number in range(1, what.epochs + 1)
     ]
-    events.append(RunEnded(at=NOW - 2000, run_id=run_id, outcome=outcome))
-    events.append(
+    news.append(changes.ended(run_id, outcome))
+    news.append(
         observed(
             token, job_id, JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
             end_time=NOW - 1700, elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
         )
     )  # fmt: skip
-    return events
+    return news
 
 
 def live_run(
     token: str, task: str, run_id: int, what: RunSpec, job_id: str, epochs: int, *, practice: bool = False
-) -> list[AnyEvent]:
+) -> list[Change]:
     """A run that is in the middle of its epochs."""
     first, rest = TIMES[what.n_gpus]
-    events: list[AnyEvent] = [
+    news: list[Change] = [
         planned(token, task, run_id, what, practice=practice),
         accepted(token, job_id),
         observed(
             token, job_id, JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95, elapsed_s=93.0,
             time_limit_s=1800.0, node="as01r1b04",
         ),
-        RunStarted(at=NOW - 90, run_id=run_id, images=50_000, framework="Keras"),
+        changes.started(run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
     half = 0.0005 * STEPS[what.n_gpus]
-    events += [
+    news += [
         epoch(run_id, number, first if number == 1 else rest, half, steps=STEPS[what.n_gpus])
         for number in range(1, epochs + 1)
     ]
-    return events
+    return news
 
 
-def online(at: float = NOW - 2) -> list[AnyEvent]:
-    return [ConnectionChanged(at=at, status="online", host=HOST), Refreshed(at=at, cluster_time=at)]
+def online(at: float = NOW - 2) -> list[Change]:
+    return [changes.connection("online", host=HOST), changes.refreshed(at, at)]
 
 
 def log_text(what: RunSpec, epochs: int) -> str:
@@ -313,7 +302,7 @@ def write_log(session: FedSession, token: str, text: str, stream: str = "out") -
     assert path is not None
     with path.open("ab") as file:
         file.write(text.encode())
-    session.feed(LogGrew(at=NOW, token=token, stream=stream, segment=0, size=path.stat().st_size))  # type: ignore[arg-type]
+    session.feed(changes.grown(token, path.stat().st_size, stream))
     return path
 
 
@@ -326,12 +315,7 @@ def lab_session(session: FedSession, *, practice: bool = False) -> None:
     waiting = planned("lt000000000000000eee", "10.6", 5, spec("ResNet152", 1, batch=1024), practice=practice)
     session.feed(
         waiting,
-        SubmissionChanged(
-            at=NOW - 50,
-            token=waiting.token,
-            status=SubmissionStatus.WAITING,
-            sentence="acc_debug takes one job per user",
-        ),
+        changes.status("lt000000000000000eee", SubmissionStatus.WAITING, "acc_debug takes one job per user"),
         *online(),
     )
     for token, gpus, count in (("bbb", 1, 5), ("ccc", 2, 5), ("ddd", 4, 3)):

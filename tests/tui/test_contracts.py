@@ -17,10 +17,10 @@ import pytest
 import textual
 from textual.widgets import Input
 
-from labtui.domain.events import ErrorRaised
 from labtui.session import planning
 from labtui.tui.app import LabApp
 from labtui.tui.messages import PromptAsked, ScreenPrompter
+from tests import changes
 from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
@@ -119,9 +119,7 @@ async def test_the_question_about_a_server_looks_as_agreed(lab: FedSession) -> N
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
     async with app.run_test(size=contract.size, notifications=True) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))
-        lab.feed(
-            ErrorRaised(at=NOW, key="x", sentence="The cluster does not answer.", hint="Press u to try now.")
-        )
+        lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now.", NOW))
         await until(pilot, lambda: "does not answer" in text_of(app))
         app.post_message(PromptAsked(_Question(), queue.Queue()))
         await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))

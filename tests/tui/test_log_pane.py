@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from labtui.domain.events import LogGrew, PlannedRun, RunStarted, SubmissionPlanned
 from labtui.tui import app as app_module
 from labtui.tui.app import LabApp
+from tests import changes
 from tests.tui.fed_session import NOW, FedSession, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
 
@@ -87,7 +86,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
 
         async def grow(first: int, last: int) -> None:
             for size in range(first, last):
-                filled_session.feed(LogGrew(at=NOW, token=LIVE, stream="out", segment=0, size=size))
+                filled_session.feed(changes.grown(LIVE, size))
                 await until(pilot, lambda size=size: sizes() == size)
 
         def sizes() -> int:
@@ -129,13 +128,11 @@ async def test_the_editor_gets_a_copy_of_the_log(
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession, app_of: Make) -> None:
     """Two runs write one log: the first is shown where it ended, the last one at the end, followed."""
     token = "lt000000000000000abc"
-    events = finished_run(token, "10.5", 1, spec(gpus=1), "31340")
-    plan = events[0]
-    assert isinstance(plan, SubmissionPlanned)
-    second = PlannedRun(run_id=2, spec=spec(gpus=2))
-    session.feed(
-        replace(plan, form="one-job", runs=(*plan.runs, second)), *events[1:], RunStarted(at=NOW, run_id=2)
+    news = finished_run(token, "10.5", 1, spec(gpus=1), "31340")
+    plan = changes.planned(
+        token, {1: spec(gpus=1), 2: spec(gpus=2)}, NOW - 4000, form="one-job", remote_logs={"out": "x.%j.out"}
     )
+    session.feed(plan, *news[1:], changes.started(2))
     line = session.state.runs[1].epochs[-1].line
     assert line is not None
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))

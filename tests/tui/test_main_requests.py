@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, ok, problem
 from labtui.domain.errors import LabError
-from labtui.domain.events import ConnectionChanged, OtherJobsSeen, Refreshed, RunEnded
 from labtui.domain.model import Diagnosis
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
@@ -24,6 +23,7 @@ from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferences_file
+from tests import changes
 from tests.tui.fed_session import (
     NOW,
     CommandLine,
@@ -290,7 +290,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
 ) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
-    session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(found,)))
+    session.feed(changes.ended(1, "oom", (found,)))
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
@@ -303,7 +303,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
 async def test_a_failed_run_says_what_to_do(session: FedSession, app_of: Make) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
-    session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(advice,)))
+    session.feed(changes.ended(1, "oom", (advice,)))
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "failed: out of memory" in text_of(app))
@@ -412,9 +412,9 @@ async def test_marked_runs_get_one_limit_and_go_again_together(
     filled_session.feed(
         planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
         *finished_run("lt000000000000000ff2", "10.5", 7, spec(gpus=2), "31340"),
-        RunEnded(at=NOW, run_id=7, outcome="time-limit"),
+        changes.ended(7, "time-limit"),
         *finished_run("lt000000000000000ff3", "10.5", 8, spec(gpus=4), "31341"),
-        RunEnded(at=NOW, run_id=8, outcome="failed"),
+        changes.ended(8, "failed"),
     )
     app = app_of(filled_session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -446,7 +446,7 @@ async def test_failed_runs_are_left_out_and_come_back(session: FedSession, app_o
     session.feed(
         *finished_run("lt000000000000000bbb", "10.5", 1, spec(gpus=1), "31335"),
         *finished_run("lt000000000000000ccc", "10.5", 2, spec("VGG99", gpus=2), "31336"),
-        RunEnded(at=NOW, run_id=2, outcome="failed"),
+        changes.ended(2, "failed"),
     )
     app = app_of(session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -504,7 +504,7 @@ async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
         job, name, *_ = _job_cells(filled_session.my_jobs()[0], 0.0)
         assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
         assert "not listed" not in text_of(app)
-        filled_session.feed(OtherJobsSeen(at=NOW, jobs=(), more=1234))
+        filled_session.feed(lambda state: replace(state, more_jobs=1234))
         await until(pilot, lambda: "1,234 older jobs are not listed." in text_of(app))
 
 
@@ -512,7 +512,7 @@ async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: F
     app = LabApp(filled_session, clock=lambda: NOW, factor=20.0)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        filled_session.feed(Refreshed(at=NOW - 3, cluster_time=NOW - 5))
+        filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
         await pilot.press("Q")
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2 min 30 s acc_debug" in text_of(app))
@@ -523,7 +523,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         refused = "login1 does not accept this password or code for me."
-        session.feed(ConnectionChanged(at=NOW, status="needs-login", sentence=refused))
+        session.feed(changes.connection("needs-login", sentence=refused))
         await until(pilot, lambda: f"{refused} Press u" in text_of(app))
         await pilot.press("u")
         await until(pilot, lambda: [name for name, _, _ in session.requests] == ["connect", "refresh"])

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from labtui.domain.events import ConnectionChanged, ErrorCleared, ErrorRaised
 from labtui.domain.model import JobPhase
 from labtui.tui import view_model
 from labtui.tui.app import LabApp, StateArrived
 from labtui.tui.widgets import chart
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
+from tests import changes
 from tests.tui.clicking import click_words
 from tests.tui.conftest import SIZES
 from tests.tui.fed_session import (
@@ -297,7 +297,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        raised = ErrorRaised(at=NOW, key="quota", sentence="The quota is [full].", hint="Remove [old] files.")
+        raised = changes.problem("quota", "The quota is [full].", "Remove [old] files.", NOW)
         filled_session.feed(raised)
         await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
         filled_session.feed(raised, *online())
@@ -306,7 +306,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "Problems" in text_of(app))
         await pilot.press("escape")
-        filled_session.feed(ErrorCleared(at=NOW, key="quota"))
+        filled_session.feed(lambda state: state.without_problem("quota"))
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
@@ -331,9 +331,9 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of
             ("needs-login", "! not logged in"),
             ("connecting", "○ connecting"),
         ):
-            filled_session.feed(ConnectionChanged(at=NOW, status=status, sentence="So it is."))
+            filled_session.feed(changes.connection(status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
-        filled_session.feed(ConnectionChanged(at=NOW, status="offline", sentence="It broke."))
+        filled_session.feed(changes.connection("offline", sentence="It broke."))
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from labtui.domain.events import ErrorRaised
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.main import MainScreen
@@ -20,6 +19,7 @@ from labtui.tui.screens.palette import HelpScreen
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Ask, prompt_screen, yes_or_no
 from labtui.tui.screens.wizard import WizardApp
+from tests import changes
 from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
@@ -50,7 +50,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSess
         await until(pilot, lambda: "scancel 31337" in app.clipboard)
         await click_words(pilot, "esc Close")
         await shown(pilot, MainScreen)
-        filled_session.feed(ErrorRaised(at=NOW, key="x", sentence="The quota is full.", hint="Remove files."))
+        filled_session.feed(changes.problem("x", "The quota is full.", "Remove files.", NOW))
         await click_words(pilot, "! The quota is full.")
         await shown(pilot, TextScreen)
         await click_words(pilot, "esc Close")

@@ -11,7 +11,6 @@ import pytest
 from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.events import PathsSeen
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
 from labtui.session.labs import load_edition
@@ -25,6 +24,7 @@ from labtui.tui.plan_words import cells
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.frame import TaskList
+from tests import changes
 from tests.tui.fed_session import NOW, FedSession, accepted, finished_run, online, spec
 from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
 
@@ -102,8 +102,8 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
 async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:
     (draft, *_) = session.drafts("10.5")
     sent = plan(session, draft, None)
-    session._journal.commit_first((sent.event,), blobs=sent.blobs, snapshot=sent.snapshot)
-    session.feed(accepted(sent.event.token, "31337"))
+    session._journal.intend(sent.change, blobs=sent.blobs, snapshot=sent.snapshot)
+    session.feed(accepted(sent.submission.token, "31337"))
     script = session.folder.scripts / "ResNet50.py"
     script.write_text(script.read_text() + "print('mine')\n")
     app = app_of(session)
@@ -132,7 +132,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
         paths, future = questions[0]
         assert data in paths and "Findings  none" in text_of(app)
         answer = dict.fromkeys(paths, True) | {data: False}
-        session.feed(PathsSeen(at=NOW, paths=answer))
+        session.feed(lambda state: state.with_places(answer, NOW))
         future.set_result(answer)
         await until(pilot, lambda: "is not on the cluster" in flat(app))
 
@@ -220,7 +220,7 @@ async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession
 
 async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Make) -> None:
     failed = finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")
-    session.feed(*failed[:3], *online(), *[each for each in failed[3:] if type(each).__name__ == "RunEnded"])
+    session.feed(*failed[:3], *online(), changes.ended(1, "oom"))
     app = app_of(session)
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         screen = await open_plan(app, pilot)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
 from labtui.domain.model import (
     Diagnosis,
     EpochSample,
@@ -19,7 +18,7 @@ from labtui.domain.model import (
     RunPhase,
     SubmissionStatus,
 )
-from labtui.domain.reduce import run_phase
+from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state

@@ -7,8 +7,10 @@ import codecs
 import json
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labtui.commands.terminal import (
     Open,
@@ -18,24 +20,13 @@ from labtui.commands.terminal import (
     say,
     say_error,
 )
-from labtui.domain.events import (
-    AnyEvent,
-    ConnectionChanged,
-    EpochSeen,
-    ErrorRaised,
-    JobObserved,
-    LabState,
-    LogGrew,
-    Refreshed,
-    RunEnded,
-    RunState,
-    SamplesReset,
-    SubmissionChanged,
-    SubmissionState,
-)
-from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
+from labtui.domain.model import EpochSample, JobPhase, JobView, RunPhase, Stream, SubmissionStatus
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import explain_reason
+
+if TYPE_CHECKING:
+    from labtui.session.journal import Update
 
 _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
 
@@ -77,7 +68,7 @@ def run_log(args: argparse.Namespace) -> int:
 
 
 def _follow(lab: Open, record: RunState, stream: Stream, printer: _Printer) -> None:
-    for _ in lab.events(lambda state: _stream_over(state, record, stream)):
+    for _ in lab.updates(lambda state: _stream_over(state, record, stream)):
         path = lab.session.log_path(record.token, stream)
         if path is not None:
             printer.more(path)
@@ -120,20 +111,17 @@ class _Printer:
         sys.stdout.flush()
 
 
-_QUIET = (LogGrew, Refreshed)
-
-
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
     add_folder_argument(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON line per event")
+    parser.add_argument("--json", action="store_true", help="one JSON line for each thing that happens")
 
 
 def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
         before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
-        show = _as_json if args.json else _EventPrinter()
+        show = _as_json if args.json else _NewsPrinter()
         if args.json:
             print(
                 json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
@@ -147,9 +135,10 @@ def run_watch(args: argparse.Namespace) -> int:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
             notify = _Notifier(lab)
-            for event in lab.events(all_over):
-                show(event, lab.state)
-                notify(event, lab.state)
+            for update in lab.updates(all_over):
+                for news in news_of(update):
+                    show(news, update.state)
+                notify(update.state)
                 lab.check_line(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         _say_what_fits(lab, ended)
@@ -168,13 +157,13 @@ class _Notifier:
         self._tracker = NoticeTracker(lab.state)
         self._desktop = DesktopNotifier()
 
-    def __call__(self, event: AnyEvent, state: LabState) -> None:
+    def __call__(self, state: LabState) -> None:
         from labtui.session.notifications import terminal_sequence
 
         terminal = sys.__stderr__  # the command's own stream lets no escape sequence through
         if self._how == "off" or terminal is None:
             return
-        for notice in self._tracker.notices(state, [event]):
+        for notice in self._tracker.notices(state):
             print(terminal_sequence(notice), end="", file=terminal, flush=True)
             if self._how == "desktop":
                 self._desktop.show(notice)
@@ -232,39 +221,96 @@ def _name(run: RunState) -> str:
     return f"{run.spec.label} (practice)" if run.practice else run.spec.label
 
 
-def _as_json(event: AnyEvent, state: LabState) -> None:
-    from labtui.session.store import encode_event
-
-    if not isinstance(event, _QUIET):
-        print(encode_event(event).decode(), flush=True)
+News = dict[str, Any]
+"""One thing that happened: its `type`, and what belongs to it; a line of `watch --json`."""
 
 
-class _EventPrinter:
-    """Events as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
+def news_of(update: Update) -> Iterator[News]:
+    """What an update brings."""
+    before, after = update.before, update.state
+    if after.connection != before.connection:
+        yield {"type": "connection", **asdict(after.connection)}
+    known = {(problem.key, problem.sentence) for problem in before.problems}
+    for problem in after.problems:
+        if (problem.key, problem.sentence) not in known:
+            yield {"type": "error", "key": problem.key, "sentence": problem.sentence, "hint": problem.hint}
+    for token, item in after.submissions.items():
+        yield from _news_of_submission(before.submissions.get(token), item)
+    for number, run in after.runs.items():
+        yield from _news_of_run(before.runs.get(number), run)
+
+
+def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
+    if old is None:
+        yield {"type": "submission-planned", "token": new.token, "task_id": new.task_id, "runs": new.run_ids}
+    told = None if old is None else (old.status, old.sentence)
+    if told != (new.status, new.sentence):
+        yield {
+            "type": "submission-changed",
+            "token": new.token,
+            "status": new.status.value,
+            "job_id": new.job.job_id if new.job is not None else "",
+            "sentence": new.sentence,
+            "hint": new.hint,
+        }
+    if new.job is not None and (old is None or old.job != new.job):
+        yield {"type": "job-observed", "token": new.token, "job": new.job}
+
+
+def _news_of_run(old: RunState | None, new: RunState) -> Iterator[News]:
+    epochs = old.epochs if old is not None else ()
+    if epochs[:1] != new.epochs[:1] and epochs:
+        yield {"type": "samples-reset", "run_ids": [new.run_id]}
+        epochs = ()
+    known = {sample.epoch: sample for sample in epochs}
+    for sample in new.epochs:
+        if known.get(sample.epoch) != sample:
+            yield {"type": "epoch", "run_id": new.run_id, "sample": sample}
+    if new.outcome is not None and (
+        old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
+    ):
+        yield {
+            "type": "run-ended",
+            "run_id": new.run_id,
+            "outcome": new.outcome,
+            "diagnosis": new.diagnosis,
+        }
+
+
+def _as_json(news: News, state: LabState) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(news).decode(), flush=True)
+
+
+class _NewsPrinter:
+    """News as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
 
     def __init__(self) -> None:
         self._printed: dict[str, set[str]] = {}
 
-    def __call__(self, event: AnyEvent, state: LabState) -> None:
-        if isinstance(event, EpochSeen):
-            self._epoch(event, state.runs[event.run_id])
-        elif isinstance(event, RunEnded):
-            run = state.runs[event.run_id]
-            self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(run)}  {event.outcome}")
-            for found in event.diagnosis:
-                self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
-        elif isinstance(event, SamplesReset):
-            for number in event.run_ids:
-                self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
-                _line(f"run {number}  its log started again: {event.reason}")
-        elif isinstance(event, JobObserved):
-            self._job(event)
-        elif isinstance(event, SubmissionChanged):
-            _line(f"submission {event.token[-6:]}  {event.status.value}  {event.job_id} {event.sentence}")
-        elif isinstance(event, ConnectionChanged):
-            say(f"{event.status} {event.sentence}".strip())
-        elif isinstance(event, ErrorRaised):
-            say(f"labtui: {event.sentence}")
+    def __call__(self, news: News, state: LabState) -> None:
+        match news["type"]:
+            case "epoch":
+                self._epoch(news["sample"], state.runs[news["run_id"]])
+            case "run-ended":
+                run = state.runs[news["run_id"]]
+                self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(run)}  {run.outcome}")
+                for found in run.diagnosis:
+                    self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
+            case "samples-reset":
+                for number in news["run_ids"]:
+                    self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
+                    _line(f"run {number}  its log started again")
+            case "job-observed":
+                self._job(news["job"])
+            case "submission-changed":
+                told = f"{news['status']}  {news['job_id']} {news['sentence']}"
+                _line(f"submission {news['token'][-6:]}  {told}")
+            case "connection":
+                say(f"{news['status']} {news['sentence']}".strip())
+            case "error":
+                say(f"labtui: {news['sentence']}")
 
     def _once(self, about: str, text: str) -> None:
         printed = self._printed.setdefault(about, set())
@@ -272,14 +318,12 @@ class _EventPrinter:
             printed.add(text)
             _line(text)
 
-    def _epoch(self, event: EpochSeen, run: RunState) -> None:
-        sample = event.sample
+    def _epoch(self, sample: EpochSample, run: RunState) -> None:
         metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
         line = f"run {run.run_id}  {_name(run)}  epoch {sample.epoch}/{run.spec.epochs}"
         self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
 
-    def _job(self, event: JobObserved) -> None:
-        job = event.job
+    def _job(self, job: JobView) -> None:
         why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
         line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
         if self._printed.get(f"job {job.job_id}") != {line}:

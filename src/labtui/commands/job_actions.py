@@ -20,7 +20,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 
 if TYPE_CHECKING:
-    from labtui.domain.events import SubmissionState
+    from labtui.domain.state import SubmissionState
 
 
 def push_arguments(parser: argparse.ArgumentParser) -> None:

@@ -272,8 +272,8 @@ def _lint(
     from labtui.preflight import fix_all, preflight, preview_fix
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
+    from labtui.session.preview import bash_errors
     from labtui.session.settings import SETTINGS_FILE
-    from labtui.session.shell_syntax import bash_errors
 
     files = with_files_beside(path)
     folder = path.resolve().parent.parent

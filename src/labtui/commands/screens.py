@@ -19,7 +19,7 @@ from labtui.domain.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from labtui.domain.events import LabState
+    from labtui.domain.state import LabState
     from labtui.practice.incidents import IncidentNote
 
 

@@ -17,9 +17,9 @@ from labtui.commands.terminal import (
     say_error,
 )
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState, RunState
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
+from labtui.domain.state import LabState, RunState
 
 if TYPE_CHECKING:
     from labtui.lab.checks import Progress, TaskCheck
@@ -155,7 +155,7 @@ def _read_ends(lab: Open) -> None:
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
-    from labtui.domain.reduce import waiting_reason
+    from labtui.domain.submission_queue import waiting_reason
     from labtui.results.cost import training_gpu_hours
 
     submission = state.submissions[run.token]

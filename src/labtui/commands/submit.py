@@ -39,8 +39,8 @@ from labtui.commands.terminal import (
     show_manual_commands,
 )
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.events import LabState
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
+from labtui.domain.state import LabState
 from labtui.results.report import devices
 from labtui.slurm.values import number
 
@@ -383,7 +383,7 @@ def _submit(
 
 def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether there is nothing more to learn soon: all are taken or refused, or wait for something that takes long."""
-    from labtui.domain.reduce import sendable
+    from labtui.domain.submission_queue import sendable
 
     lab.check_line(patient=wait)
     items = [state.submissions[token] for token in tokens]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
-from labtui.domain.events import AnyEvent, ConnectionState, LabState
+from labtui.domain.state import ConnectionState, LabState
 from labtui.domain.terminal_text import fitted_lines
 from labtui.slurm.values import number
 
@@ -166,6 +166,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     `given` is ``--trust``. Without it nothing is asked where there is no terminal.
     """
     from labtui.cluster.local_files import named_path
+    from labtui.session.opening import would_do
     from labtui.session.trust import check_trust, trust
 
     folder = named_path(folder).resolve()
@@ -175,7 +176,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     if not given:
         if sys.stdin is None or not sys.stdin.isatty():
             return why
-        for line in (why.sentence, *why.doing):
+        for line in (why.sentence, *would_do(folder)):
             say(line)
         if not agreed("Trust this folder?"):
             return why
@@ -229,7 +230,7 @@ class Open:
         if args.trust or not looks:
             require_trust(folder, args)
 
-        self._updates: deque[AnyEvent] = deque()
+        self._updates: deque[Update] = deque()
         self._changed = threading.Condition()
         self._prompter = TerminalPrompter()
         self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
@@ -257,12 +258,12 @@ class Open:
 
     def _take(self, update: Update) -> None:
         with self._changed:
-            self._updates.extend(update.events)
+            self._updates.append(update)
             self._told = update.state
             self._changed.notify_all()
 
-    def events(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[AnyEvent]:
-        """Events as they come, until `done` says so or the time is over; those before `done` are all given."""
+    def updates(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[Update]:
+        """Updates as they come, until `done` says so or the time is over; those before `done` are all given."""
         end = None if limit_s is None else time.monotonic() + limit_s
         while True:
             with self._changed:
@@ -280,7 +281,7 @@ class Open:
 
     def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
         """Wait until `done`; says whether it came to pass."""
-        for _ in self.events(done, limit_s=limit_s):
+        for _ in self.updates(done, limit_s=limit_s):
             pass
         return done(self.state)
 

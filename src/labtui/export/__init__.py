@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError, UsageError
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.export.style import Progress, quiet
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState, SubmissionState
+from labtui.domain.state import LabState, SubmissionState
 from labtui.export.measurements import Measurements, measurements_of, stored_state
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task

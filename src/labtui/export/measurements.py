@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, NotWritable
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.results.rows import Results
 from labtui.results.serialize import results_json
 
@@ -141,8 +141,8 @@ def _own(folder: LabFolder, path: Path | None) -> Path | None:
 
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
-    from labtui.domain.reduce import reduce_all
     from labtui.session.opening import copied_state
+    from labtui.session.readings import state_of
     from labtui.session.store import Store
     from labtui.session.trust import check_trust
 
@@ -153,7 +153,7 @@ def stored_state(folder: LabFolder) -> LabState:
     except NotWritable:  # SQLite reads beside a writer only where it can make a file
         return copied_state(folder)
     try:
-        return reduce_all(LabState(), store.events())
+        return state_of(folder, store)
     finally:
         store.close()
 

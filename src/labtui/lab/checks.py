@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from labtui.domain.events import RunState
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec
+from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line

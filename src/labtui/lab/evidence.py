@@ -17,8 +17,8 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import SubmissionStatus
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
 from labtui.preflight.findings import imported_files

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
-from labtui.domain.events import LabState, RunState, SubmissionState, TotalsSeen
 from labtui.domain.model import (
     PROCESS_PER_GPU,
     EpochSample,
@@ -23,6 +22,7 @@ from labtui.domain.model import (
     SubmissionStatus,
     named_options,
 )
+from labtui.domain.state import LabState, RunState, SubmissionState, Totals
 from labtui.lab.checks import check_task
 from labtui.lab.edition import (
     ChartsCheck,
@@ -167,7 +167,7 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
         images=None if spec.program is not None else images,
         framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "",
         learning_rate=None if spec.program is not None else expected_learning_rate(edition, spec),
-        totals=_totals(row, spec, run_id),
+        totals=_totals(row, spec),
     )
 
 
@@ -179,14 +179,12 @@ def _timing(row: PublishedRow, run_id: int) -> EpochSample:
     return EpochSample(epoch=1, seconds=printed, source=SOURCE, line=run_id)
 
 
-def _totals(row: PublishedRow, spec: RunSpec, run_id: int) -> TotalsSeen | None:
+def _totals(row: PublishedRow, spec: RunSpec) -> Totals | None:
     rate, memory = row.throughput, row.gpu_memory
     if rate is None and memory is None:
         return None
     length = named_options((*spec.arguments, *spec.extra_args)).get("sequence_length", "")
-    return TotalsSeen(
-        at=0.0,
-        run_id=run_id,
+    return Totals(
         throughput=None if rate is None else Interval.exact(rate),
         unit="images" if rate is None else "tokens",
         sequence_length=int(length) if rate is not None and length.isdecimal() else None,

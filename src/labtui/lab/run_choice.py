@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.events import RunState
 from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
+from labtui.domain.state import RunState
 from labtui.lab.edition import Edition, LearningRateCheck, RunsCheck, Task
 from labtui.lab.evidence import Evidence, rests_on
 from labtui.lab.plan import expected_learning_rate, planned_specs

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import EpochSample, Interval, JobPhase
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun
 from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align

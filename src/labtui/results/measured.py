@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
 
-from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
 

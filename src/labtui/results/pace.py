@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, RunPhase
+from labtui.domain.state import RunState, SubmissionState
 from labtui.results.rows import ResultRow
 
 

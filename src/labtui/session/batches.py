@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
-from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.domain.profile import Profile, QueueNames
+from labtui.domain.state import RunState, SubmissionState
 from labtui.lab.edition import Edition
 from labtui.lab.expected_time import expectation
 from labtui.lab.plan import PlanOverrides, allocation, job_name

@@ -12,11 +12,12 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
-from labtui.domain.events import ConnectionChanged, PathsSeen
-from labtui.session import sidecars
+from labtui.domain.state import ConnectionState
+from labtui.session import records
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
 from labtui.session.planning import DRY_RUN, Planned
@@ -189,10 +190,10 @@ class ClusterWorker:
         """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
 
         def work() -> TestOnly:
-            root = absolute(self._context, planned.event.remote_dir).rpartition("/")[0]
+            root = absolute(self._context, planned.submission.remote_dir).rpartition("/")[0]
             directory = f"{root}/{DRY_RUN}"
             self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
-            return self._context.cluster.ask(check_script(directory, SCRIPT_NAME, planned.event.options))
+            return self._context.cluster.ask(check_script(directory, SCRIPT_NAME, planned.submission.options))
 
         return self._requests.put(work)
 
@@ -211,7 +212,9 @@ class ClusterWorker:
         """
         return self._look_in_background(
             lambda: functools.partial(self._context.cluster.ask, present(paths)),
-            lambda found: self._context.journal.commit([PathsSeen(at=self._context.at(), paths=found)]),
+            lambda found: self._context.journal.change(
+                lambda state: state.with_places(found, self._context.at())
+            ),
         )
 
     def _look_in_background(
@@ -286,7 +289,7 @@ class ClusterWorker:
 
     def resume(self) -> None:
         """Take up what the last process left, and keep what `labtui repair` would need."""
-        sidecars.keep_missing(self._context.folder, self._context.state)
+        records.keep_missing_files(self._context.folder, self._context.state)
         with contextlib.suppress(StoreError):
             self._context.store.back_up()
         self._submitter.resume()
@@ -318,7 +321,7 @@ class ClusterWorker:
         if now < self._ours_until and self._context.store.taken is None:
             return True
         self._ours_until = now + _OURS_S
-        return self._context.journal.may_write(self._context.at())
+        return self._context.journal.may_write()
 
     def _stand_down(self) -> None:
         """Another process writes the folder: it does the work, this one follows what it stores."""
@@ -330,10 +333,8 @@ class ClusterWorker:
         self._stood_down = True
         self._context.cluster.close()
         self._submitter.abandon(taken)
-        offline = ConnectionChanged(
-            at=self._context.at(), status="offline", sentence=taken.sentence, hint=taken.hint
-        )
-        self._context.journal.commit([offline])
+        offline = ConnectionState(sentence=taken.sentence, hint=taken.hint)
+        self._context.journal.change(lambda state: replace(state, connection=offline))
         self._only_follow()
 
     def _run_in_background(self, work: Callable[[], Any], done: Done) -> None:

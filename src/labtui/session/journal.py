@@ -1,7 +1,7 @@
-"""Store, state and subscribers, kept in step: an event is on disk before anybody sees it.
+"""Store, state and subscribers, kept in step.
 
-Every thread may commit. Subscribers are called from one background thread of the journal, never from the thread
-that committed. A read-only session follows what the writing process stores.
+Every thread may change the state. Subscribers are called from one background thread of the journal, never from the
+thread that changed it. A read-only session follows what the writing process stores.
 Unexpected exceptions go to a file that the screen names: type, text and places in the code, no values.
 """
 
@@ -11,19 +11,15 @@ import contextlib
 import datetime
 import os
 import threading
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labtui.cluster.local_files import open_inside, stat_inside
-from labtui.domain.errors import FolderTaken, StoreError
-from labtui.domain.events import AnyEvent, ErrorCleared, ErrorRaised, LabState, Refreshed
-from labtui.domain.reduce import reduce_all
-from labtui.session import mirrors
-from labtui.session.folder import LabFolder
-from labtui.session.store import Store, is_stored
+from labtui.domain.errors import FolderTaken, LabError, StoreError
+from labtui.domain.state import Change, LabState
+from labtui.session.store import Store
 
 _MAX_BYTES = 1_000_000
 
@@ -59,10 +55,10 @@ TAKEN_KEY = "taken"
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What subscribers get: the latest state and the events since the update before."""
+    """What subscribers get: the state they were told last, and the latest."""
 
+    before: LabState
     state: LabState
-    events: tuple[AnyEvent, ...]
 
 
 Subscriber = Callable[[Update], None]
@@ -74,21 +70,21 @@ class Journal:
     def __init__(
         self,
         store: Store,
+        wall: Callable[[], float],
         on_subscriber_error: Callable[[BaseException], None],
-        keep: Callable[[LabState, Sequence[AnyEvent]], None] = lambda state, events: None,
+        keep: Callable[[LabState, Iterable[str]], None] = lambda state, tokens: None,
     ) -> None:
-        """Read what is stored. `keep` is told of what was stored since, at once.
+        """Read what is stored. `wall` gives UNIX seconds; `keep` is told which submissions were stored, at once.
 
         Raises:
             StoreError: when it cannot be read.
         """
         self._store = store
+        self._wall = wall
         self._on_error = on_subscriber_error
         self._keep = keep
         self._changed = threading.Condition(threading.RLock())
-        self._state = reduce_all(LabState(), store.events())
-        self._unstored: list[AnyEvent] = []
-        self._news: list[AnyEvent] = []
+        self._state = self._stored = self._told = store.load()
         self._subscribers: list[Subscriber] = []
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -97,69 +93,61 @@ class Journal:
     def state(self) -> LabState:
         return self._state
 
-    # ------------------------------------------------------------------ committing
+    # ------------------------------------------------------------------ changing
 
-    def commit(self, events: Sequence[AnyEvent]) -> None:
-        """Store and reduce what was observed. If the disk is full the events are kept and stored later.
+    def change(self, *changes: Change) -> None:
+        """Take up what was observed, and store it. If the disk is full it is stored with a later change.
 
-        What was observed is true whether it can be stored or not; what is *intended* goes through `commit_first`.
+        What was observed is true whether it can be stored or not; what is *intended* goes through `intend`.
         """
-        if not events:
-            return
         with self._changed:
-            self._state = reduce_all(self._state, events)
-            self._news.extend(events)
-            self._unstored.extend(event for event in events if is_stored(event))
-            self._flush(events[-1].at)
+            self._state = _after(self._state, changes)
+            self._flush()
             self._changed.notify_all()
 
-    def _flush(self, at: float) -> None:
-        if not self._unstored or self._store.read_only:
+    def _flush(self) -> None:
+        if self._stored is self._state or self._store.read_only:
             return
         try:
-            self._store.append(self._unstored)
+            written = self._store.write(self._stored, self._state)
         except FolderTaken as error:
-            self._taken(error, at)
+            self._taken(error)
             return
         except StoreError as error:
-            self._note(ErrorRaised(at=at, key=STORE_KEY, sentence=error.sentence, hint=error.hint))
+            self._note(STORE_KEY, error)
             return
-        stored, self._unstored = tuple(self._unstored), []
-        self._keep(self._state, stored)
-        if any(problem.key == STORE_KEY for problem in self._state.problems):
-            self._note(ErrorCleared(at=at, key=STORE_KEY))
+        self._stored = self._state
+        self._keep(self._state, written)
+        if written:
+            self._state = self._state.without_problem(STORE_KEY)
 
-    def may_write(self, at: float) -> bool:
-        """Whether this process may still write the folder; if not, the state is what the other one stored. UNIX s."""
+    def may_write(self) -> bool:
+        """Whether this process may still write the folder; if not, the state is what the other one stored."""
         with self._changed:
             if self._store.read_only:
                 return False
             try:
                 self._store.check_writer()
             except FolderTaken as error:
-                self._taken(error, at)
+                self._taken(error)
                 self._changed.notify_all()
                 return False
             except StoreError:
                 pass  # a disk in trouble is told where something is to be stored
             return True
 
-    def _taken(self, error: FolderTaken, at: float) -> None:
+    def _taken(self, error: FolderTaken) -> None:
         """Another process writes: what only we observed is no record of the folder."""
-        self._unstored.clear()
-        self._news.clear()
         with contextlib.suppress(StoreError):
-            self._state = reduce_all(LabState(), self._store.events())
-        self._note(ErrorRaised(at=at, key=TAKEN_KEY, sentence=error.sentence, hint=error.hint))
+            self._state = self._stored = self._told = self._store.load()
+        self._note(TAKEN_KEY, error)
 
-    def _note(self, event: AnyEvent) -> None:
-        self._state = reduce_all(self._state, (event,))
-        self._news.append(event)
+    def _note(self, key: str, error: LabError) -> None:
+        self._state = self._state.with_problem(key, error.sentence, error.hint, self._wall())
 
-    def commit_first(
+    def intend(
         self,
-        events: Sequence[AnyEvent],
-        *,
+        *changes: Change,
         blobs: Mapping[str, bytes] | None = None,
         snapshot: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
@@ -169,33 +157,35 @@ class Journal:
             StoreError: nothing was stored and the state is as before.
         """
         with self._changed:
-            state = reduce_all(self._state, events)
+            state = _after(self._state, changes)
             try:
-                self._store.append([*self._unstored, *events], blobs=blobs, snapshot=snapshot)
+                written = self._store.write(self._stored, state, blobs=blobs, snapshot=snapshot)
             except FolderTaken as error:
-                self._taken(error, events[-1].at)
+                self._taken(error)
                 self._changed.notify_all()
                 raise
-            stored, self._unstored = (*self._unstored, *events), []
-            self._state = state
-            self._keep(state, stored)
-            self._news.extend(events)
+            self._state = self._stored = state
+            self._keep(state, written)
             self._changed.notify_all()
 
-    def replay(self, events: Sequence[AnyEvent]) -> None:
-        """Reduce events that need no storing: another process did, or the files themselves are the record."""
-        if not events:
-            return
-        with self._changed:
-            self._state = reduce_all(self._state, events)
-            self._news.extend(events)
-            self._changed.notify_all()
+    def look(self, mirrored: Change) -> None:
+        """Take up what another process stored, and what its mirrors tell beyond that.
 
-    def show(self, state: LabState) -> None:
-        """Show another moment of what is recorded; nothing is stored."""
+        Raises:
+            StoreError: when it cannot be read.
+        """
         with self._changed:
-            self._state = state
-            self._news.append(Refreshed(at=state.refreshed_at or 0.0, cluster_time=state.cluster_time))
+            state = self._state
+            if self._store.changed():
+                stored = self._store.load()
+                state = replace(
+                    state,
+                    submissions=stored.submissions,
+                    runs=stored.runs,
+                    plans=stored.plans,
+                    places=stored.places,
+                )
+            self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 
     # ------------------------------------------------------------------ telling
@@ -221,11 +211,11 @@ class Journal:
     def _tell(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._news) or self._closing)
-                if self._closing and not self._news:
+                self._changed.wait_for(lambda: self._told is not self._state or self._closing)
+                if self._closing and self._told is self._state:
                     return
-                update = Update(self._state, tuple(self._news))
-                self._news.clear()
+                update = Update(self._told, self._state)
+                self._told = self._state
                 subscribers = tuple(self._subscribers)
             for callback in subscribers:
                 try:
@@ -242,18 +232,23 @@ class Journal:
             self._thread.join(timeout_s)
 
 
+def _after(state: LabState, changes: Iterable[Change]) -> LabState:
+    for change in changes:
+        state = change(state)
+    return state
+
+
 _PERIOD_S = 0.5
 
 
-def follow(folder: LabFolder, store: Store, journal: Journal, faults: FaultLog) -> Callable[[], None]:
-    """Begin to follow; returns the function that ends it."""
+def follow(look: Callable[[], None], faults: FaultLog) -> Callable[[], None]:
+    """Begin to look at what another process does; returns the function that ends it."""
     stop = threading.Event()
 
     def work() -> None:
         while not stop.wait(_PERIOD_S):
             try:
-                journal.replay(store.news())
-                journal.replay(mirrors.sizes(folder, journal.state, time.time()))
+                look()
             except (StoreError, OSError) as error:
                 faults.write(error)
 

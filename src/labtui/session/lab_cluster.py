@@ -6,13 +6,14 @@ What a session, `labtui doctor`, `labtui init` and the screens share.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.target import NonInteractivePrompter, Prompter
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.events import AnyEvent, ConnectionChanged, ErrorRaised
 from labtui.domain.profile import Profile
+from labtui.domain.state import Change, ConnectionState
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.journal import Journal
 from labtui.session.planning import OpenLab, shared_dir
@@ -65,11 +66,12 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     shared_dir(profile, settings, user=cluster_user(settings, profile))
 
 
-def not_started(error: LabError, at: float) -> tuple[AnyEvent, ...]:
+def not_started(error: LabError, at: float) -> Change:
     """What a worker that could not be made means to the state: offline, and why. `at` in UNIX seconds."""
-    words = (error.sentence, error.hint)
-    offline = ConnectionChanged(at=at, status="offline", sentence=words[0], hint=words[1])
-    return offline, ErrorRaised(at=at, key="settings", sentence=words[0], hint=words[1])
+    offline = ConnectionState(sentence=error.sentence, hint=error.hint)
+    return lambda state: replace(
+        state.with_problem("settings", error.sentence, error.hint, at), connection=offline
+    )
 
 
 def make_worker(
@@ -90,6 +92,7 @@ def make_worker(
         cluster=factory(prompter or NonInteractivePrompter(), session.note_command),
         clock=session.clock,
         faults=session.faults,
+        readings=session.readings,
         max_log_bytes=int(session.settings.max_log_gib * 1024**3),
     )
     remote = shared_dir(session.profile, session.settings, user=session.user)

@@ -15,7 +15,7 @@ from typing import get_args
 
 from labtui.cluster.local_files import files_inside, named_path, read_text_file
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition
 from labtui.lab.edition_file import Known, extended_by, own_line, parse_edition

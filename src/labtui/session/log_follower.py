@@ -18,18 +18,11 @@ from pathlib import Path
 
 from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
-from labtui.domain.events import (
-    AnyEvent,
-    LabState,
-    LogGrew,
-    LogSegmentStarted,
-    RunEnded,
-    SamplesReset,
-    SubmissionState,
-)
-from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
+from labtui.domain.model import JobPhase, Stream, SubmissionStatus
+from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy
+from labtui.session.readings import READ_PIECE, is_over
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.submitter import absolute
 from labtui.session.worker_context import WorkerContext
@@ -60,9 +53,6 @@ QUIET_UNCLEAR_S = 15.0
 
 COPY_AHEAD_S = 1.0
 """A log that is far behind is copied for so long before the next piece of it is read."""
-
-READ_PIECE = 4 * 1024 * 1024
-"""Bytes of a mirror that are read for epochs at once."""
 
 DISK_KEY = "mirror"
 ROOM_KEY = "log-room"
@@ -106,7 +96,6 @@ class LogFollower:
         self._context = context
         self._news = news
         self._followed: dict[tuple[str, Stream], Followed] = {}
-        self._readers: dict[str, SubmissionReader] = {}
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
         self._screen_had_its_turn = False
@@ -126,7 +115,7 @@ class LogFollower:
 
     def script_ended(self, token: str) -> bool:
         """Whether a submission's own log shows that everything planned was done."""
-        reader = self._readers.get(token)
+        reader = self._context.readings.known(token)
         return reader is not None and reader.script_ended
 
     # ------------------------------------------------------------------ what there is to follow
@@ -144,14 +133,13 @@ class LogFollower:
                 self._settled.discard(token)  # put back into the queue, or another job took its place
             if token in self._settled:
                 continue
-            if _all_complete(submission):
+            if _all_complete(submission) and self._context.readings.are_current(submission):
                 self._settled.add(token)
                 continue
             for stream in mirrors.STREAMS:
                 known = self._followed.get((token, stream))
                 if known is not None and known.job_id != job.job_id:
                     del self._followed[token, stream]
-                    self._readers.pop(token, None)
                     known = None
                 if known is None and mirrors.remote_path(submission, stream):
                     self._followed[token, stream] = Followed(
@@ -218,7 +206,7 @@ class LogFollower:
                 return  # the server said no to this file: it is looked at again in its rhythm
             raise
         if step.restarted:
-            self._restart(submission, item, step.restarted)
+            self._restart(submission, item)
         else:
             self._take(submission, item, step)
         if step.grown:
@@ -286,14 +274,7 @@ class LogFollower:
         self._context.raise_problem(DISK_KEY, problem)
 
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
-        reader = self._readers.get(submission.token)
-        if reader is None:
-            runs = self._context.state.runs
-            planned = [runs[run_id].spec for run_id in submission.run_ids if run_id in runs]
-            reader = self._readers[submission.token] = SubmissionReader(
-                submission, planned, self._context.folder.log_patterns()
-            )
-        return reader
+        return self._context.readings.reader(self._context.state, submission.token)
 
     def _parse_backlog(self, submission: SubmissionState, item: Followed) -> bool:
         """Read what a mirror already holds: after a start, or copied ahead. One piece; says whether there was any."""
@@ -305,10 +286,8 @@ class LogFollower:
             file.seek(done)
             data = file.read(READ_PIECE)
         self._own_disk_works()
-        events = reader.feed(item.stream, data, self._context.state, self._context.at())
-        if any(isinstance(event, RunEnded) for event in events):
-            self._news()
-        self._context.journal.commit(events)
+        if reader.feed(item.stream, data):
+            self._tell(reader)
         item.again_at = item.read_at = self._context.now()
         return bool(data)
 
@@ -317,30 +296,22 @@ class LogFollower:
         return reader.parsed.get(item.stream, item.copy.size) < item.copy.size
 
     def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
-        context, now, at = self._context, self._context.now(), self._context.at()
-        events: list[AnyEvent] = []
+        now = self._context.now()
         if step.grown and item.complete:
-            self._readers.pop(item.token, None)  # it was told that this is the end: the mirrors are read anew
+            self._context.readings.drop(item.token)  # it was told that this is the end: read the mirrors anew
         reader = self._reader(submission)
         size = item.copy.size
         fresh = self._in_turn(item, reader, size, step)
         item.behind = step.behind
         if size != _known_size(submission, item.stream):
-            log = submission.logs.get(item.stream)
-            if log is None or log.complete:  # stored, so that the next process, too, knows that it goes on
-                segment = mirrors.current_segment(submission, item.stream)
-                events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=segment))
-            if fresh:
-                events.extend(reader.feed(item.stream, fresh, context.state, at))
-            began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
-            if began or any(isinstance(event, RunEnded) for event in events):
+            told = bool(fresh) and reader.feed(item.stream, fresh)
+            if submission.job is not None and submission.job.phase is JobPhase.QUEUED:
                 self._news()
-            events.append(self._grew(submission, item, complete=False))
+            self._holds(submission, item, reader if told else None, complete=False)
         if step.grown:
             item.quiet_since, item.looks_since_end, item.complete, item.grown_at = None, 0, False, now
         elif item.quiet_since is None:
             item.quiet_since = now
-        context.journal.commit(events)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
@@ -359,15 +330,28 @@ class LogFollower:
         except OSError:
             return b""
 
-    def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
-        return LogGrew(
-            at=self._context.at(),
-            token=item.token,
-            stream=item.stream,
-            segment=mirrors.current_segment(submission, item.stream),
-            size=item.copy.size,
-            complete=complete,
-        )
+    def _holds(
+        self, submission: SubmissionState, item: Followed, reader: SubmissionReader | None, *, complete: bool
+    ) -> None:
+        """What the mirror holds, and what it tells of the runs where a `reader` has news."""
+        segment = mirrors.current_segment(submission, item.stream)
+        log = LogState(segment=segment, size=item.copy.size, complete=complete)
+
+        def holds(state: LabState) -> LabState:
+            return state.with_log(item.token, item.stream, log)
+
+        if reader is None:
+            self._context.journal.change(holds)
+        else:
+            self._tell(reader, holds)
+
+    def _tell(self, reader: SubmissionReader, *before: Change) -> None:
+        """The runs as they are read now; the end of one is news that the queue will soon show, too."""
+        runs = self._context.state.runs
+        self._context.journal.change(*before, reader.applied)
+        new = self._context.state.runs.items()
+        if any(run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new):
+            self._news()
 
     def _rhythm(self, submission: SubmissionState, item: Followed) -> float:
         job = submission.job
@@ -390,19 +374,17 @@ class LogFollower:
 
     # ------------------------------------------------------------------ beginnings and ends
 
-    def _restart(self, submission: SubmissionState, item: Followed, reason: str) -> None:
+    def _restart(self, submission: SubmissionState, item: Followed) -> None:
         """The remote file is another one now: a new segment, and what was read from the old one does not count."""
-        at = self._context.at()
         segment = mirrors.current_segment(submission, item.stream) + 1
         while self._segment_exists(submission, item.stream, segment):
             segment += 1
-        events: list[AnyEvent] = [
-            LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=segment, reason=reason)
-        ]
-        if item.stream == "out":
-            events.append(SamplesReset(at=at, run_ids=submission.run_ids, reason=reason))
-        self._reader(submission).restart(item.stream)
-        self._context.journal.commit(events)
+
+        def begins(state: LabState) -> LabState:
+            return state.with_log(item.token, item.stream, LogState(segment=segment))
+
+        self._context.journal.change(begins)
+        self._tell(self._reader(submission))
         self._delete_old_segments(submission, item.stream, segment)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
         item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
@@ -440,7 +422,7 @@ class LogFollower:
         item.looks_since_end += 1
         if self._context.at() - job.seen_at > LONG_OVER_S:
             item.complete = item.last_look = True
-            self._finish(submission, item, job)
+            self._finish(submission, item)
             self._forget_when_done(submission)
             return
         quiet = QUIET_S if self._reader(submission).end_is_shown else QUIET_UNCLEAR_S
@@ -449,23 +431,23 @@ class LogFollower:
         if item.looks_since_end < 3 or now - item.quiet_since < quiet:
             return
         item.complete = True
-        self._finish(submission, item, job)
+        self._finish(submission, item)
 
-    def _finish(self, submission: SubmissionState, item: Followed, job: JobView) -> None:
-        events: list[AnyEvent] = []
-        siblings = [other for other in self._followed.values() if other.token == item.token]
-        if all(other.complete for other in siblings if other.stream != "gpu") and item.stream != "gpu":
-            context = self._context
-            events.extend(self._reader(submission).finish(job, context.state, context.at()))
-        events.append(self._grew(submission, item, complete=True))
-        self._context.journal.commit(events)
+    def _finish(self, submission: SubmissionState, item: Followed) -> None:
+        """A log is complete; with the last of them it is known how the runs ended."""
+        context = self._context
+        self._holds(submission, item, None, complete=True)
+        if item.stream != "gpu" and is_over(context.state.submissions[item.token]):
+            context.journal.change(lambda state: context.readings.read_whole(state, item.token))
+            self._news()
+            with contextlib.suppress(StoreError):
+                context.readings.save(context.state, (item.token,))
 
     def _forget_when_done(self, submission: SubmissionState) -> None:
         siblings = [item for item in self._followed.values() if item.token == submission.token]
         if all(item.last_look for item in siblings):
             for item in siblings:
                 del self._followed[item.token, item.stream]
-            self._readers.pop(submission.token, None)
             self._settled.add(submission.token)
 
 

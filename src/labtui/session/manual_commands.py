@@ -22,7 +22,7 @@ from labtui.session.planning import BY_HAND, plan, shared_dir
 from labtui.slurm.states import early_end_options
 
 if TYPE_CHECKING:
-    from labtui.domain.events import SubmissionState
+    from labtui.domain.state import SubmissionState
     from labtui.session.session import Session
 
 Action = Literal[
@@ -263,12 +263,12 @@ def commands_of_draft(
         TemplateError, FolderError: as for submitting it.
     """
     planned = plan(session, draft, script, keep_in=BY_HAND)
-    written = planned.event.script_file
+    written = planned.submission.script_file
     subject = Subject(
-        remote_dir=planned.event.remote_dir,
+        remote_dir=planned.submission.remote_dir,
         script=written.rpartition("/")[2],
         local_job=written,
-        out=f"{planned.event.job_name}.JOBID.out",
+        out=f"{planned.submission.job_name}.JOBID.out",
     )
     return all_commands(address_of(session), subject, _BEFORE)
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
-from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
 from labtui.domain.model import Stream
+from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder, file_name
 
 if TYPE_CHECKING:
@@ -89,29 +88,16 @@ def remote_path(submission: SubmissionState, stream: Stream, unknown_id: str = "
     return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
 
 
-def sizes(folder: LabFolder, state: LabState, at: float) -> tuple[AnyEvent, ...]:
-    """What the mirrors on disk hold, where it differs from the state: for a start, or beside another process."""
-    return tuple(_sizes(folder, state, at))
-
-
-def _sizes(folder: LabFolder, state: LabState, at: float) -> Iterator[AnyEvent]:
-    for submission in state.submissions.values():
-        for stream in submission.remote_logs:
-            if stream not in SUFFIXES:
-                continue
-            path = current_path(folder, submission, stream)
-            log = submission.logs.get(stream)
+def with_sizes(folder: LabFolder, state: LabState) -> LabState:
+    """The state with what the mirrors on disk hold: for a start, or beside another process."""
+    for submission in tuple(state.submissions.values()):
+        for stream in STREAMS:
+            path = current_path(folder, submission, stream) if stream in submission.remote_logs else None
             status = folder.status(path) if path is not None else None
-            if status is None or (log is not None and log.size == status.st_size):
-                continue
-            yield LogGrew(
-                at=at,
-                token=submission.token,
-                stream=stream,
-                segment=current_segment(submission, stream),
-                size=status.st_size,
-                complete=log.complete if log else False,
-            )
+            log = submission.logs.get(stream, LogState())
+            if status is not None and (log.size != status.st_size or stream not in submission.logs):
+                state = state.with_log(submission.token, stream, replace(log, size=status.st_size))
+    return state
 
 
 OVERLAP = 1024

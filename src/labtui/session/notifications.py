@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from labtui.domain.events import AnyEvent, JobObserved, LabState, RunEnded, SubmissionChanged, SubmissionState
 from labtui.domain.model import DEEDS, JobPhase, SubmissionStatus
+from labtui.domain.state import LabState, SubmissionState
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -47,19 +47,10 @@ class NoticeTracker:
         }
         self._ended = {token for token, item in state.submissions.items() if _ended(state, item)}
 
-    def notices(self, state: LabState, events: Iterable[AnyEvent]) -> list[Notice]:
-        """What these events, after which the state is `state`, give to tell."""
-        tokens = dict.fromkeys(
-            state.runs[event.run_id].token if isinstance(event, RunEnded) else event.token
-            for event in events
-            if isinstance(event, (JobObserved, SubmissionChanged))
-            or (isinstance(event, RunEnded) and event.run_id in state.runs)
-        )
+    def notices(self, state: LabState) -> list[Notice]:
+        """What there is to tell of `state`, the latest."""
         found = []
-        for token in tokens:
-            item = state.submissions.get(token)
-            if item is None:
-                continue
+        for token, item in state.submissions.items():
             if _runs(item) and token not in self._started:
                 self._started.add(token)
                 found.append(_notice("started", item, state))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
-from labtui.domain.events import LabState
-from labtui.domain.reduce import reduce_all
+from labtui.domain.model import SubmissionStatus
+from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
+from labtui.session.readings import state_of
 from labtui.session.store import Store
-from labtui.session.trust import check_trust
+from labtui.session.trust import check_trust, commands_of, connection_line
 from labtui.session.writer import FolderLock
 
 MAX_COPY_BYTES = 1_000_000_000
 """A database to look at is copied; no lab has one that large, and a file with holes may claim any size."""
 
 _MIN_FREE_BYTES = 64 * 1024
+_MAX_NAMES = 5
+_MAX_NAME = 40
 
 
 def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
@@ -78,36 +82,34 @@ def copied_state(folder: LabFolder) -> LabState:
     """
     if not folder.database_path.exists():
         return LabState()
-    store = copied_store(folder)
-    try:
-        return reduce_all(LabState(), store.events())
-    finally:
-        store.close()
+    with contextlib.closing(copied_store(folder)) as store:
+        return state_of(folder, store)
 
 
-def copied_store(folder: LabFolder) -> Store:
-    """The folder's database as a copy in a temporary folder, to look at: nothing is written beside the original.
+def copied_store(folder: LabFolder, database: Path | None = None) -> Store:
+    """The folder's database (or another one in it) as a copy to look at: nothing is written beside the original.
 
     Raises:
         StoreError: as `Store`.
     """
+    original = database or folder.database_path
     try:
-        return _copied_to(None, folder)
+        return _copied_to(None, folder, original)
     except OSError:
         try:
-            return _copied_to("/dev/shm", folder)  # noqa: S108 (a folder of our own in it: the disk may be full)
+            return _copied_to("/dev/shm", folder, original)  # noqa: S108 (a folder of our own in it: the disk may be full)
         except OSError as error:
             raise StoreError(
                 f"The lab folder's database cannot be copied to be read: {error.strerror}."
             ) from error
 
 
-def _copied_to(parent: str | None, folder: LabFolder) -> Store:
+def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
     place = tempfile.TemporaryDirectory(prefix="labtui-", dir=parent)
-    path = Path(place.name) / folder.database_path.name
+    path = Path(place.name) / original.name
     try:
         for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
-            name = folder.database_path.name + ending
+            name = original.name + ending
             status = folder.status(name)
             if status is not None and status.st_size > MAX_COPY_BYTES:
                 raise StoreError(f"The lab folder's {name} is larger than {MAX_COPY_BYTES / 1e9:.0f} GB.")
@@ -120,3 +122,21 @@ def _copied_to(parent: str | None, folder: LabFolder) -> Store:
         raise
     store.read_only, store.copy = True, place
     return store
+
+
+def would_do(path: Path) -> tuple[str, ...]:
+    """What a lab folder would do once it is trusted: where it connects, as whom, what it sends and runs."""
+    commands = (f"Its cluster profile brings a command: {each}" for each in commands_of(path))
+    return (connection_line(path), *_plan_lines(path), *commands)
+
+
+def _plan_lines(folder: Path) -> tuple[str, ...]:
+    """What is sent once it is trusted; the folder's database is read as a copy."""
+    try:
+        submissions = copied_state(LabFolder(folder)).submissions.values()
+    except LabError as error:
+        return (f"What waits in its submission queue is not known: {error.sentence}",)
+    waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]
+    named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
+    jobs = f"{len(waiting)} planned job{'s' * (len(waiting) != 1)} ({named})" if waiting else "no planned job"
+    return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)

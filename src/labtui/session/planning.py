@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from labtui.domain.errors import UsageError
-from labtui.domain.events import LabState, PlannedRun, RunState, SubmissionPlanned
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
+from labtui.domain.state import LabState, PlannedRun, RunState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME, file_name, hashes
 from labtui.session.settings import Settings
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
     from labtui.session.journal import FaultLog
+    from labtui.session.readings import Readings
     from labtui.session.worker_context import Clock
     from labtui.slurm.job_script import JobContext
     from labtui.slurm.remote_command import CommandRecord
@@ -42,6 +43,7 @@ class OpenLab(Protocol):
     profile: Profile
     clock: Clock
     faults: FaultLog
+    readings: Readings
 
     @property
     def state(self) -> LabState:
@@ -86,11 +88,16 @@ class OpenLab(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A submission ready to be stored: the event, the files by digest, and which file is where."""
+    """A submission ready to be stored, with its runs and files."""
 
-    event: SubmissionPlanned
+    submission: SubmissionState
+    runs: tuple[PlannedRun, ...]
     script: str
     files: Mapping[str, bytes]
+
+    def change(self, state: LabState) -> LabState:
+        """The state with this submission in the submission queue."""
+        return state.with_planned(self.submission, self.runs)
 
     @property
     def blobs(self) -> dict[str, bytes]:
@@ -100,7 +107,7 @@ class Planned:
     @property
     def snapshot(self) -> dict[str, dict[str, str]]:
         """Path -> digest of this submission's files."""
-        return {self.event.token: hashes(self.files)}
+        return {self.submission.token: hashes(self.files)}
 
 
 def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
@@ -211,13 +218,14 @@ def plan(
     if keep_in:
         session.folder.write(script_file, files[SCRIPT_NAME])
     first = max(session.state.runs, default=0) + 1
-    event = SubmissionPlanned(
-        at=session.clock.wall(),
+    runs = tuple(PlannedRun(run_id=first + i, spec=spec) for i, spec in enumerate(named.runs))
+    submission = SubmissionState(
+        planned_at=session.clock.wall(),
         token=token,
         task_id=named.task_id,
         form=named.form,
         job_name=named.job_name,
-        runs=tuple(PlannedRun(run_id=first + i, spec=spec) for i, spec in enumerate(named.runs)),
+        run_ids=tuple(run.run_id for run in runs),
         account=named.account,
         qos=named.queue,
         gpus=named.gpus,
@@ -235,7 +243,7 @@ def plan(
         job_file=named.job_file,
         accepted=tuple(accepted),
     )
-    return Planned(event, text, files)
+    return Planned(submission, runs, text, files)
 
 
 def _files_of(

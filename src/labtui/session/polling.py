@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
-from labtui.domain.events import AnyEvent, JobObserved, OtherJobsSeen, Refreshed, SubmissionState
-from labtui.domain.model import JobPhase
+from labtui.domain.model import JobPhase, JobView
+from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
@@ -43,7 +43,7 @@ _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is
 
 
 class Poller:
-    """Decides when the queue is read next and turns the answer into events. Worker thread only."""
+    """Decides when the queue is read next and takes up the answer. Worker thread only."""
 
     def __init__(
         self,
@@ -139,16 +139,17 @@ class Poller:
     def _take(self, tick: Tick, phases_when_asked: Mapping[str, JobPhase], *, ask_accounting: bool) -> None:
         """The answer, about jobs that were there when it was asked: it cannot know what came or ended since."""
         context, at = self._context, self._context.at()
-        events: list[AnyEvent] = []
-        for event in observe(context.state, tick, at):
-            job = context.state.submissions[event.token].job
+        jobs = {}
+        for token, view in observe(context.state, tick, at).items():
+            job = context.state.submissions[token].job
             ended_since = (
                 job is not None
                 and job.phase is JobPhase.FINISHED
-                and phases_when_asked.get(event.token) is not JobPhase.FINISHED
+                and phases_when_asked.get(token) is not JobPhase.FINISHED
             )
-            if event.token in phases_when_asked and not ended_since:
-                events.append(event)
+            if token in phases_when_asked and not ended_since:
+                jobs[token] = view
+        moment: list[Change] = []
         if tick.jobs is None:
             self._failures += 1
             context.raise_problem(
@@ -158,13 +159,12 @@ class Poller:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
             others = other_jobs(context.state, tick.jobs)
-            if (others, tick.more) != (context.state.other_jobs, context.state.more_jobs):
-                events.append(OtherJobsSeen(at=at, jobs=others, more=tick.more))
-            events.append(Refreshed(at=at, cluster_time=tick.server_time))
+            moment.append(lambda state: replace(state, other_jobs=others, more_jobs=tick.more))
+            moment.append(lambda state: state.with_queue_read(at, tick.server_time))
         self._note_unread(tick.unread)
         if ask_accounting and tick.jobs is not None:
             self._note_accounting(tick.accounting is not None, tick.accounting_problem)
-        self._tell(events)
+        self._tell(jobs, *moment)
         for token, rows in duplicates(context.state, tick.jobs or ()).items():
             self._cancel_duplicates(context.state.submissions[token], rows)
         self._check_jobs_directly()
@@ -190,18 +190,22 @@ class Poller:
         error = RemoteFailure(problem or "Slurm's accounting gave no answer.", _ACCOUNTING_HINT)
         self._context.raise_problem(ACCOUNTING_KEY, error)
 
-    def _tell(self, events: list[AnyEvent]) -> None:
+    def _tell(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
         before = self._context.state
-        self._context.journal.commit(events)
-        for event in events:
-            if not isinstance(event, JobObserved):
-                continue
-            old = before.submissions[event.token].job
-            if old is None or old.phase is not event.job.phase:
+
+        def observed(state: LabState) -> LabState:
+            for token, job in jobs.items():
+                state = state.with_job(token, job)
+            return state
+
+        self._context.journal.change(observed, *moment)
+        for token, job in jobs.items():
+            old = before.submissions[token].job
+            if old is None or old.phase is not job.phase:
                 self.changed()
-            if event.job.phase is JobPhase.FINISHED:
+            if job.phase is JobPhase.FINISHED:
                 self._freed()
-                submission = self._context.state.submissions[event.token]
+                submission = self._context.state.submissions[token]
                 if ended_as_duplicate(self._context.state, submission):
                     self._cancel_duplicates(submission, ())
 
@@ -227,7 +231,7 @@ class Poller:
             return
         at = self._context.at()
         if self._script_ended(submission.token):
-            self._tell([JobObserved(at=at, token=submission.token, job=by_log(job, at))])
+            self._tell({submission.token: by_log(job, at)})
             return
         try:
             known = self._context.cluster.ask(details(job.job_id))
@@ -247,4 +251,4 @@ class Poller:
                 seen_at=at,
                 unknown_since=None,
             )
-            self._tell([JobObserved(at=at, token=submission.token, job=view)])
+            self._tell({submission.token: view})

@@ -9,13 +9,17 @@ connection.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from labtui.domain.events import LabState, SubmissionState
 from labtui.domain.model import Interval, JobForm, SubmissionDraft, SubmissionStatus
+from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.planning import OpenLab, Planned, plan
 
@@ -47,7 +51,6 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Pre
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
     from labtui.preflight import preflight
-    from labtui.session.shell_syntax import bash_errors
 
     planned = plan(session, draft, script, keep_in="")
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
@@ -181,7 +184,7 @@ def changes(
         return Sent(item, files_of(item.token)) if item is not None else None
 
     scripts = sent(newest_sent(submissions))
-    job = sent(nearest_sent(submissions, planned.event.form, planned.event.gpus))
+    job = sent(nearest_sent(submissions, planned.submission.form, planned.submission.gpus))
     files = tuple(
         _change(name, data, planned, job if name == SCRIPT_NAME else scripts)
         for name, data in sorted(planned.files.items())
@@ -193,7 +196,7 @@ def changes(
 def _change(name: str, data: bytes, planned: Planned, sent: Sent | None) -> FileChange:
     old = sent.files.get(name) if sent is not None else None
     if sent is not None and old is not None and name == SCRIPT_NAME:
-        old = as_if_now(old, sent.submission, planned.event.token, planned.event.job_name)
+        old = as_if_now(old, sent.submission, planned.submission.token, planned.submission.job_name)
     digest = sent.submission.script_hashes.get(name) if sent is not None else None
     since = standing(data, digest, old)
     shown = ""
@@ -278,3 +281,31 @@ def difference(old: bytes, new: bytes, path: str, since: str) -> str:
 
 def _unix(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n")
+
+
+_SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")
+_BASH_PATIENCE_S = 5.0
+
+
+def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
+    """What bash cannot read (``bash -n`` executes nothing), by the script's name; nothing where there is no bash."""
+    bash = shutil.which("bash") if os.name == "posix" else None
+    found: dict[str, str] = {}
+    for name, data in files.items() if bash else ():
+        first = data.split(b"\n", 1)[0]
+        if (name != main and not name.endswith(_SHELL_ENDINGS)) or (
+            first[:2] == b"#!" and b"bash" not in first
+        ):
+            continue
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [str(bash), "--norc", "--noprofile", "-n"],
+                input=data,
+                capture_output=True,
+                timeout=_BASH_PATIENCE_S,
+                check=False,
+                env={"LC_ALL": "C", "PATH": os.defpath},
+            )
+            if done.returncode:
+                found[name] = done.stderr.decode("utf-8", "replace")
+    return found

@@ -8,24 +8,23 @@ connection, and is sent then only if its files are still those that it was plann
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labtui.cluster.local_files import stat_inside
 from labtui.domain.errors import FolderError, StoreError
-from labtui.domain.events import AnyEvent, LabState, LogSegmentStarted, SubmissionState
-from labtui.domain.model import JobPhase
-from labtui.domain.reduce import reduce_all
-from labtui.session import mirrors, sidecars
+from labtui.domain.model import Stream, SubmissionStatus
+from labtui.domain.state import LabState, LogState, SubmissionState
+from labtui.session import mirrors, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
-from labtui.session.run_matcher import SubmissionReader
-from labtui.session.store import Store, Stored, backup_path, read_whole
+from labtui.session.opening import copied_store
+from labtui.session.readings import state_of
+from labtui.session.store import Store, backup_path
 from labtui.session.writer import FolderLock
-
-_CHUNK = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +53,49 @@ def repair(folder: LabFolder) -> RepairReport:
         lock.release()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """Everything in a database: the state, from which bytes its runs were read, file contents, and whose they are."""
+
+    state: LabState = field(default_factory=LabState)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    snapshots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
 def _repair(folder: LabFolder) -> RepairReport:
-    stored = _read(folder.database_path)
+    stored = _read(folder, folder.database_path)
     damaged = folder.database_path.exists() and stored is None
-    kept = stored or _read(backup_path(folder.database_path)) or Stored()
-    before = reduce_all(LabState(), kept.events)
-    rebuilt = [] if stored is not None else list(_from_sidecars(folder, before))
-    state = reduce_all(before, rebuilt)
-    read = list(_from_mirrors(folder, state))
-    state = reduce_all(state, read)
+    kept = stored or _read(folder, backup_path(folder.database_path)) or _Stored()
+    state = kept.state if stored is not None else _with_files_beside(folder, kept.state)
     blobs, snapshots = _files(folder, state, kept)
     old = _set_aside(folder, "damaged" if damaged else "old")
-    store = Store(folder.database_path)
-    try:
-        store.append([*kept.events, *rebuilt, *read], blobs=blobs, snapshot=snapshots)
-    finally:
-        store.close()
+    with contextlib.closing(Store(folder.database_path)) as store:
+        store.write(LabState(), state, blobs=blobs, snapshot=snapshots)
+        store.write_readings(state, kept.sources)
+        whole = state_of(folder, store)
     return RepairReport(
         submissions=len(state.submissions),
-        rebuilt=len(state.submissions.keys() - before.submissions.keys()),
-        epochs=sum(len(run.epochs) for run in state.runs.values()),
+        rebuilt=len(state.submissions.keys() - kept.state.submissions.keys()),
+        epochs=sum(len(run.epochs) for run in whole.runs.values()),
         old_database=old,
         damaged=damaged,
     )
 
 
-def _read(path: Path) -> Stored | None:
+def _read(folder: LabFolder, path: Path) -> _Stored | None:
     """Everything in a database; None where it is not there or not whole."""
+    status = stat_inside(path.parent, path)
+    if status is None or not status.st_size:
+        return None
     try:
-        return read_whole(path) if stat_inside(path.parent, path) is not None else None
+        with contextlib.closing(copied_store(folder, path)) as store:
+            state = store.load()
+            blobs, snapshots = store.files()
+            sources = {token: source for token, source in store.sources.items() if token in state.submissions}
     except StoreError:
         return None
+    return _Stored(state=state, sources=sources, blobs=blobs, snapshots=snapshots)
 
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
@@ -104,31 +115,26 @@ def _set_aside(folder: LabFolder, word: str) -> Path | None:
 # --------------------------------------------------------------------------- submissions
 
 
-def _from_sidecars(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:
-    """What the files beside the job scripts know and the state does not."""
-    numbers = set(state.runs)
-    for sidecar in sidecars.read_all(folder):
-        item = sidecar.submission
+def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
+    """The state with what the files beside the job scripts know beyond it."""
+    for record in records.read_files(folder):
+        item = record.submission
         known = state.submissions.get(item.token)
-        if known is None and numbers.isdisjoint(run.run_id for run in sidecar.runs):
-            numbers.update(run.run_id for run in sidecar.runs)
-            whole = _files_as_planned(folder, item) is not None
-            yield from sidecars.Sidecar(
-                submission=replace(item, rebuilt=not whole), runs=sidecar.runs
-            ).events()
-        elif known is not None and replace(item, logs=known.logs) != known:
-            yield from list(sidecar.events())[1:]
-        else:
+        if known is None:
+            if not state.runs.keys().isdisjoint(run.run_id for run in record.runs):
+                continue
+            item = replace(item, rebuilt=_files_as_planned(folder, item) is None)
+        elif replace(item, logs=known.logs) == known:
             continue
-        if item.job is not None:
-            yield from _segments(folder, item)
+        if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # that may have ended since
+            item = replace(item, status=SubmissionStatus.UNKNOWN, sentence="", hint="")
+        state = state.with_planned(replace(item, logs=_segments(folder, item)), record.runs)
+    return state
 
 
-def _segments(folder: LabFolder, item: SubmissionState) -> Iterator[AnyEvent]:
-    for stream in mirrors.STREAMS:
-        segments = mirrors.segments_on_disk(folder, item, stream)
-        if segments:
-            yield LogSegmentStarted(at=item.planned_at, token=item.token, stream=stream, segment=segments[-1])
+def _segments(folder: LabFolder, item: SubmissionState) -> dict[Stream, LogState]:
+    found = {stream: mirrors.segments_on_disk(folder, item, stream) for stream in mirrors.STREAMS}
+    return {stream: LogState(segment=segments[-1]) for stream, segments in found.items() if segments}
 
 
 def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, bytes] | None:
@@ -141,7 +147,7 @@ def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, byt
 
 
 def _files(
-    folder: LabFolder, state: LabState, kept: Stored
+    folder: LabFolder, state: LabState, kept: _Stored
 ) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
     """The files of the submissions: as stored, else as they lie in the folder if they did not change since."""
     blobs, snapshots = dict(kept.blobs), {token: dict(files) for token, files in kept.snapshots.items()}
@@ -151,27 +157,3 @@ def _files(
             snapshots[token] = hashes(files)
             blobs.update({hashlib.sha256(data).hexdigest(): data for data in files.values()})
     return blobs, snapshots
-
-
-# --------------------------------------------------------------------------- mirrors
-
-
-def _from_mirrors(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:
-    """Epochs and ends, from the bytes we hold; only what the state does not know yet."""
-    for token in state.submissions:
-        submission = state.submissions[token]
-        if submission.job is None:
-            continue
-        planned = [state.runs[run_id].spec for run_id in submission.run_ids if run_id in state.runs]
-        reader = SubmissionReader(submission, planned, folder.log_patterns())
-        for stream in mirrors.READ_STREAMS:
-            path = mirrors.current_path(folder, submission, stream)
-            if path is None or not folder.has(path):
-                continue
-            with folder.reader(path) as file:
-                while data := file.read(_CHUNK):
-                    events = reader.feed(stream, data, state, path.stat().st_mtime)
-                    state = reduce_all(state, events)
-                    yield from events
-        if submission.job.phase is JobPhase.FINISHED:
-            yield from reader.finish(submission.job, state, submission.job.seen_at)

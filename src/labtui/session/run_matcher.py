@@ -1,4 +1,4 @@
-"""From a submission's mirrors to the epochs and ends of its planned runs.
+"""From a submission's mirrors to its runs: a function of their bytes, of what was planned, and of how the job ended.
 
 The log readers know runs by their order in the log; here they become the runs that were planned, in order. A run in
 the log that contradicts what was planned (other model, other number of GPUs) is matched by what it says, or not at
@@ -10,38 +10,16 @@ tries twice) is one planned run: what it did before does not count any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
-from labtui.domain.events import (
-    AnyEvent,
-    EpochSeen,
-    LabState,
-    RunEnded,
-    RunFound,
-    RunStarted,
-    RunState,
-    SamplesReset,
-    SubmissionState,
-    TotalsSeen,
-)
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
-from labtui.domain.reduce import reduce_all
+from labtui.domain.state import LabState, PlannedRun, RunState, SubmissionState, Totals, unread
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.own_patterns import own_pattern
 from labtui.training_logs.reader import LogReader
-from labtui.training_logs.runs import (
-    EpochRead,
-    LogEvent,
-    LogReport,
-    ParsedRun,
-    RunBegan,
-    RunFacts,
-    most_reliable,
-)
+from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts, most_reliable
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
     "CANCELLED": "cancelled",
@@ -59,205 +37,130 @@ _TIME_OVER = ("TIMEOUT", "DEADLINE")
 _NODE_LOST = ("NODE_FAIL", "BOOT_FAIL")
 
 
+NOTHING_KNOWN = RunSpec(
+    model="",
+    device="gpu",
+    n_gpus=0,
+    batch_size=0,
+    epochs=0,
+    script="",
+    unknown=("model", "n_gpus", "batch_size", "epochs"),
+)
+"""The plan of a run that nobody planned: the log of a student's own job file alone tells of it."""
+
+
 class SubmissionReader:
-    """Reads the two logs of one submission. Gives events that the state does not know yet, and only those."""
+    """Reads the two logs of one submission."""
 
     def __init__(
-        self, submission: SubmissionState, planned: Sequence[RunSpec] = (), patterns: Sequence[str] = ()
+        self, submission: SubmissionState, plans: Mapping[int, RunSpec], patterns: Sequence[str] = ()
     ) -> None:
-        """`planned` are the runs that the commands of a student's own job file start; the log may not say them.
+        """`plans` are the submission's runs as planned; `patterns` are the lab's own forms of log lines.
 
-        `patterns` are the lab's own forms of log lines.
+        The commands of a student's own job file tell what the log may not say of its runs.
         """
-        self._patterns = [own_pattern(text) for text in patterns]
-        self._programs = tuple(dict.fromkeys(spec.program for spec in planned if spec.program is not None))
+        specs = [plans[number] for number in submission.run_ids if plans[number] != NOTHING_KNOWN]
         self.token = submission.token
-        self._run_ids = submission.run_ids
         self._own = bool(submission.job_file)
-        self._plan = tuple(facts_of(spec) for spec in planned) if self._own else ()
-        self._job_name = submission.job_name
-        self._readers: dict[Stream, LogReader] = {}
-        self._runs: dict[int, int | None] = {}
-        self._superseded: set[int] = set()
-        self.parsed: dict[Stream, int] = {}
-        self.restart("out")
-        self.restart("err")
+        self._match = Match()
+        programs = tuple(dict.fromkeys(spec.program for spec in specs if spec.program is not None))
+        facts = tuple(facts_of(spec) for spec in specs) if self._own else ()
+        forms = [own_pattern(text) for text in patterns]
+        self._readers: dict[Stream, LogReader] = {
+            "out": LogReader(stream="out", plan=facts, patterns=forms, programs=programs),
+            "err": LogReader(stream="err", patterns=forms, programs=programs),
+        }
+        self.parsed: dict[Stream, int] = dict.fromkeys(self._readers, 0)
+        """How many bytes of each log were read."""
+        self.ended = False
+        """Whether it was told that both logs are complete."""
 
-    def restart(self, stream: Stream) -> None:
-        """The log begins anew."""
-        plan = self._plan if stream == "out" else ()
-        self._readers[stream] = LogReader(
-            stream=stream, plan=plan, patterns=self._patterns, programs=self._programs
-        )
-        self.parsed[stream] = 0
-        if stream == "out":
-            self._runs.clear()
-            self._superseded.clear()
-
-    def feed(self, stream: Stream, data: bytes, state: LabState, at: float) -> list[AnyEvent]:
-        """The next bytes of a log. Epochs are read from standard output; the other stream explains failures."""
+    def feed(self, stream: Stream, data: bytes) -> bool:
+        """The next bytes of a log; says whether they tell anything of its runs."""
         reader = self._readers.get(stream)
         if reader is None:
-            return []
+            return False
         self.parsed[stream] += len(data)
-        news_item = reader.feed(data)
-        if stream != "out":
-            return []
-        return self._all_news(news_item, state, at)
+        return bool(reader.feed(data))
 
-    def _all_news(self, news_item: list[LogEvent], state: LabState, at: float) -> list[AnyEvent]:
-        """What these tell beyond the state, each counted against the state after the one before."""
-        events: list[AnyEvent] = []
-        for item in news_item:
-            news = list(self._news(item, state, at))
-            state = reduce_all(state, news)
-            events.extend(news)
-        totals = list(self._totals(state, at))
-        return [*events, *totals, *self._completed(reduce_all(state, totals), at)]
+    def end(self) -> None:
+        """Both logs are complete."""
+        self.ended = True
+        for reader in self._readers.values():
+            reader.finish()
 
-    def _totals(self, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """What the log says of whole runs and the state does not know yet."""
-        for index, read in enumerate(self._readers["out"].runs):
-            if read.totals_line is None:
-                continue
-            run = self._planned_run(index, state)
-            if run is None:
-                continue
-            found = TotalsSeen(
-                at=at if run.totals is None else run.totals.at,
-                run_id=run.run_id,
-                throughput=read.throughput if read.unit == "tokens" else None,
-                unit=read.unit,
-                sequence_length=read.sequence_length,
-                total_seconds=read.total_seconds,
-                gpu_memory=read.gpu_memory,
-                line=read.totals_line,
-            )
-            if found != run.totals:
-                yield msgspec.structs.replace(found, at=at)
+    def applied(self, state: LabState) -> LabState:
+        """The state with this submission's runs as its logs tell them.
 
-    def _completed(self, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """Runs that said they are done are done, whatever else the job still does."""
-        runs = self._readers["out"].runs
-        for index, run_id in self._runs.items():
-            run = None if run_id is None else state.runs.get(run_id)
-            if run is None or run.outcome is not None or runs[index].outcome != "completed":
-                continue
-            report = self._report()
-            yield from _ended(
-                run,
-                "completed",
-                (*_against_plan(run, report, index), *_diagnosis(report, report.runs[index])),
-                at,
-            )
-
-    def _news(self, news_item: LogEvent, state: LabState, at: float) -> Iterator[AnyEvent]:
-        if isinstance(news_item, RunBegan):
-            if news_item.index > 0:
-                yield from self._earlier_runs_ended(news_item, state, at)
-            begun = self._match(news_item.run, state)
-            if begun is not None and self._own:
-                yield from self._learned(state.runs[begun], news_item.run, at)
-            if begun is not None:
-                yield from _started(state.runs[begun], news_item.run, at)
-            return
-        if isinstance(news_item, EpochRead) and self._own:
-            found = list(self._found(news_item.index, state, at))
-            state = reduce_all(state, found)
-            yield from found
-        if isinstance(news_item, EpochRead):
-            again = list(self._begun_again(news_item.index, state, at))
-            state = reduce_all(state, again)
-            yield from again
-        run = self._planned_run(news_item.index, state)
-        if run is None:
-            return
-        read = self._readers["out"].runs[news_item.index]
-        yield from _started(run, read, at)
-        if (
-            isinstance(news_item, EpochRead)
-            and news_item.sample not in run.epochs
-            and not _begins_after(run, read)
-        ):
-            yield EpochSeen(at=at, run_id=run.run_id, sample=news_item.sample)
-
-    # ------------------------------------------------------------------ runs of a student's own job file
-
-    def _found(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """What the log tells of a run that nobody planned, or of a planned one whose command did not tell it."""
-        reads = self._report().runs
-        read = reads[index] if index < len(reads) else ParsedRun()
-        known = self._planned_run(index, state)
-        if known is None and not any(
-            _may_be_again(state.runs[run_id], reads[earlier], read)
-            for earlier, run_id in self._runs.items()
-            if earlier < index and run_id is not None and run_id in state.runs
-        ):
-            run_id = max(state.runs, default=0) + 1
-            self._run_ids = (*self._run_ids, run_id)
-            self._runs[index] = run_id
-            yield RunFound(
-                at=at, token=self.token, run_id=run_id, spec=completed_by_log(_NOTHING_KNOWN, read)
-            )
-        elif known is not None:
-            yield from self._learned(known, read, at)
-
-    def _learned(self, run: RunState, read: ParsedRun, at: float) -> Iterator[AnyEvent]:
-        spec = completed_by_log(run.spec, read)
-        if spec != run.spec:
-            yield RunFound(at=at, token=self.token, run_id=run.run_id, spec=spec)
-
-    def _begun_again(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """The first epoch of a run that was tried before takes the planned run from that earlier try."""
+        Epochs are read from standard output; the other stream explains failures.
+        """
+        submission = state.submissions.get(self.token)
+        if submission is None:
+            return state
         reads = self._readers["out"].runs
-        if index in self._runs or index >= len(reads) or self._match(reads[index], state) is not None:
-            return
-        for earlier in range(index - 1, -1, -1):
-            run_id = self._runs.get(earlier)
-            run = None if run_id is None else state.runs.get(run_id)
-            if run is None or not _may_be_again(run, reads[earlier], reads[index]):
-                continue
-            self._runs[earlier], self._runs[index] = None, run_id
-            self._superseded.add(earlier)
-            if not _begins_after(run, reads[earlier]) and (run.epochs or run.outcome is not None):
-                yield SamplesReset(at=at, run_ids=(run.run_id,), reason="the training began again")
-            return
+        plan = {number: state.plans[number] for number in submission.run_ids}
+        self._match = match = match_runs(plan, reads, max(state.runs, default=0) + 1 if self._own else None)
+        found = [number for number in match.run_ids.values() if number not in plan]
+        if found:
+            submission = replace(submission, run_ids=(*submission.run_ids, *found))
+            runs = [PlannedRun(run_id=number, spec=NOTHING_KNOWN) for number in found]
+            state = state.with_planned(submission, runs)
+        return state.with_runs(self._as_read(submission, state, reads))
 
-    def _earlier_runs_ended(self, began: RunBegan, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """Another run began: those before it in the log are over, unless it is the same one once more."""
-        report = self._report()
-        free = self._match(began.run, state) is not None
-        for earlier in range(began.index):
-            run = self._planned_run(earlier, state)
-            if run is not None and run.outcome is None and earlier < len(report.runs):
-                read = report.runs[earlier]
-                if not free and _may_be_again(run, read, began.run):
-                    continue
-                outcome: Outcome = "failed" if read.outcome == "unfinished" else read.outcome
-                yield from _ended(run, outcome, _diagnosis(report, read), at)
+    def _as_read(
+        self, submission: SubmissionState, state: LabState, reads: Sequence[ParsedRun]
+    ) -> list[RunState]:
+        report, match = self._report(), self._match
+        index_of = {number: index for index, number in match.run_ids.items()}
+        others = (read for index, read in enumerate(report.runs) if match.names_another(index, read))
+        runs = []
+        for number in submission.run_ids:
+            run = replace(unread(submission, number, state.plans[number]), phase=state.runs[number].phase)
+            index = index_of.get(number)
+            if index is not None:
+                run = self._with_facts(run, reads[index], report.runs[index])
+            if self.ended and submission.job is not None:
+                run = _ended(run, report, index, submission.job, others)
+            elif index is not None:
+                run = self._over_so_far(run, report, index, reads)
+            runs.append(run)
+        return runs
 
-    def _planned_run(self, index: int, state: LabState) -> RunState | None:
-        """The planned run that the run number `index` of the log is; decided when its first epoch is read."""
-        if index not in self._runs:
-            read = self._readers["out"].runs
-            facts = read[index] if index < len(read) else ParsedRun()
-            self._runs[index] = self._match(facts, state)
-        run_id = self._runs[index]
-        return None if run_id is None else state.runs.get(run_id)
+    def _with_facts(self, run: RunState, read: ParsedRun, joined: ParsedRun) -> RunState:
+        """A run with what the log tells of it; `joined` knows what the .err adds."""
+        return replace(
+            run,
+            spec=completed_by_log(run.spec, joined) if self._own else run.spec,
+            started=True,
+            epochs=read.epochs,
+            images=read.images,
+            framework=read.framework,
+            learning_rate=read.learning_rate,
+            practice=run.practice or read.practice,
+            totals=_totals(read),
+        )
 
-    def _match(self, read: ParsedRun, state: LabState) -> int | None:
-        taken = set(self._runs.values())
-        free = [run_id for run_id in self._run_ids if run_id not in taken and run_id in state.runs]
-        return next((run_id for run_id in free if agrees(state.runs[run_id].spec, read)), None)
-
-    # ------------------------------------------------------------------ the end
+    def _over_so_far(
+        self, run: RunState, report: LogReport, index: int, reads: Sequence[ParsedRun]
+    ) -> RunState:
+        """A run that said it is done is done, whatever else the job does; so is one after which another began."""
+        read = report.runs[index]
+        if reads[index].outcome == "completed":
+            found = (*_against_plan(run, report, index), *_diagnosis(report, read))
+            return replace(run, outcome="completed", diagnosis=found)
+        if not self._match.another_began(index, run.spec, reads):
+            return run
+        outcome: Outcome = "failed" if read.outcome == "unfinished" else read.outcome
+        return replace(run, outcome=outcome, diagnosis=_diagnosis(report, read))
 
     @property
     def script_ended(self) -> bool:
         """Whether the log shows every planned run complete."""
         runs = self._readers["out"].runs
-        tried = [run for index, run in enumerate(runs) if index not in self._superseded]
-        return len(tried) >= len(self._run_ids) and all(run.outcome == "completed" for run in tried)
+        tried = [run for index, run in enumerate(runs) if index not in self._match.superseded]
+        return len(tried) >= max(1, len(self._match.plan)) and all(
+            run.outcome == "completed" for run in tried
+        )
 
     @property
     def end_is_shown(self) -> bool:
@@ -266,46 +169,72 @@ class SubmissionReader:
             found.kind in {"cancelled", "time-limit"} for found in self._report().diagnosis
         )
 
-    def finish(self, job: JobView, state: LabState, at: float) -> list[AnyEvent]:
-        """Both logs are complete: how each planned run ended, by its log first and by Slurm's word second."""
-        events: list[AnyEvent] = []
-        for reader in self._readers.values():
-            news_item = reader.finish()
-            if reader is self._readers["out"]:
-                events = self._all_news(news_item, state, at)
-                state = reduce_all(state, events)
-        report = self._report()
-        by_run = {self._runs.get(index): index for index in range(len(report.runs))}
-        others = (read for index, read in enumerate(report.runs) if self._is_of_no_run(index, read))
-        for run_id in self._run_ids:
-            run = state.runs.get(run_id)
-            if run is None:
-                continue
-            index = by_run.get(run_id)
-            read = None if index is None else report.runs[index]
-            if self._own and read is not None:  # the .err may have told its GPUs last
-                events.extend(self._learned(run, read, at))
-            found = (
-                _another_training(run.spec, next(others, None))
-                if index is None
-                else _against_plan(run, report, index)
-            )
-            outcome = _outcome(read, job)
-            if read is None and report.runs and outcome in ("oom", "failed"):
-                outcome = "unfinished"  # it never began: what ended the job was the run before it
-            events.extend(_ended(run, outcome, (*found, *_diagnosis(report, read)), at))
-        return events
-
-    def _is_of_no_run(self, index: int, read: ParsedRun) -> bool:
-        """Whether the log names a training here that fits none of the planned runs."""
-        return (
-            self._runs.get(index) is None
-            and index not in self._superseded
-            and (read.model, read.n_gpus, read.batch_size) != (None, None, None)
-        )
-
     def _report(self) -> LogReport:
         return join_streams(self._readers["out"].report, self._readers["err"].report)
+
+
+# --------------------------------------------------------------------------- which run of the log is which
+
+
+@dataclass(slots=True)
+class Match:
+    """The run that each run of a log is, by its index there; `superseded` are tries that were begun again."""
+
+    plan: Mapping[int, RunSpec] = field(default_factory=dict)
+    run_ids: dict[int, int] = field(default_factory=dict)
+    superseded: set[int] = field(default_factory=set)
+
+    def names_another(self, index: int, read: ParsedRun) -> bool:
+        """Whether the log names a training here that fits none of the planned runs."""
+        named = (read.model, read.n_gpus, read.batch_size) != (None, None, None)
+        return named and index not in self.run_ids and index not in self.superseded
+
+    def another_began(self, index: int, spec: RunSpec, reads: Sequence[ParsedRun]) -> bool:
+        """Whether another run began after this one, which may not be the same one once more."""
+        return any(
+            later in self.run_ids or not may_be_again(spec, reads[index], reads[later])
+            for later in range(index + 1, len(reads))
+        )
+
+
+def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_new: int | None) -> Match:
+    """Which of the planned runs each run of a log is.
+
+    `first_new` is the number of the first run that nobody planned; None where such runs are none of the submission's.
+    """
+    match, free = Match(plan), dict(plan)
+    for index, read in enumerate(reads):
+        fits = (number for number, spec in free.items() if _may_take(spec, read))
+        number = next(fits, None)
+        if number is not None:
+            del free[number]
+            match.run_ids[index] = number
+            continue
+        before = _tried_before(match, reads, index)
+        if before is not None and read.epochs:
+            match.run_ids[index] = match.run_ids.pop(before)
+            match.superseded.add(before)
+        elif before is None and read.epochs and first_new is not None:
+            match.run_ids[index] = first_new
+            first_new += 1
+    return match
+
+
+def _may_take(spec: RunSpec, read: ParsedRun) -> bool:
+    """Whether a run of the log may be this one; what nobody planned is a run by its epochs alone."""
+    return agrees(spec, read) and (spec != NOTHING_KNOWN or bool(read.epochs))
+
+
+def _tried_before(match: Match, reads: Sequence[ParsedRun], index: int) -> int | None:
+    """The latest earlier run of the log that this one may be, tried once more."""
+    for earlier in range(index - 1, -1, -1):
+        number = match.run_ids.get(earlier)
+        if number is None:
+            continue
+        spec = completed_by_log(match.plan.get(number, NOTHING_KNOWN), reads[earlier])
+        if may_be_again(spec, reads[earlier], reads[index]):
+            return earlier
+    return None
 
 
 def agrees(spec: RunSpec, read: ParsedRun) -> bool:
@@ -336,17 +265,6 @@ def facts_of(spec: RunSpec) -> RunFacts:
     return RunFacts(device=device, **{name: value for name, value in values.items() if name not in unknown})
 
 
-_NOTHING_KNOWN = RunSpec(
-    model="",
-    device="gpu",
-    n_gpus=0,
-    batch_size=0,
-    epochs=0,
-    script="",
-    unknown=("model", "n_gpus", "batch_size", "epochs"),
-)
-
-
 def completed_by_log(spec: RunSpec, read: ParsedRun) -> RunSpec:
     """A run with what the log tells where nothing else did."""
     news_item = {
@@ -366,40 +284,43 @@ def completed_by_log(spec: RunSpec, read: ParsedRun) -> RunSpec:
     return replace(spec, **values, unknown=left)
 
 
-def _may_be_again(run: RunState, before: ParsedRun, now: ParsedRun) -> bool:
-    """Whether what a log tells now may be the planned run `run`, tried `before` without coming to its end."""
-    if before.outcome == "completed" or not agrees(run.spec, now):
+def may_be_again(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
+    """Whether what a log tells now may be the run `spec`, tried `before` without coming to its end."""
+    if before.outcome == "completed" or not agrees(spec, now):
         return False
     return not before.epochs or before.epochs_planned == now.epochs_planned
 
 
-def _begins_after(run: RunState, read: ParsedRun) -> bool:
-    """Whether the epochs known of a run come from below `read` in the log: then it was tried again since."""
-    return bool(run.epochs) and all((sample.line or 0) > read.last_line for sample in run.epochs)
+# --------------------------------------------------------------------------- how a run ended
 
 
-def _started(run: RunState, read: ParsedRun, at: float) -> Iterator[AnyEvent]:
-    event = RunStarted(
-        at=at,
-        run_id=run.run_id,
-        images=read.images,
-        framework=read.framework,
-        learning_rate=read.learning_rate,
-        practice=read.practice,
+def _totals(read: ParsedRun) -> Totals | None:
+    if read.totals_line is None:
+        return None
+    return Totals(
+        throughput=read.throughput if read.unit == "tokens" else None,
+        unit=read.unit,
+        sequence_length=read.sequence_length,
+        total_seconds=read.total_seconds,
+        gpu_memory=read.gpu_memory,
+        line=read.totals_line,
     )
-    news_item = (read.images, read.framework or None, read.learning_rate, read.practice or None)
-    known = (run.images, run.framework, run.learning_rate, run.practice)
-    if not run.started or any(
-        new is not None and new != old for new, old in zip(news_item, known, strict=True)
-    ):
-        yield event
 
 
 def _ended(
-    run: RunState, outcome: Outcome, diagnosis: tuple[Diagnosis, ...], at: float
-) -> Iterator[AnyEvent]:
-    if run.outcome != outcome or run.diagnosis != diagnosis:
-        yield RunEnded(at=at, run_id=run.run_id, outcome=outcome, diagnosis=diagnosis)
+    run: RunState, report: LogReport, index: int | None, job: JobView, others: Iterator[ParsedRun]
+) -> RunState:
+    """Both logs are complete: how a run ended, by its log first and by Slurm's word second."""
+    read = None if index is None else report.runs[index]
+    found = (
+        _another_training(run.spec, next(others, None))
+        if index is None
+        else _against_plan(run, report, index)
+    )
+    outcome = _outcome(read, job)
+    if read is None and report.runs and outcome in ("oom", "failed"):
+        outcome = "unfinished"  # it never began: what ended the job was the run before it
+    return replace(run, outcome=outcome, diagnosis=(*found, *_diagnosis(report, read)))
 
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:

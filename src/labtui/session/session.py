@@ -7,6 +7,7 @@ how it went. Callbacks of `subscribe` run in a background thread.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections import deque
@@ -16,15 +17,16 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from labtui.domain.errors import FolderError, LabError, UsageError
-from labtui.domain.events import LabState, PathsSeen
+from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.session import mirrors, sidecars
+from labtui.domain.state import LabState
+from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.mailbox import Answer, Mailbox, Request, serve
 from labtui.session.opening import open_store
+from labtui.session.readings import AT_ONCE_BYTES, Readings
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
@@ -70,8 +72,12 @@ class Session:
         self.faults = FaultLog(folder.problem_log, writes=only_looks is None)
         self._store = store
         self._lock = lock
-        self._journal = Journal(store, self.faults.write, functools.partial(sidecars.keep, folder))
-        self._journal.replay(mirrors.sizes(folder, self._journal.state, clock.wall()))
+        self._journal = Journal(
+            store, clock.wall, self.faults.write, functools.partial(records.keep_files, folder)
+        )
+        self.readings = Readings(folder, store)
+        self._journal.change(self._mirrored)
+        self._save_readings()
         self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
@@ -138,7 +144,7 @@ class Session:
             self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
         except LabError as error:
             self._not_started = error
-            self._journal.commit(not_started(error, self.clock.wall()))
+            self._journal.change(not_started(error, self.clock.wall()))
             raise
         self._worker.start()
         self.serve_others()
@@ -148,7 +154,18 @@ class Session:
         from labtui.session.journal import follow
 
         if self._follower is None and not self._closed and self._only_looks is None:
-            self._follower = follow(self.folder, self._store, self._journal, self.faults)
+            self._follower = follow(self._look, self.faults)
+
+    def _look(self) -> None:
+        self._journal.look(self._mirrored)
+
+    def _mirrored(self, state: LabState) -> LabState:
+        """The state with what the mirrors on disk hold and tell."""
+        return self.readings.caught_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
+
+    def _save_readings(self) -> None:
+        with contextlib.suppress(StoreError):  # they are computed again the next time
+            self.readings.save(self._journal.state)
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""
@@ -163,6 +180,7 @@ class Session:
                 end()
         self._journal.close(timeout_s * 0.3)
         if ended:  # a worker stuck in a system call must not find its database closed
+            self._save_readings()
             self._store.close()
         if self._lock is not None:
             self._lock.release()
@@ -359,10 +377,11 @@ class Session:
 
         planned = plan(self, draft, script, accepted=accepted)
         worker = self._running_worker()
-        future = worker.track_submission(planned.event.token)
-        self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
+        token = planned.submission.token
+        future = worker.track_submission(token)
+        self._journal.intend(planned.change, blobs=planned.blobs, snapshot=planned.snapshot)
         worker.look()
-        return planned.event.token, future
+        return token, future
 
     def cancel(self, run_id: int) -> Future[None]:
         """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
@@ -482,7 +501,7 @@ class Session:
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
         if not self.read_only:
-            self._journal.commit((PathsSeen(at=self.clock.wall(), paths=dict(paths)),))
+            self._journal.change(lambda state: state.with_places(paths, self.clock.wall()))
 
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
@@ -517,7 +536,7 @@ class Session:
         """Have the other process act, and see what it stored."""
         value = Mailbox(self.folder.database_path).ask(request)
         for _ in range(100):  # the thread that follows may hold the news already
-            self._journal.replay(self._store.news())
+            self._look()
             if request.action != "submit" or value in self.state.submissions:
                 break
             time.sleep(0.05)

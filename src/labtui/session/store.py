@@ -1,6 +1,6 @@
-"""`labtui.db`: the events, safe against everything but the disk itself.
+"""`labtui.db`: a lab folder's state in tables, safe against everything but the disk itself.
 
-SQLite in WAL mode; one transaction per commit, flushed to disk before `append` returns, so that a killed process
+SQLite in WAL mode; one transaction per change, flushed to disk before `write` returns, so that a killed process
 or a cut of power loses nothing that was said to be stored. Every failure is a `StoreError` with a sentence; after
 one nothing of the transaction is in the file.
 """
@@ -8,79 +8,47 @@ one nothing of the transaction is in the file.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sqlite3
 import tempfile
 import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
 from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, NotWritable, StoreError
-from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
+from labtui.domain.state import LabState
+from labtui.session.records import Places, Reading, Record, fold_events, from_json, sealed, unsealed
 from labtui.session.writer import NO_WRITING, Writer, copied, replaced
 
 _T = TypeVar("_T")
 
-_V1 = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    """CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, type TEXT NOT NULL,
-        data TEXT NOT NULL)""",
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS readings (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
 )
-_V2 = (
-    "CREATE TABLE blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
-    "CREATE TABLE snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
+"""A submission is one row; its files are rows by their digest. `readings` holds what was computed from mirrors."""
+_KEEP_SUBMISSION = (
+    "INSERT INTO submissions VALUES (?, ?) ON CONFLICT (token) DO UPDATE SET data = excluded.data"
 )
-_V3 = tuple(f"DROP TABLE IF EXISTS {table}" for table in ("epochs", "runs", "jobs", "submissions"))
-MIGRATIONS: dict[int, tuple[str, ...]] = {1: _V1, 2: _V2, 3: _V3}
-"""What leads to each version from the one before. Versions 1 and 2 also had tables that only repeated the events."""
-SCHEMA_VERSION = max(MIGRATIONS)
-_FILES_SINCE = 2
+SCHEMA_VERSION = 4
+_EVENTS_UNTIL = 3
+_OF_EVENTS = ("events", "epochs", "runs", "jobs", "submissions")
 _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
 
 _MIGRATION_S = 3.0
-_WRITER = "writer"
-
-
-_decoder = msgspec.json.Decoder(AnyEvent, strict=False)
-
-
-def encode_event(event: AnyEvent) -> bytes:
-    """One event as JSON without line breaks: as it is stored, and as `labtui follow --json` prints it."""
-    return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(event)))
-
-
-def decode_event(line: bytes | str) -> AnyEvent:
-    """The event of one stored line.
-
-    Raises:
-        ValueError: when the line is not an event of ours (`msgspec.DecodeError` is one).
-    """
-    return cast("AnyEvent", _decoder.decode(line))
-
-
-def _words_for_non_finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _words_for_non_finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_words_for_non_finite(item) for item in value]
-    return value
-
-
-def is_stored(event: AnyEvent) -> bool:
-    """Whether an event outlives the moment. That a log is complete does; that it grew does not."""
-    return not isinstance(event, TRANSIENT) or (isinstance(event, LogGrew) and event.complete)
+_WRITER, _PLACES = "writer", "places"
 
 
 class Store:
@@ -100,7 +68,9 @@ class Store:
         """Where the database lies when it is a copy that goes with this store."""
         self._writer: Writer | None = None
         self._lock = threading.RLock()
-        self._last_id = 0
+        self.sources: dict[str, str] = {}
+        """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
+        self._seen = -1
         self._connection = self._translated(self._open)
 
     def _open(self) -> sqlite3.Connection:
@@ -183,52 +153,72 @@ class Store:
             self.taken, self.read_only = replaced(now), True
             raise self.taken
 
-    def append(
+    def write(
         self,
-        events: Sequence[AnyEvent],
+        before: LabState,
+        after: LabState,
         *,
         blobs: Mapping[str, bytes] | None = None,
         snapshot: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> int:
-        """Store events in one transaction.
+    ) -> tuple[str, ...]:
+        """Store what differs between two states in one transaction; the tokens of the submissions that do.
 
-        `blobs` are file contents by SHA-256 hex digest, `snapshot` path -> digest by token. Events of the moment
-        are left out. Returns the id of the last stored event.
+        `blobs` are file contents by SHA-256 hex digest, `snapshot` path -> digest by token. What is of the moment
+        (connection, problems, queue) and what the mirrors tell is left out.
 
         Raises:
             StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
         """
-        kept = [event for event in events if is_stored(event)]
-        if not kept and not blobs and not snapshot:
-            return self._last_id
-        with self._lock:
-            self._translated(lambda: self._append(kept, blobs or {}, snapshot or {}))
-            return self._last_id
+        rows = {
+            token: text
+            for token, item in after.submissions.items()
+            if item is not before.submissions.get(token)
+            and (text := sealed(Record.of(after, token))) != _row(before, token)
+        }
+        places = after.places if after.places is not before.places else None
+        if not rows and places is None and not blobs and not snapshot:
+            return ()
 
-    def _append(
-        self,
-        events: Sequence[AnyEvent],
-        blobs: Mapping[str, bytes],
-        snapshot: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        with self._transaction() as db:
-            last = self._last_id
-            for event in events:
-                row = (event.at, str(type(event).__struct_config__.tag), _with_checksum(encode_event(event)))
-                last = (
-                    db.execute("INSERT INTO events (at, type, data) VALUES (?, ?, ?)", row).lastrowid or last
-                )
-            db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs.items())
-            for token, paths in snapshot.items():
-                rows = [(token, path, digest) for path, digest in paths.items()]
-                db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", rows)
-        self._last_id = last
+        def work() -> None:
+            with self._transaction() as db:
+                db.executemany(_KEEP_SUBMISSION, rows.items())
+                if places is not None:
+                    text = sealed(Places(paths=dict(places)))
+                    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
+                db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (blobs or {}).items())
+                for token, paths in (snapshot or {}).items():
+                    files = [(token, path, digest) for path, digest in paths.items()]
+                    db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", files)
+
+        with self._lock:
+            self._translated(work)
+        return tuple(rows)
+
+    def write_readings(self, state: LabState, sources: Mapping[str, str]) -> None:
+        """Keep what was computed of these submissions' runs; `sources` says by token from which bytes it was.
+
+        Raises:
+            StoreError, FolderTaken: as `write`.
+        """
+        runs = {token: tuple(state.runs[n] for n in state.submissions[token].run_ids) for token in sources}
+        rows = [
+            (token, sealed(Reading(source=source, runs=runs[token]))) for token, source in sources.items()
+        ]
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
+
+        with self._lock:
+            self._translated(work)
+            self.sources.update(sources)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
-            self._still_ours(self._connection)
+            if write:
+                self._still_ours(self._connection)
             yield self._connection
             self._connection.execute("COMMIT")
         except BaseException:
@@ -238,26 +228,45 @@ class Store:
 
     # ------------------------------------------------------------------ reading
 
-    def events(self, after: int = 0) -> list[AnyEvent]:
-        """The stored events after the one with this id, in order; later calls know what was already seen.
+    def load(self) -> LabState:
+        """What is stored: the submissions, and their runs as they were last read.
 
         Raises:
-            StoreError: when the database or an event in it is damaged.
+            StoreError: when the database or a row in it is damaged.
         """
-        with self._lock:
-            rows = self._translated(
-                lambda: self._connection.execute(
-                    "SELECT id, data FROM events WHERE id > ? ORDER BY id", (after,)
-                ).fetchall()
-            )
-            events = [_decoded(row_id, data) for row_id, data in rows]
-            if rows:
-                self._last_id = max(self._last_id, rows[-1][0])
-            return events
 
-    def news(self) -> list[AnyEvent]:
-        """The events stored since the last call, by whichever process."""
-        return self.events(self._last_id)
+        def work() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str]]]:
+            with self._transaction(write=False) as db:
+                return (
+                    db.execute("SELECT token, data FROM submissions ORDER BY rowid").fetchall(),
+                    db.execute("SELECT token, data FROM readings").fetchall(),
+                    db.execute("SELECT value FROM meta WHERE key = ?", (_PLACES,)).fetchall(),
+                )
+
+        with self._lock:
+            self._seen = self._translated(self._data_version)
+            submissions, readings, places = self._translated(work)
+        records = [_decoded(Record, token, data) for token, data in submissions]
+        state = LabState()
+        for record in records:
+            state = state.with_planned(record.submission, record.runs)
+        read = {token: _decoded(Reading, token, data) for token, data in readings}
+        for token, reading in read.items():
+            if _is_of_its_job(state, token, reading.source):
+                state = state.with_runs(reading.runs)
+        self.sources = {token: reading.source for token, reading in read.items()}
+        for (data,) in places:
+            paths = _decoded(Places, _PLACES, data).paths
+            state = replace(state, places=MappingProxyType(paths))
+        return state
+
+    def changed(self) -> bool:
+        """Whether another process stored something since `load`."""
+        with self._lock:
+            return self._translated(self._data_version) != self._seen
+
+    def _data_version(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def snapshot(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path.
@@ -274,6 +283,29 @@ class Store:
             )
         return {str(path): _content(digest, data) for path, digest, data in rows}
 
+    def files(self) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+        """The files of all submissions: contents by digest, and path -> digest by token.
+
+        Raises:
+            StoreError: when anything in the database is damaged.
+        """
+        self.load()
+
+        def work() -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+            db = self._connection
+            if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise _damaged("quick_check")
+            blobs = {digest: _content(digest, data) for digest, data in db.execute("SELECT * FROM blobs")}
+            snapshots: dict[str, dict[str, str]] = {}
+            for token, name, digest in db.execute("SELECT token, path, hash FROM snapshots"):
+                if digest not in blobs:
+                    raise _damaged(f"the files of {token}")
+                snapshots.setdefault(str(token), {})[str(name)] = digest
+            return blobs, snapshots
+
+        with self._lock:
+            return self._translated(work)
+
     def back_up(self) -> None:
         """Keep a whole copy beside the database, from which `labtui repair` starts.
 
@@ -289,7 +321,8 @@ class Store:
             os.close(open_inside(part.parent, part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
             with self._lock, contextlib.closing(_connect(part.as_uri())) as copy:
                 self._connection.backup(copy)
-            read_whole(part)
+            with contextlib.closing(Store(part, read_only=True)) as copy_of_all:
+                copy_of_all.files()
             part.replace(target)
 
         try:
@@ -380,50 +413,27 @@ def _damaged(what: str) -> StoreError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """Everything in a database: events, file contents by digest, and path -> digest by token."""
-
-    events: tuple[AnyEvent, ...] = ()
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
-    snapshots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
-def read_whole(path: Path) -> Stored:
-    """Everything in a database, whichever version made it; nothing is changed.
-
-    Raises:
-        StoreError: when any of it is damaged.
-    """
-    try:
-        with contextlib.closing(_connect(f"{path.as_uri()}?mode=ro")) as db:
-            if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise _damaged("quick_check")
-            rows = db.execute("SELECT id, data FROM events ORDER BY id").fetchall()
-            events = tuple(_decoded(row_id, data) for row_id, data in rows)
-            if version_of(db) < _FILES_SINCE:
-                return Stored(events=events)
-            blobs = {digest: _content(digest, data) for digest, data in db.execute("SELECT * FROM blobs")}
-            snapshots: dict[str, dict[str, str]] = {}
-            for token, name, digest in db.execute("SELECT token, path, hash FROM snapshots"):
-                if digest not in blobs:
-                    raise _damaged(f"the files of {token}")
-                snapshots.setdefault(str(token), {})[str(name)] = digest
-    except _DAMAGE as error:
-        raise _explained(error) from error
-    return Stored(events=events, blobs=blobs, snapshots=snapshots)
-
-
 def backup_path(path: Path) -> Path:
     """Where the last whole copy of a database lies."""
     return path.with_name(f"{path.name}.backup")
 
 
-def _decoded(row_id: int, data: object) -> AnyEvent:
+def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
+    """Whether a reading is of the job that the submission has now; those of earlier versions do not say."""
+    submission = state.submissions.get(token)
+    job_id = source.partition(" ")[0]
+    return submission is not None and submission.job is not None and job_id in ("", submission.job.job_id)
+
+
+def _row(state: LabState, token: str) -> str | None:
+    return sealed(Record.of(state, token)) if token in state.submissions else None
+
+
+def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
-        return decode_event(_checked(data))
+        return from_json(unsealed(data), kind)
     except ValueError as error:
-        raise _damaged(f"event {row_id} cannot be read") from error
+        raise _damaged(f"what is stored of {of} cannot be read") from error
 
 
 def _content(digest: object, data: object) -> bytes:
@@ -433,25 +443,6 @@ def _content(digest: object, data: object) -> bytes:
     if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
         raise _damaged("a stored file differs")
     return data
-
-
-def _with_checksum(line: bytes) -> str:
-    """An event's line, and below it its CRC-32 in hexadecimal: a byte that turned would else be another number."""
-    return f"{line.decode()}\n{zlib.crc32(line):08x}"
-
-
-def _checked(data: object) -> str:
-    """The event's line of a stored row. Rows of earlier versions have no checksum.
-
-    Raises:
-        ValueError: when the line is not the one that was stored.
-    """
-    if not isinstance(data, str):
-        raise ValueError("it is no text")
-    line, mark, checksum = data.partition("\n")
-    if mark and f"{zlib.crc32(line.encode()):08x}" != checksum:
-        raise ValueError("its checksum differs")
-    return line
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -466,12 +457,27 @@ def migrate(connection: sqlite3.Connection) -> bool:
         return False
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for version in range(present + 1, SCHEMA_VERSION + 1):
-            for statement in MIGRATIONS[version]:
-                connection.execute(statement)
+        _to_tables(connection, present)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     return True
+
+
+def _to_tables(db: sqlite3.Connection, present: int) -> None:
+    try:
+        records, readings, places = fold_events(db) if present else ([], [], Places(paths={}))
+    except ValueError as error:
+        raise _damaged(str(error)) from error
+    for table in _OF_EVENTS:
+        db.execute(f"DROP TABLE IF EXISTS {table}")
+    for statement in _SCHEMA:
+        db.execute(statement)
+    for record, reading in zip(records, readings, strict=True):
+        token = record.submission.token
+        db.execute(_KEEP_SUBMISSION, (token, sealed(record)))
+        db.execute("INSERT INTO readings VALUES (?, ?)", (token, sealed(reading)))
+    if places.paths:
+        db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, sealed(places)))

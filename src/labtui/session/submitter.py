@@ -22,9 +22,9 @@ from labtui.domain.errors import (
     SubmitRefused,
     UsageError,
 )
-from labtui.domain.events import EarlyEndSet, SamplesReset, SubmissionChanged, SubmissionHeld, SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.reduce import sendable
+from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.submission_queue import sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
@@ -226,8 +226,7 @@ class Submitter:
             return
         self._held_up = 0
         try:
-            sending = SubmissionChanged(at=context.at(), token=token, status=SubmissionStatus.SENDING)
-            context.journal.commit_first((sending,))
+            context.journal.intend(lambda state: state.with_status(token, SubmissionStatus.SENDING))
         except StoreError as error:
             self._paused_until = context.now() + _STORE_AGAIN_S
             context.raise_problem("store", error)
@@ -268,7 +267,8 @@ class Submitter:
     def _accepted(self, submission: SubmissionState, job_id: str) -> None:
         token = submission.token
         self._refusals.pop(submission.qos, None)
-        self._change(token, SubmissionStatus.ACCEPTED, job_id=job_id)
+        at = self._context.at()
+        self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
         for future in self._waiting.pop(token, []):
             _settle(future, token)
         wanted = self._to_cancel.pop(token, [])
@@ -323,21 +323,13 @@ class Submitter:
         token: str,
         status: SubmissionStatus,
         *,
-        job_id: str = "",
         sentence: str = "",
         hint: str = "",
         attempt: int = 0,
     ) -> None:
-        event = SubmissionChanged(
-            at=self._context.at(),
-            token=token,
-            status=status,
-            job_id=job_id,
-            sentence=sentence,
-            hint=hint,
-            attempt=attempt,
+        self._context.journal.change(
+            lambda state: state.with_status(token, status, sentence=sentence, hint=hint, attempt=attempt)
         )
-        self._context.journal.commit([event])
 
     # ------------------------------------------------------------------ two jobs of one submission
 
@@ -372,9 +364,8 @@ class Submitter:
         phases = {job.job_id: job.phase} | {row.job_id: row.phase for row in duplicates}
         if kept != job.job_id:
             reason = f"Job {job.job_id} duplicates job {kept}, which started first."
-            self._change(submission.token, SubmissionStatus.ACCEPTED, job_id=kept, sentence=reason)
-            reset = SamplesReset(at=self._context.at(), run_ids=submission.run_ids, reason=reason)
-            self._context.journal.commit([reset])
+            at, token = self._context.at(), submission.token
+            self._context.journal.change(lambda state: state.with_accepted(token, kept, at, reason))
         for job_id, phase in phases.items():
             # One that may have begun is left alone until the job itself says which of them it was.
             if job_id == kept or phase is JobPhase.FINISHED or not (started_id or phase is JobPhase.QUEUED):
@@ -424,10 +415,13 @@ class Submitter:
     def hold(self, token: str, held: bool, done: Future[None], offline: LabError | None) -> None:
         """Let a submission wait, here or at Slurm, until it is released."""
         submission = self._context.state.submissions.get(token)
-        wanted = SubmissionHeld(at=self._context.at(), token=token, held=held)
+
+        def wanted(state: LabState) -> LabState:
+            return state.with_submission(token, held=held)
+
         job = submission.job if submission is not None else None
         if submission is not None and submission.status is SubmissionStatus.WAITING:
-            self._context.journal.commit([wanted])
+            self._context.journal.change(wanted)
             _settle(done, None)
         elif job is None or job.phase is not JobPhase.QUEUED:
             _fail(done, UsageError("It is no longer waiting.", "Only a run that waits can be held."))
@@ -435,7 +429,7 @@ class Submitter:
             _fail(done, offline)
         else:
             question = control("hold" if held else "release", job.job_id)
-            self._ask_in_background(question, done, lambda: self._context.journal.commit([wanted]))
+            self._ask_in_background(question, done, lambda: self._context.journal.change(wanted))
 
     def _limit(
         self,
@@ -446,18 +440,21 @@ class Submitter:
         offline: LabError | None,
     ) -> None:
         token = submission.token if submission is not None else ""
-        wanted = EarlyEndSet(at=self._context.at(), token=token, minutes=minutes)
+
+        def wanted(state: LabState) -> LabState:
+            return state.with_submission(token, early_end_minutes=minutes)
+
         if submission is None or refusal is not None:
             _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
         elif submission.job is None:
-            self._context.journal.commit([wanted])
+            self._context.journal.change(wanted)
             _settle(done, None)
         elif offline is not None:
             _fail(done, offline)
         else:
             job_id = submission.job.job_id
             self._ask_in_background(
-                end_after(job_id, minutes), done, lambda: self._context.journal.commit([wanted])
+                end_after(job_id, minutes), done, lambda: self._context.journal.change(wanted)
             )
 
     def _ask_in_background(

@@ -19,14 +19,11 @@ import platformdirs
 
 from labtui.cluster.local_files import make_private, read_inside, write_private
 from labtui.domain.errors import FolderError, LabError
-from labtui.domain.model import SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.session.settings import SETTINGS_FILE, Settings, list_profiles, load_profile, read_settings
 
 ID_FILE = ".labtui-id"
 _ID = re.compile(r"[0-9a-f]{32}")
-_MAX_NAMES = 5
-_MAX_NAME = 40
 
 
 class NotTrusted(FolderError):
@@ -36,18 +33,9 @@ class NotTrusted(FolderError):
         why = "has changed since you trusted it (host, user or commands)" if changed else "is not trusted"
         super().__init__(
             f"The lab folder {path} {why}: it can only be read.",
-            f"{_connection_line(path)} If you know whose it is and want that, add `--trust`.",
+            f"{connection_line(path)} If you know whose it is and want that, add `--trust`.",
         )
         self.path = path
-
-    @property
-    def doing(self) -> tuple[str, ...]:
-        """Sentences for whoever is asked: where the folder would connect, as whom, what it would send and run."""
-        lines = (_connection_line(self.path), *_plan_lines(self.path))
-        return (
-            *lines,
-            *(f"Its cluster profile brings a command: {each}" for each in _record(self.path).commands),
-        )
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +87,11 @@ def forget(folder: Path) -> None:
         _record_path(folder).unlink(missing_ok=True)
 
 
+def commands_of(folder: Path) -> tuple[str, ...]:
+    """The commands that a lab folder's cluster profile brings."""
+    return _record(folder).commands
+
+
 def owner_of(path: Path) -> int:
     """The user id that owns a path; 0 on systems without."""
     try:
@@ -110,7 +103,8 @@ def owner_of(path: Path) -> int:
 # --------------------------------------------------------------------------- the question
 
 
-def _connection_line(folder: Path) -> str:
+def connection_line(folder: Path) -> str:
+    """Where a lab folder would connect, as whom and by which way."""
     try:
         settings, profile = _settings_of(folder)
     except LabError as error:
@@ -122,21 +116,6 @@ def _connection_line(folder: Path) -> str:
         f"{f' with the key {settings.identity}' if settings.identity else ''}, by the way that your own SSH "
         "configuration has for that host (ProxyJump, ProxyCommand)."
     )
-
-
-def _plan_lines(folder: Path) -> tuple[str, ...]:
-    """What is sent once it is trusted; the folder's database is read as a copy."""
-    from labtui.session.folder import LabFolder
-    from labtui.session.opening import copied_state
-
-    try:
-        submissions = copied_state(LabFolder(folder)).submissions.values()
-    except LabError as error:
-        return (f"What waits in its submission queue is not known: {error.sentence}",)
-    waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]
-    named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
-    jobs = f"{len(waiting)} planned job{'s' * (len(waiting) != 1)} ({named})" if waiting else "no planned job"
-    return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)
 
 
 # --------------------------------------------------------------------------- the record

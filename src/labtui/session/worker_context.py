@@ -12,15 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from labtui.domain.errors import ConnectionLost, HostKeyProblem, LabError, LoginRefused
-from labtui.domain.events import ConnectionChanged, ErrorCleared, ErrorRaised, LabState
 from labtui.domain.profile import Profile
+from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal
+from labtui.session.readings import Readings
 from labtui.session.store import Store
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class WorkerContext:
     cluster: Connection
     clock: Clock
     faults: FaultLog
+    readings: Readings
     max_log_bytes: int = 2 * 1024**3
     """A longer log is not copied any further."""
     luck: random.Random = field(default_factory=random.Random)
@@ -186,13 +188,12 @@ class WorkerContext:
         """Tell the student once; it stays in the panel until `clear_problem`."""
         known = next((problem for problem in self.state.problems if problem.key == key), None)
         if known is None or (known.sentence, known.hint) != (error.sentence, error.hint):
-            self.journal.commit(
-                [ErrorRaised(at=self.at(), key=key, sentence=error.sentence, hint=error.hint)]
-            )
+            at = self.at()
+            self.journal.change(lambda state: state.with_problem(key, error.sentence, error.hint, at))
 
     def clear_problem(self, key: str) -> None:
         if any(problem.key == key for problem in self.state.problems):
-            self.journal.commit([ErrorCleared(at=self.at(), key=key)])
+            self.journal.change(lambda state: state.without_problem(key))
 
 
 # --------------------------------------------------------------------------- the connection
@@ -430,12 +431,11 @@ class ConnectionMonitor:
         with self._guard:
             self.status = status
         retry_at = None if self._retry_at is None else context.at() + self._retry_at - context.now()
-        event = ConnectionChanged(
-            at=context.at(),
+        connection = ConnectionState(
             status=status,
             sentence=error.sentence if error else "",
             hint=error.hint if error else "",
             retry_at=retry_at if status == "offline" else None,
             host=context.cluster.host,
         )
-        context.journal.commit([event])
+        context.journal.change(lambda state: replace(state, connection=connection))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from labtui.domain.events import JobObserved, LabState, SubmissionState
 from labtui.domain.model import JobPhase, JobView, OtherJob, SubmissionStatus
 from labtui.domain.profile import Profile
+from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.submit import COMMENT_PREFIX, TWIN_STATUS
 
@@ -62,12 +62,12 @@ def vanished(state: LabState) -> tuple[str, ...]:
     )
 
 
-def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
-    """What a tick tells about our jobs; one event for each whose view changed. `at` is our clock, UNIX seconds.
+def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
+    """What a tick tells about our jobs, by token: those whose view changed. `at` is our clock, UNIX seconds.
 
     A job that was over and is in the queue again (an administrator's requeue) is one of ours, too.
     """
-    events = []
+    views = {}
     rows = {row.job_id: row for row in tick.jobs or ()}
     accounts = {row.job_id: row for row in tick.accounting or ()}
     for submission in state.submissions.values():
@@ -86,8 +86,8 @@ def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
         else:
             view = _missing(old, accounts.get(old.job_id), tick, at)
         if differs(old, view):
-            events.append(JobObserved(at=at, token=submission.token, job=view))
-    return tuple(events)
+            views[submission.token] = view
+    return views
 
 
 def duplicates(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRow, ...]]:

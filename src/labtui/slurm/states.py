@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.state import SubmissionState
 
 MAX_MINUTES = 7 * 24 * 60
 """More than any queue of the lab allows."""

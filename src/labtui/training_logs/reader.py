@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labtui.training_logs import forms as table
-from labtui.training_logs.errors import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
+from labtui.training_logs.diagnosis import TEXT_LIMIT, Diagnoser
+from labtui.training_logs.error_patterns import NO_GPU_SIGN, SUSPECT
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.fold_epochs import (
     take_epoch,
@@ -42,7 +43,7 @@ from labtui.training_logs.lines import (
     split_rank,
 )
 from labtui.training_logs.run_headers import facts_of_job_name, read_echo
-from labtui.training_logs.runs import LogEvent, LogReport, RunFacts
+from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFacts
 from labtui.training_logs.said import (
     TRAINS,
     Begins,
@@ -119,6 +120,7 @@ class LogReader:
         self._fold = self._unmarked  # of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
+        self._events: list[LogEvent] = []
         self._mention: tuple[int, int, str] | None = None
         self._finished = False
         self._cpu_warnings = 0
@@ -134,7 +136,7 @@ class LogReader:
         for line in self._cutter.feed(self._utf8.feed(data)):
             self._take(line)
             self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace or bool(self._pieces)
-        return self._fold.drain()
+        return self._drain()
 
     def finish(self) -> list[LogEvent]:
         """The log is complete: read a last line without newline and close the last run."""
@@ -143,12 +145,13 @@ class LogReader:
         self._finished = True
         for line in (*self._cutter.feed(self._utf8.feed(b"", final=True)), *self._cutter.finish()):
             self._take(line)
-        failure = self._diagnoser.finish()
-        if failure is not None:
-            self._fold.fail(failure)
+        ending = self._diagnoser.finish()
+        if ending.failure is not None:
+            self._fold.fail(ending.failure)
+        self._note(ending.diagnosis)
         self._fold.close()
         self._note_findings()
-        return self._fold.drain()
+        return self._drain()
 
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
@@ -169,7 +172,7 @@ class LogReader:
         return LogReport(
             runs=runs,
             diagnosis=self.diagnosis,
-            failures=tuple(self._diagnoser.failures),
+            failures=self._diagnoser.failures,
             cpu_warnings=self._cpu_warnings,
             groups_done=self._groups_done,
             gpus=self._fold.run_gpus,
@@ -181,6 +184,10 @@ class LogReader:
             binary=binary,
         )
 
+    def _drain(self) -> list[LogEvent]:
+        events, self._events = [*self._fold.drain(), *self._events], []
+        return events
+
     def _note_findings(self) -> None:
         """What the runs themselves show to be wrong."""
         if self._fold.went_on:
@@ -188,7 +195,7 @@ class LogReader:
             self._diagnoser.went_on()
         waiting, self._fold.findings = self._fold.findings, []
         for kind, line, text, advice in waiting:
-            self._diagnoser.add(kind, line, text, advice)
+            self._note(self._diagnoser.add(kind, line, text, advice))
 
     def _take(self, line: LogLine) -> None:
         text = line.text
@@ -248,7 +255,7 @@ class LogReader:
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.see_command(one.text)
             if isinstance(one, Begins) and one.masked:
-                self._diagnoser.without_gpu_flag(number, text, self._fold.index)
+                self._note(self._diagnoser.without_gpu_flag(number, text, self._fold.index))
             if isinstance(one, Ends) and one.launcher:
                 self._groups_done += 1
             if not writer or self._chief is None:
@@ -276,13 +283,18 @@ class LogReader:
             self._cpu_warnings += 1
             for fold in self._folds():
                 fold.without_gpu()
-        failure = self._diagnoser.take(line.number, text, self._fold.index)
-        if failure is not None:
+        finding = self._diagnoser.take(line.number, text, self._fold.index)
+        self._note(finding.diagnosis)
+        if finding.failure is not None:
             for fold in self._folds():
-                fold.fail(failure)
+                fold.fail(finding.failure)
 
     def _folds(self) -> tuple[Fold, ...]:
         return (self._unmarked,) if self._fold is self._unmarked else (self._unmarked, self._fold)
+
+    def _note(self, diagnosis: Diagnosis | None) -> None:
+        if diagnosis is not None:
+            self._events.append(DiagnosisFound(diagnosis))
 
 
 _TOLD_AND_DIAGNOSED = (Starts,)

@@ -95,7 +95,14 @@ class RunClosed:
     run: ParsedRun
 
 
-LogEvent = RunBegan | EpochRead | RunClosed
+@dataclass(frozen=True, slots=True)
+class DiagnosisFound:
+    """A line that explains a failure or a surprise."""
+
+    diagnosis: Diagnosis
+
+
+LogEvent = RunBegan | EpochRead | RunClosed | DiagnosisFound
 
 GRAVITY: dict[Outcome, int] = {
     "unfinished": -1,

@@ -19,7 +19,7 @@ from textual.reactive import reactive, var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.tui import keys, themes
 from labtui.tui.guidance import next_step
 from labtui.tui.keys import key
@@ -236,7 +236,7 @@ class LabApp(SanitizedApp[int]):
     def _arrived(self, update: Update) -> None:
         """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
         self.post_message(StateArrived(update.state))
-        if self._tracker is not None and (notices := self._tracker.notices(update.state, update.events)):
+        if self._tracker is not None and (notices := self._tracker.notices(update.state)):
             self.post_message(Noticed(notices))
 
     def on_state_arrived(self, message: StateArrived) -> None:

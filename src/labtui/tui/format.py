@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from labtui.domain.events import ConnectionState, LabState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.state import ConnectionState, LabState, SubmissionState
 
 if TYPE_CHECKING:
     from labtui.tui.view import View

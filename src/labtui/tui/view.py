@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.tui import format as words
 from labtui.tui.format import NO_LINE
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState
 from labtui.domain.model import RunPhase, Stream
+from labtui.domain.state import LabState
 from labtui.tui.view import ENDED_BADLY, TRAINING, View, first_task, make_view, scope_of
 
 if TYPE_CHECKING:
-    from labtui.domain.events import RunState, SubmissionState
+    from labtui.domain.state import RunState, SubmissionState
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
     from labtui.results.charts import ChartSpec

@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Footer, Static
 
 from labtui.domain.errors import LabError
-from labtui.domain.events import LabState
+from labtui.domain.state import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.screens.prompts import Ask, Modal, yes_or_no

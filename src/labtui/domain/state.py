@@ -1,0 +1,349 @@
+"""Everything known of a lab folder at one moment, as one frozen value, and the ways it changes.
+
+Each `with_...` gives the next value; what it says of an unknown submission changes nothing. Nothing here knows a clock:
+ages are computed by whoever has one, from the times in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from labtui.domain.model import (
+    AcceptedFinding,
+    Diagnosis,
+    EpochSample,
+    Interval,
+    JobForm,
+    JobPhase,
+    JobView,
+    OtherJob,
+    Outcome,
+    RunPhase,
+    RunSpec,
+    Stream,
+    SubmissionStatus,
+    WorkUnit,
+)
+
+
+class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with the number the student sees (1, 2, 3 ... within the lab folder)."""
+
+    run_id: int
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """A mirror: how many bytes of which segment we hold, and whether it is known to be the whole log.
+
+    `segment` counts from 0: a remote file that shrank or was replaced begins a new one.
+    """
+
+    segment: int = 0
+    size: int = 0
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionState:
+    """A submission and the job Slurm made of it.
+
+    `script_file` is under `slurm/`, `remote_dir` its own directory. `remote_logs` maps a stream to its remote path as
+    we dictate it; ``%j`` in it stands for the job id to come. `script_hashes` are SHA-256 hex digests of the pushed
+    files by relative path: a check turns stale by them. `gpus` and `cpus` are those of each of the `nodes`.
+    """
+
+    token: str
+    task_id: str
+    form: JobForm
+    job_name: str
+    run_ids: tuple[int, ...]
+    planned_at: float
+    status: SubmissionStatus = SubmissionStatus.WAITING
+    sentence: str = ""
+    hint: str = ""
+    account: str = ""
+    qos: str = ""
+    gpus: int = 0
+    cpus: int = 0
+    time_limit_minutes: int = 0
+    early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
+    script_file: str = ""
+    remote_dir: str = ""
+    remote_logs: Mapping[str, str] = field(default_factory=dict)
+    script_hashes: Mapping[str, str] = field(default_factory=dict)
+    job: JobView | None = None
+    logs: Mapping[Stream, LogState] = field(default_factory=dict)
+    practice: bool = False
+    options: tuple[str, ...] = ()  # on the command line of sbatch
+    job_file: str = ""  # the student's own job file, if it is one
+    accepted: tuple[AcceptedFinding, ...] = ()  # findings that the student overrode
+    held: bool = False  # the student wants it to wait
+    rebuilt: bool = False  # from its job script alone: looked up, never sent
+    attempt: int = 0  # tries to send it that are known to have made no job
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What a script says of a whole run at its end: tokens per second, seconds, GiB that rank 0 held.
+
+    The rate is that of all GPUs, and absent for a training whose epochs tell it.
+    """
+
+    throughput: Interval | None = None
+    unit: WorkUnit = "images"
+    sequence_length: int | None = None
+    total_seconds: Interval | None = None
+    gpu_memory: Interval | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """A run: what was planned (and what its log adds to that), where it stands, what its log says."""
+
+    run_id: int
+    token: str
+    task_id: str
+    spec: RunSpec
+    phase: RunPhase = RunPhase.WAITING
+    started: bool = False
+    epochs: tuple[EpochSample, ...] = ()
+    outcome: Outcome | None = None
+    diagnosis: tuple[Diagnosis, ...] = ()
+    images: int | None = None
+    framework: str = ""
+    learning_rate: float | None = None  # as the log says it; what was planned stands in `spec`
+    practice: bool = False
+    totals: Totals | None = None
+
+    @property
+    def gpu_memory_ran_out(self) -> bool:
+        """Whether a smaller batch is the cure: memory ran out, and the log does not say that it was the node's."""
+        kinds = {found.kind for found in self.diagnosis}
+        return self.outcome == "oom" and not ("host-memory" in kinds and "oom" not in kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionState:
+    """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login."""
+
+    status: str = "offline"
+    sentence: str = ""
+    hint: str = ""
+    retry_at: float | None = None
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something a student must know and that is not over yet; the same `key` is told once."""
+
+    key: str
+    sentence: str
+    hint: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStatus:
+    """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
+
+    there: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabState:
+    """Everything a screen may show."""
+
+    submissions: Mapping[str, SubmissionState] = field(default_factory=lambda: MappingProxyType({}))
+    runs: Mapping[int, RunState] = field(default_factory=lambda: MappingProxyType({}))
+    plans: Mapping[int, RunSpec] = field(default_factory=lambda: MappingProxyType({}))
+    """The runs as they were planned, without what their logs added."""
+    connection: ConnectionState = ConnectionState()
+    refreshed_at: float | None = None
+    """When the queue was last read completely."""
+    cluster_time: float | None = None
+    """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
+    other_jobs: tuple[OtherJob, ...] = ()
+    """The student's living jobs that this folder did not send, as of `refreshed_at`: the newest."""
+    more_jobs: int = 0
+    """How many more jobs of the student's there are, living ones and others."""
+    problems: tuple[Problem, ...] = ()
+    places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
+    """Remote paths the cluster was asked about: data set, container, what scripts name."""
+
+    # ------------------------------------------------------------------ submissions
+
+    def with_planned(self, submission: SubmissionState, runs: Iterable[PlannedRun]) -> LabState:
+        """One more submission with its runs, or more runs of a known one."""
+        plans = {run.run_id: run.spec for run in runs}
+        new = {
+            number: unread(submission, number, spec)
+            for number, spec in plans.items()
+            if number not in self.runs
+        }
+        state = replace(
+            self,
+            submissions=MappingProxyType({**self.submissions, submission.token: submission}),
+            runs=MappingProxyType({**self.runs, **new}),
+            plans=MappingProxyType({**self.plans, **plans}),
+        )
+        return state._with_phases(submission.token)
+
+    def with_submission(self, token: str, **changes: Any) -> LabState:
+        """One submission with these fields changed."""
+        known = self.submissions.get(token)
+        if known is None:
+            return self
+        submissions = MappingProxyType({**self.submissions, token: replace(known, **changes)})
+        return replace(self, submissions=submissions)._with_phases(token)
+
+    def with_status(
+        self,
+        token: str,
+        status: SubmissionStatus,
+        *,
+        sentence: str = "",
+        hint: str = "",
+        attempt: int = 0,
+    ) -> LabState:
+        """A submission's way into Slurm; `attempt` is how many tries to send it are known to have made no job."""
+        known = self.submissions.get(token)
+        if known is None:
+            return self
+        tries = max(known.attempt, attempt)
+        return self.with_submission(token, status=status, sentence=sentence, hint=hint, attempt=tries)
+
+    def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
+        """Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
+        state = self.with_status(token, SubmissionStatus.ACCEPTED, sentence=sentence)
+        known = state.submissions.get(token)
+        if known is None or (known.job is not None and known.job.job_id == job_id):
+            return state
+        job = JobView(job_id=job_id, phase=JobPhase.QUEUED, evidence="sbatch", seen_at=at)
+        return state.with_job(token, job)
+
+    def with_job(self, token: str, job: JobView) -> LabState:
+        """What Slurm says of a submission's job. Another job has other logs; one that is requeued writes on."""
+        known = self.submissions.get(token)
+        if known is None:
+            return self
+        before, logs = known.job, known.logs
+        if before is None or before.job_id != job.job_id:
+            state = self.with_runs(unread(known, number, self.plans[number]) for number in known.run_ids)
+            return state.with_submission(token, job=job, logs={})
+        if before.phase is JobPhase.FINISHED and job.phase is not JobPhase.FINISHED:
+            logs = {stream: replace(log, complete=False) for stream, log in logs.items()}
+        return self.with_submission(token, job=job, logs=logs)
+
+    def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
+        """What the mirror of a log holds."""
+        known = self.submissions.get(token)
+        return self if known is None else self.with_submission(token, logs={**known.logs, stream: log})
+
+    def with_runs(self, runs: Iterable[RunState]) -> LabState:
+        """These runs as their logs tell them; those that are not known are left out."""
+        news = {run.run_id: run for run in runs if run.run_id in self.runs}
+        news = {number: run for number, run in news.items() if run != self.runs[number]}
+        state = replace(self, runs=MappingProxyType({**self.runs, **news})) if news else self
+        for token in dict.fromkeys(run.token for run in news.values()):
+            state = state._with_phases(token)
+        return state
+
+    def _with_phases(self, token: str) -> LabState:
+        """The phases of one submission's runs brought up to date."""
+        submission = self.submissions[token]
+        runs: dict[int, RunState] = {}
+        first_open = True
+        for run_id in submission.run_ids:
+            run = self.runs[run_id]
+            phase = run_phase(submission, run, first_open=first_open)
+            if phase is not run.phase:
+                runs[run_id] = replace(run, phase=phase)
+            first_open = first_open and run.outcome is not None
+        return replace(self, runs=MappingProxyType({**self.runs, **runs})) if runs else self
+
+    # ------------------------------------------------------------------ the cluster
+
+    def with_places(self, paths: Mapping[str, bool], at: float) -> LabState:
+        """The cluster was asked whether these absolute remote paths are there, and said so at `at`."""
+        seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
+        return replace(self, places=MappingProxyType({**self.places, **seen}))
+
+    def with_queue_read(self, at: float, cluster_time: float | None) -> LabState:
+        """The queue was read completely at `at`, when the cluster's clock said `cluster_time`."""
+        return replace(self, refreshed_at=at, cluster_time=cluster_time)
+
+    def with_problem(self, key: str, sentence: str, hint: str, at: float) -> LabState:
+        """A problem that began at `at`; one that is known under this key keeps its beginning and its place."""
+        since = next((known.since for known in self.problems if known.key == key), None)
+        problem = Problem(key=key, sentence=sentence, hint=hint, since=at if since is None else since)
+        if since is None:
+            return replace(self, problems=(*self.problems, problem))
+        return replace(self, problems=tuple(problem if old.key == key else old for old in self.problems))
+
+    def without_problem(self, key: str) -> LabState:
+        """The problem with this key is over."""
+        problems = tuple(problem for problem in self.problems if problem.key != key)
+        return self if problems == self.problems else replace(self, problems=problems)
+
+
+Change = Callable[[LabState], LabState]
+"""A step from one state to the next."""
+
+
+def unread(submission: SubmissionState, number: int, spec: RunSpec) -> RunState:
+    """A run as it was planned: nothing of its log was read."""
+    return RunState(
+        run_id=number,
+        token=submission.token,
+        task_id=submission.task_id,
+        spec=spec,
+        practice=submission.practice,
+    )
+
+
+def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:
+    """What a run's row shows, from the submission, its job and what its log says.
+
+    `first_open` says that no earlier run of its submission is still to end.
+    """
+    if run.outcome is not None:
+        return _PHASE_OF_OUTCOME[run.outcome]
+    if submission.status is not SubmissionStatus.ACCEPTED:
+        return _PHASE_OF_STATUS[submission.status]
+    phase = submission.job.phase if submission.job else JobPhase.QUEUED
+    if phase is JobPhase.UNKNOWN:
+        return RunPhase.UNKNOWN
+    if run.started:
+        return RunPhase.RUNNING
+    if phase is JobPhase.QUEUED or not first_open:
+        return RunPhase.QUEUED
+    return RunPhase.STARTING
+
+
+_PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {
+    "completed": RunPhase.DONE,
+    "cancelled": RunPhase.CANCELLED,
+    "unfinished": RunPhase.FAILED,
+    "oom": RunPhase.FAILED,
+    "time-limit": RunPhase.FAILED,
+    "failed": RunPhase.FAILED,
+}
+
+_PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
+    SubmissionStatus.WAITING: RunPhase.WAITING,
+    SubmissionStatus.SENDING: RunPhase.WAITING,
+    SubmissionStatus.UNKNOWN: RunPhase.UNKNOWN,
+    SubmissionStatus.REFUSED: RunPhase.FAILED,
+    SubmissionStatus.WITHDRAWN: RunPhase.CANCELLED,
+}

@@ -1,0 +1,259 @@
+"""What is kept of a lab folder's state, as text: in the database's rows, and in a file beside each job script.
+
+From those files `labtui repair` rebuilds a database. They are written at every change of a submission, after the
+database; one that cannot be written stops nothing. Lab folders of schema 1 to 3 kept a log of events: what these add
+up to is read once, when such a folder is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from labtui.domain.errors import FolderError
+from labtui.domain.state import LabState, PathStatus, PlannedRun, RunState, SubmissionState
+from labtui.session.folder import LabFolder
+
+_T = TypeVar("_T")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission, its job and its runs as planned. How long its mirrors are, the mirrors themselves tell."""
+
+    submission: SubmissionState
+    runs: tuple[PlannedRun, ...]
+
+    @classmethod
+    def of(cls, state: LabState, token: str) -> Record:
+        item = state.submissions[token]
+        logs = {stream: replace(log, size=0) for stream, log in item.logs.items()}
+        runs = tuple(PlannedRun(run_id=number, spec=state.plans[number]) for number in item.run_ids)
+        return cls(submission=replace(item, logs=logs), runs=runs)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What the logs of a submission told of its runs; `source` says from which bytes that was read."""
+
+    source: str = ""
+    runs: tuple[RunState, ...]
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster said about remote paths."""
+
+    paths: dict[str, PathStatus]
+
+
+def to_json(value: Record | Reading | Places) -> bytes:
+    """One line; numbers that are none are words in it."""
+    return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(value)))
+
+
+def from_json(line: bytes | str, kind: type[_T]) -> _T:
+    """The value of a line.
+
+    Raises:
+        ValueError: when it is none of this kind (`msgspec.DecodeError` is one).
+    """
+    return msgspec.json.decode(line, type=kind, strict=False)
+
+
+def _words_for_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _words_for_non_finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_words_for_non_finite(item) for item in value]
+    return value
+
+
+def sealed(value: Record | Reading | Places) -> str:
+    """A row's text: the line, and below it its CRC-32. Without it a damaged byte could be another number."""
+    line = to_json(value)
+    return f"{line.decode()}\n{zlib.crc32(line):08x}"
+
+
+def unsealed(data: object) -> str:
+    """The line of a row's text; the oldest databases have no CRC.
+
+    Raises:
+        ValueError: when it is not the line that was stored.
+    """
+    if not isinstance(data, str):
+        raise ValueError("it is no text")
+    line, mark, checksum = data.partition("\n")
+    if mark and f"{zlib.crc32(line.encode()):08x}" != checksum:
+        raise ValueError("its checksum differs")
+    return line
+
+
+# --------------------------------------------------------------------------- files beside the job scripts
+
+MAX_FILE_BYTES = 4_000_000
+
+
+def file_of(folder: LabFolder, submission: SubmissionState) -> Path:
+    """Where a submission's file lies."""
+    return folder.inside(submission.script_file).with_suffix(".json")
+
+
+def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> None:
+    """Write the files of these submissions."""
+    for token in tokens:
+        with contextlib.suppress(FolderError, OSError):
+            folder.write(file_of(folder, state.submissions[token]), to_json(Record.of(state, token)) + b"\n")
+
+
+def keep_missing_files(folder: LabFolder, state: LabState) -> None:
+    """Write the files that are not there: of a folder of an earlier version."""
+    items = [item for item in state.submissions.values() if item.script_file]
+    keep_files(folder, state, [item.token for item in items if not file_of(folder, item).exists()])
+
+
+def read_files(folder: LabFolder) -> tuple[Record, ...]:
+    """All that can be read, in the order in which the submissions were planned."""
+    found = []
+    for path in folder.slurm.glob("*.json") if folder.slurm.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError):
+            if path.stat().st_size > MAX_FILE_BYTES:
+                continue
+            record = from_json(folder.read(path), Record)
+            if file_of(folder, record.submission) == path:
+                found.append(record)
+    return tuple(sorted(found, key=lambda item: (item.submission.planned_at, item.submission.run_ids)))
+
+
+# --------------------------------------------------------------------------- the event log of schema 1 to 3
+
+
+class _Folded:
+    """The events so far, as the JSON that `records` reads."""
+
+    def __init__(self) -> None:
+        self.submissions: dict[str, dict[str, Any]] = {}
+        self.plans: dict[int, dict[str, Any]] = {}
+        self.runs: dict[int, dict[str, Any]] = {}
+        self.places: dict[str, dict[str, Any]] = {}
+
+    def plan(self, token: str, run_id: int, spec: dict[str, Any]) -> None:
+        item = self.submissions[token]
+        if run_id not in self.plans:
+            item["run_ids"].append(run_id)
+            self.runs[run_id] = {"epochs": {}}
+        self.plans[run_id] = spec
+        known = {"token": token, "task_id": item["task_id"], "practice": item.get("practice", False)}
+        self.runs[run_id] |= {**known, "run_id": run_id, "spec": spec}
+
+
+def _planned(state: _Folded, event: dict[str, Any]) -> None:
+    runs = event.pop("runs")
+    state.submissions[event["token"]] = event | {"run_ids": [], "planned_at": event["at"], "logs": {}}
+    for run in runs:
+        state.plan(event["token"], run["run_id"], run["spec"])
+
+
+def _changed(state: _Folded, event: dict[str, Any]) -> None:
+    item = state.submissions[event["token"]]
+    item |= {name: event.get(name, "") for name in ("status", "sentence", "hint")}
+    item["attempt"] = max(item.get("attempt", 0), event.get("attempt", 0))
+    job_id = event.get("job_id")
+    if job_id and (item.get("job") or {}).get("job_id") != job_id:
+        job = {"job_id": job_id, "phase": "queued", "evidence": "sbatch", "seen_at": event["at"]}
+        item |= {"job": job, "logs": {}}
+
+
+def _observed(state: _Folded, event: dict[str, Any]) -> None:
+    item, job = state.submissions[event["token"]], event["job"]
+    if (item.get("job") or {}).get("phase") == "finished" != job["phase"]:
+        item["logs"] = {stream: log | {"complete": False} for stream, log in item["logs"].items()}
+    item["job"] = job
+
+
+def _log(state: _Folded, event: dict[str, Any]) -> None:
+    log = {"segment": event["segment"], "complete": event.get("complete", False)}
+    state.submissions[event["token"]]["logs"][event["stream"]] = log
+
+
+def _started(state: _Folded, event: dict[str, Any]) -> None:
+    told = ("images", "framework", "learning_rate", "practice")
+    state.runs[event["run_id"]] |= {name: event[name] for name in told if event.get(name)} | {"started": True}
+
+
+def _epoch(state: _Folded, event: dict[str, Any]) -> None:
+    run, sample = state.runs[event["run_id"]], event["sample"]
+    run["epochs"][sample["epoch"]] = sample
+    run["started"] = True
+
+
+def _reset(state: _Folded, event: dict[str, Any]) -> None:
+    for run_id in event["run_ids"]:
+        if run_id in state.runs:
+            again: dict[str, Any] = {"epochs": {}, "totals": None, "outcome": None}
+            state.runs[run_id] |= {**again, "diagnosis": [], "started": False}
+
+
+_ENTRIES: dict[str, Callable[[_Folded, dict[str, Any]], object]] = {
+    "submission-planned": _planned,
+    "submission-changed": _changed,
+    "early-end": lambda state, event: state.submissions[event["token"]].update(
+        early_end_minutes=event["minutes"]
+    ),
+    "submission-held": lambda state, event: state.submissions[event["token"]].update(held=event["held"]),
+    "job-observed": _observed,
+    "log-segment": _log,
+    "log-grew": _log,
+    "run-found": lambda state, event: state.plan(event["token"], event["run_id"], event["spec"]),
+    "run-started": _started,
+    "epoch": _epoch,
+    "totals": lambda state, event: state.runs[event["run_id"]].update(totals=event),
+    "run-ended": lambda state, event: state.runs[event["run_id"]].update(
+        outcome=event["outcome"], diagnosis=event.get("diagnosis", [])
+    ),
+    "samples-reset": _reset,
+    "paths-seen": lambda state, event: state.places.update(
+        {path: {"there": there, "at": event["at"]} for path, there in event["paths"].items()}
+    ),
+}
+
+
+def _is_of_something_known(state: _Folded, event: dict[str, Any]) -> bool:
+    """An event about a submission or run that is not there changed nothing."""
+    if event["type"] == "submission-planned":
+        return True
+    run_known = event["type"] == "run-found" or event.get("run_id", 0) in {0, *state.runs}
+    return run_known and event.get("token", "") in {"", *state.submissions}
+
+
+def fold_events(db: sqlite3.Connection) -> tuple[list[Record], list[Reading], Places]:
+    """The submissions of an event log, in order, what was read of each one's runs, and the remote paths.
+
+    Raises:
+        ValueError: when an event is damaged.
+    """
+    state = _Folded()
+    for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
+        try:
+            event = msgspec.json.decode(unsealed(data))
+            if _is_of_something_known(state, event):
+                _ENTRIES[event["type"]](state, event)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"event {row_id} cannot be read") from error
+    records, readings = [], []
+    for item in state.submissions.values():
+        numbers = item["run_ids"]
+        runs = [{"run_id": number, "spec": state.plans[number]} for number in numbers]
+        records.append(msgspec.convert({"submission": item, "runs": runs}, Record, strict=False))
+        read = [state.runs[number] for number in numbers]
+        read = [run | {"epochs": [run["epochs"][n] for n in sorted(run["epochs"])]} for run in read]
+        readings.append(msgspec.convert({"runs": read}, Reading, strict=False))
+    places = msgspec.convert({"paths": state.places}, Places, strict=False)
+    return records, readings, places
