@@ -201,6 +201,8 @@ def with_half_width(value: float, half_width: float, mark: str) -> str:
     text = three_digits(value)
     places = len(text.partition(".")[2])
     step = _last_place(float(f"{value:.3g}"))
+    if not math.isfinite(half_width / step):
+        return ABSENT
     steps = math.ceil(half_width / step - 0.5)
     if steps < 1:  # also a half: the digits themselves say no more
         return text
