@@ -40,6 +40,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.readings import state_of
 from labtui.session.session import Session
 from labtui.session.store import Store
+from labtui.slurm.job_control import log_path
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy
 from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault
@@ -374,7 +375,7 @@ class Lane:
         found = []
         for stream in ("out", "err"):
             mirror = mirrors.current_path(folder, submission, stream)  # type: ignore[arg-type]
-            remote = mirrors.remote_path(submission, stream)  # type: ignore[arg-type]
+            remote = log_path(submission, stream)  # type: ignore[arg-type]
             if mirror is not None and remote is not None:
                 local = mirror.read_bytes() if mirror.exists() else b""  # first: the log may go on growing
                 place = self.cluster.outside(remote)

@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,17 +14,17 @@ from hypothesis import strategies as st
 
 import labtui
 from labtui.domain.errors import LabError, StoreError
+from labtui.domain.terminal_text import file_name
 from labtui.lab.edition_file import parse_edition
-from labtui.results import measured
-from labtui.results.numbers import ABSENT, with_half_width
 from labtui.session import mirrors
-from labtui.session.folder import LabFolder, file_name
+from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
 from labtui.session.opening import copied_state
 from labtui.session.settings import load_profile, read_settings
 from labtui.slurm.probe import parse_budget, parse_quota, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.site_probe import site_probe
+from tests.changes import accepted, after, planned
 from tests.reliability.hostile import EVIL, SHELL
 from tests.reliability.saying import explains
 
@@ -40,7 +39,9 @@ names = st.one_of(
 
 @given(names, names, st.sampled_from(mirrors.STREAMS), st.integers(0, 9))
 def test_no_name_leaves_its_folder(job_name: str, job_id: str, stream: str, segment: int) -> None:
-    for name in (file_name(job_name), mirrors.mirror_name(job_name, job_id, stream, segment)):  # type: ignore[arg-type]
+    state = after(planned("lt1", {}, job_name=job_name), accepted("lt1", job_id))
+    mirror = state.submissions["lt1"].mirror(stream, segment)  # type: ignore[arg-type]
+    for name in (file_name(job_name), mirror.removeprefix("logs/")):
         assert name not in ("", ".", "..")
         assert not set(name) & set('/\\:\0*?"<>|')
         assert name.isascii() and name.isprintable()
@@ -172,12 +173,3 @@ def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
     else:
         answer = CommandResult(f"\x1dn {name}\n{text}\n".encode(), b"", 0, nonce="n")
         assert call.answer(answer, "n") is not None
-
-
-def test_absurd_numbers_of_a_stored_run_are_absent_or_counted() -> None:
-    epoch = SimpleNamespace(epoch=10**20, count=1, ended_at=1e308)
-    run: Any = SimpleNamespace(
-        live=False, practice=False, run=SimpleNamespace(epochs=[epoch], epochs_planned=None)
-    )
-    assert with_half_width(1.0, float("inf"), "±") == ABSENT
-    assert "1 epoch of 100,000,000,000,000,000,000" in measured._missing_epochs(run)

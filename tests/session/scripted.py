@@ -73,6 +73,7 @@ class ScriptedCluster:
     submit_then_cut: int = 0
     submit_never_arrives: int = 0
     accepted_as: str | None = None
+    queue_is_empty: bool = False
     """What sbatch prints instead of the number of the job it made; nothing else tells of the job then."""
     missing: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
@@ -221,7 +222,8 @@ class ScriptedCluster:
         tries = self.count("find_token") + self.count("submit")
         started = self.started.get(token)
         if self.accepted_as is not None and not started:
-            return Lookup(attempts=tries, accepted_as=self.accepted_as)
+            answered_at = self.clock.wall() if self.queue_is_empty else None
+            return Lookup(attempts=tries, accepted_as=self.accepted_as, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
     def job_details(self, job_id: str) -> JobRow | None:

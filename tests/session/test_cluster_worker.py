@@ -89,6 +89,21 @@ def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench) -> None
     assert only(second).job.job_id == "100"
 
 
+def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench: Bench) -> None:
+    """Three complete answers without it over more than five minutes; it is never sent again."""
+    bench.cluster.accepted_as = "Your job went to the other cluster."
+    bench.online()
+    bench.session.submit(draft(qos="acc_debug"))
+    bench.run(60, lambda: "other cluster" in only(bench).sentence)
+    bench.cluster.queue_is_empty = True
+    bench.run(280)
+    assert only(bench).status is SubmissionStatus.UNKNOWN
+    bench.run(200, lambda: only(bench).status is SubmissionStatus.WITHDRAWN)
+    assert bench.cluster.count("submit") == 1 and "queue does not show it" in only(bench).sentence
+    bench.cluster.accepted_as = None
+    bench.run(20, bench.session.submit(draft(qos="acc_debug")).done)
+
+
 def test_rows_that_cannot_be_read_are_told_and_the_others_count(bench: Bench) -> None:
     bench.online()
     bench.session.submit(draft())

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
-from labtui.session.folder import LabFolder, file_name, find_folder
+from labtui.domain.terminal_text import file_name
+from labtui.session.folder import LabFolder, find_folder
 from labtui.session.settings import (
     Settings,
     changed,

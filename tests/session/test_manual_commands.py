@@ -10,7 +10,6 @@ import pytest
 from labtui.domain.errors import UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.profile import Profile
-from labtui.session import mirrors
 from labtui.session.manual_commands import (
     ManualCommands,
     address_of,
@@ -20,6 +19,7 @@ from labtui.session.manual_commands import (
     commands_of_submission,
 )
 from labtui.session.settings import changed, write_settings
+from labtui.slurm.job_control import log_path
 from tests.session.conftest import Bench, draft, only
 
 
@@ -154,6 +154,6 @@ def test_the_commands_name_the_log_that_labtui_follows(bench: Bench, pattern: st
     sent = bench.session.submit(bench.session.own_draft(job_file))
     bench.run(20, sent.done)
     submission = only(bench)
-    assert mirrors.remote_path(submission, "out") == f"{submission.remote_dir}/{name}"
+    assert log_path(submission, "out") == f"{submission.remote_dir}/{name}"
     (command,) = by_action(commands_of_submission(bench.session, submission))["log"]
     assert f"{submission.remote_dir}/{name}" in command

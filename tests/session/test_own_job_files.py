@@ -122,10 +122,10 @@ def submit(session: Session, path: Path, **more: object) -> SubmissionState:
 
 
 def check_mirrors(cluster: Cluster, session: Session, item: SubmissionState) -> None:
-    from labtui.session.mirrors import remote_path
+    from labtui.slurm.job_control import log_path
 
     for stream in item.remote_logs:
-        remote = remote_path(item, stream)  # type: ignore[arg-type]
+        remote = log_path(item, stream)  # type: ignore[arg-type]
         mirror = session.log_path(item.token, stream)  # type: ignore[arg-type]
         assert remote is not None and mirror is not None, stream
         assert mirror.read_bytes() == cluster.outside(remote).read_bytes()

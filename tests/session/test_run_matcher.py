@@ -95,6 +95,19 @@ def test_slurms_own_line_in_the_err_ends_the_reading_early(bench: Bench) -> None
     assert the_run(bench).outcome == "cancelled"
 
 
+def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench: Bench) -> None:
+    """Also where the log shows no end; one that Slurm calls completed may get its last lines late."""
+    accepted(bench)
+    bench.cluster.write("100", b"Epoch 1/5\nModuleNotFoundError: No module named 'cifar'\n")
+    bench.cluster.write("100", b"a warning\n", suffix="err")
+    bench.run(20, lambda: all(log.size for log in only(bench).logs.values()))
+    bench.session.watch_logs({only(bench).token})
+    bench.cluster.end("100", state="FAILED")
+    bench.run(30, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    bench.run(5, lambda: the_run(bench).outcome is not None)
+    assert [found.kind for found in the_run(bench).diagnosis] == ["missing-module"]
+
+
 def contradicted(session: Session) -> bool:
     from labtui.results.compute import compute_results
     from labtui.results.measured import measured_from_state

@@ -262,7 +262,7 @@ def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
     if settings is not None and not args.cluster:
         places = {"container": settings.container, "data_dir": settings.data_dir}
         profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
-    return profile, args.account or (settings.account if settings else "") or profile.default_account
+    return profile, profile.account_of(args.account, settings.account if settings else "")
 
 
 def _lint(

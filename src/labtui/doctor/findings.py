@@ -255,7 +255,7 @@ def _version(probe: SlurmProbe) -> Check:
 
 def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> str:
     """The account meant: as required, the profile's, or the only one this user has."""
-    meant = wanted.account or profile.default_account
+    meant = profile.account_of(wanted.account)
     names = list(dict.fromkeys(item.account for item in probe.associations or ()))
     return meant or (names[0] if len(names) == 1 else "")
 
@@ -266,7 +266,7 @@ def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> 
         return skipped("account", "Slurm's accounting does not say which accounts are yours.")
     names = list(dict.fromkeys(item.account for item in probe.associations))
     yours = ", ".join(names)
-    meant = wanted.account or profile.default_account
+    meant = profile.account_of(wanted.account)
     if not names:
         sentence = f"Slurm has no account for {probe.user}: it has expired, or was never opened."
         fix = "Ask your teacher or the site: without an account no job is accepted."

@@ -100,6 +100,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     support: str = ""
     notes: tuple[str, ...] = ()
 
+    def account_of(self, *chosen: str) -> str:
+        """The account that a job is charged to: the first one chosen, else the cluster's default; "" for none."""
+        return next((account for account in chosen if account), self.default_account)
+
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)
 

@@ -29,6 +29,7 @@ from labtui.domain.model import (
     SubmissionStatus,
     WorkUnit,
 )
+from labtui.domain.terminal_text import file_name
 
 
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,18 @@ class SubmissionState:
     rebuilt: bool = False  # from its job script alone: looked up, never sent
     attempt: int = 0  # tries to send it that are known to have made no job
     nodes: int = 1
+
+    def mirror(self, stream: Stream, segment: int | None = None) -> str:
+        """Where the copy of a log lies in the lab folder: its latest segment, or this one; "" without a job."""
+        if self.job is None:
+            return ""
+        if segment is None:
+            segment = self.logs[stream].segment if stream in self.logs else 0
+        restart = f".restart{segment:d}" if segment else ""
+        return f"logs/{file_name(self.job_name)}.{file_name(self.job.job_id)}{restart}.{LOG_ENDINGS[stream]}"
+
+
+LOG_ENDINGS: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

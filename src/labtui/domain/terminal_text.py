@@ -176,3 +176,11 @@ def _broken(line: str, width: int, hang: int) -> list[str]:
         break_on_hyphens=False,
     )
     return [part.replace("\N{NO-BREAK SPACE}%", " %") for part in broken] or [""]
+
+
+_SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def file_name(text: str) -> str:
+    """A text from outside as one harmless file name, the same on every system."""
+    return _SAFE_NAME.sub("_", text).strip("._")[:120] or "unnamed"

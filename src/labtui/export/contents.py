@@ -181,8 +181,8 @@ def _logs(folder: LabFolder, state: LabState) -> dict[str, dict[str, str]]:
     for token, submission in state.submissions.items():
         if submission.job is None:
             continue
-        name = f"logs/{submission.job_name}.{submission.job.job_id}"
-        found[token] = {end: _ends(folder, f"{name}.{end}") for end in ("out", "err")}
+        out, err = submission.mirror("out"), submission.mirror("err")
+        found[token] = {"out": _ends(folder, out), "err": _ends(folder, err)}
     return found
 
 

@@ -249,7 +249,7 @@ def _draft(
 ) -> SubmissionDraft:
     nodes, gpus = allocation(specs)
     planned = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
-    account = wanted.account or profile.default_account
+    account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
     if form == "mpi":

@@ -167,10 +167,7 @@ def cite_run(run: RunState, evidence: Evidence) -> str:
     """Where a run can be read: ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
     submission = evidence.submission(run)
     job_id = submission.job.job_id if submission and submission.job else ""
-    source = ""
-    if submission is not None:
-        remote = submission.remote_logs.get("out", "").replace("%j", job_id)
-        source = remote.rpartition("/")[2]
+    source = submission.mirror("out").rpartition("/")[2] if submission else ""
     lines = [Origin(source=source, job_id=job_id, line=sample.line) for sample in run.epochs]
     where = cite(lines or [Origin(source=source, job_id=job_id)])
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"

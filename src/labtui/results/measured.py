@@ -165,7 +165,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         run=parsed,
         run_id=run.run_id,
         job_id=job_id,
-        source=_log_name(submission, job_id),
+        source=submission.mirror("out") if submission else "",
         form=submission.form if submission else None,
         practice=practice,
         live=run.outcome is None and run.phase in _LIVE_PHASES,
@@ -174,15 +174,6 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         data_set=spec.data_set,
         takes_images=submission is not None and submission.form != "own" and not spec.variant,
     )
-
-
-def _log_name(submission: SubmissionState | None, job_id: str) -> str:
-    """Where the job's standard output lies in the lab folder."""
-    if submission is None or not job_id:
-        return ""
-    log = submission.logs.get("out")
-    restart = f".restart{log.segment}" if log and log.segment else ""
-    return f"logs/{submission.job_name}.{job_id}{restart}.out"
 
 
 def _no_gpu_lines(diagnosis: Iterable[Diagnosis]) -> list[Diagnosis]:
@@ -282,7 +273,7 @@ def _missing_epochs(run: MeasuredRun) -> str:
     for start, stop in (*there, (end, end)):
         gaps.append(range(at, start))
         at = max(at, stop)
-    count = sum(max(0, gap.stop - gap.start) for gap in gaps)  # len() ends at 2**63
+    count = sum(map(len, gaps))
     if not count:
         return ""
     missing = itertools.islice(itertools.chain.from_iterable(gaps), 5)

@@ -105,7 +105,6 @@ MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 """A script larger than this is data, and data does not travel with every submission."""
 
 _GITIGNORE = b"labtui.db*\n.labtui*\n__pycache__/\n"
-_SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +324,6 @@ class LabFolder:
         """The template for a job form: the student's own in `slurm/templates`, or the one that came with labtui."""
         own = self.slurm / "templates" / f"{form}.slurm"
         return self.read(own).decode() if self.has(own) else read_template(form)
-
-
-def file_name(text: str) -> str:
-    """A text from outside as one harmless file name, the same on every system."""
-    return _SAFE_NAME.sub("_", text).strip("._")[:120] or "unnamed"
 
 
 def hashes(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -244,7 +244,7 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
     user = settings.user or profile.user
     if not user and any("{user}" in path for path in templates_of_paths):
         user = cluster_user(settings, profile)
-    places = {"account": settings.account or profile.default_account, "user": user}
+    places = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, places) for path in templates_of_paths)
     return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))
 

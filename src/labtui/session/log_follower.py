@@ -26,6 +26,7 @@ from labtui.session.readings import READ_PIECE, is_over
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.submitter import absolute
 from labtui.session.worker_context import WorkerContext
+from labtui.slurm.job_control import log_path
 
 GROWING_S, GREW_LATELY_S, VISIBLE_S = 0.065, 5.0, 0.25
 """The log that is being read: how often while it grew lately, for how long that counts, and how often else."""
@@ -43,13 +44,13 @@ WAITING_S = 30.0
 AFTER_THE_END_S = 60.0
 
 QUIET_S = 3.0
-"""A log whose job is over and that shows its end is complete when it was unchanged for so long."""
+"""A log whose job failed, or that shows its end, is complete when it was unchanged for so long after the job."""
 
 LONG_OVER_S = 600.0
 """A log whose job has been over for so long is complete at the first look: many of them must not cost many looks."""
 
 QUIET_UNCLEAR_S = 15.0
-"""The same where the log does not show an end: a parallel file system may bring the last lines late."""
+"""The same where Slurm calls the job completed and the log shows no end: a parallel file system may be late."""
 
 COPY_AHEAD_S = 1.0
 """A log that is far behind is copied for so long before the next piece of it is read."""
@@ -141,13 +142,13 @@ class LogFollower:
                 if known is not None and known.job_id != job.job_id:
                     del self._followed[token, stream]
                     known = None
-                if known is None and mirrors.remote_path(submission, stream):
+                if known is None and log_path(submission, stream):
                     self._followed[token, stream] = Followed(
                         token, stream, job.job_id, self._copy(submission, stream)
                     )
 
     def _copy(self, submission: SubmissionState, stream: Stream) -> LogCopy:
-        remote = mirrors.remote_path(submission, stream)
+        remote = log_path(submission, stream)
         local = mirrors.current_path(self._context.folder, submission, stream)
         if remote is None or local is None:
             raise ValueError("only the logs of a job can be followed")
@@ -425,7 +426,8 @@ class LogFollower:
             self._finish(submission, item)
             self._forget_when_done(submission)
             return
-        quiet = QUIET_S if self._reader(submission).end_is_shown else QUIET_UNCLEAR_S
+        clear = job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
+        quiet = QUIET_S if clear else QUIET_UNCLEAR_S
         if item.looks_since_end == 1:
             item.copy.recheck()  # compare the beginning once more before it is called complete
         if item.looks_since_end < 3 or now - item.quiet_since < quiet:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, SubmissionDraft, SubmissionStatus
-from labtui.session import mirrors
 from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
 from labtui.session.planning import BY_HAND, plan, shared_dir
+from labtui.slurm.job_control import log_path
 from labtui.slurm.states import early_end_options
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def commands_of_draft(
         remote_dir=planned.submission.remote_dir,
         script=written.rpartition("/")[2],
         local_job=written,
-        out=f"{planned.submission.job_name}.JOBID.out",
+        out=_log_of(planned.submission),
     )
     return all_commands(address_of(session), subject, _BEFORE)
 
@@ -334,12 +334,17 @@ def _of_job(address: SshAddress, submission: SubmissionState) -> tuple[ManualCom
 
 def _subject_of_job(submission: SubmissionState) -> Subject:
     number = submission.job.job_id if submission.job is not None else "JOBID"
-    path = mirrors.remote_path(submission, "out", unknown_id=number) or "NAME.JOBID.out"
     return Subject(
         remote_dir=submission.remote_dir or "DIRECTORY",
         job_id=number,
-        out=path.removeprefix(f"{submission.remote_dir}/"),
+        out=_log_of(submission),
     )
+
+
+def _log_of(submission: SubmissionState) -> str:
+    """The standard output of a submission's job, from its directory."""
+    path = log_path(submission, "out", unknown_id="JOBID") or "NAME.JOBID.out"
+    return path.removeprefix(f"{submission.remote_dir}/")
 
 
 def _unsent(session: Session, submission: SubmissionState) -> Subject:
@@ -350,7 +355,7 @@ def _unsent(session: Session, submission: SubmissionState) -> Subject:
         script=job.rpartition("/")[2] or SCRIPT_NAME,
         local_scripts=scripts,
         local_job="" if job.startswith(f"{scripts}/") else job,
-        out=f"{submission.job_name}.JOBID.out",
+        out=_log_of(submission),
         options=early_end_options(submission),
         caution=_WAITS if submission.status is SubmissionStatus.WAITING else "",
     )

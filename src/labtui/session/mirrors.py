@@ -17,29 +17,20 @@ from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
 from labtui.domain.model import Stream
-from labtui.domain.state import LabState, LogState, SubmissionState
-from labtui.session.folder import LabFolder, file_name
+from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
+from labtui.session.folder import LabFolder
 
 if TYPE_CHECKING:
     from labtui.cluster.files import FileStat, RemoteFiles
 
-SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
 READ_STREAMS: tuple[Stream, ...] = ("out", "err")
 """The streams that tell of epochs and failures."""
 
 
-def mirror_name(job_name: str, job_id: str, stream: Stream, segment: int) -> str:
-    """The file name of a mirror's segment."""
-    restart = f".restart{segment:d}" if segment else ""
-    return f"{file_name(job_name)}.{file_name(job_id)}{restart}.{SUFFIXES[stream]}"
-
-
 def segment_path(folder: LabFolder, submission: SubmissionState, stream: Stream, segment: int) -> Path | None:
     """Where a segment lies; None while the submission has no job."""
-    if submission.job is None:
-        return None
-    return folder.logs / mirror_name(submission.job_name, submission.job.job_id, stream, segment)
+    return folder.path / submission.mirror(stream, segment) if submission.job is not None else None
 
 
 def current_segment(submission: SubmissionState, stream: Stream) -> int:
@@ -62,30 +53,11 @@ def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Str
     """The numbers of the segments that lie in the folder, in order."""
     if submission.job is None:
         return []
-    whole = mirror_name(submission.job_name, submission.job.job_id, stream, 0)
-    stem = whole.removesuffix(f".{SUFFIXES[stream]}")
-    pattern = re.compile(rf"{re.escape(stem)}(?:\.restart([0-9]{{1,9}}))?\.{re.escape(SUFFIXES[stream])}")
+    ending = f".{LOG_ENDINGS[stream]}"
+    stem = Path(submission.mirror(stream, 0)).name.removesuffix(ending)
+    pattern = re.compile(rf"{re.escape(stem)}(?:\.restart([0-9]{{1,9}}))?{re.escape(ending)}")
     matches = (pattern.fullmatch(path.name) for path in folder.logs.iterdir())
     return sorted(int(match[1] or 0) for match in matches if match)
-
-
-def remote_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
-    """The remote file that a stream mirrors; None while its name is not known, or there is no such stream.
-
-    `unknown_id` stands for the id of a job that is still to come.
-    """
-    job, pattern = submission.job, submission.remote_logs.get(stream)
-    job_id = job.job_id if job is not None else unknown_id
-    if not job_id or not pattern:
-        return None
-    if not submission.job_file:
-        return pattern.replace("%j", job_id)  # labtui's own pattern: no other code in it
-    from labtui.slurm.job_control import expand_pattern, first_node
-
-    node = first_node(job.node) if job is not None else ""
-    if re.search(r"%[0-9]*N", pattern) and not node:
-        return None  # the name is known when the job runs
-    return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
 
 
 def with_sizes(folder: LabFolder, state: LabState) -> LabState:

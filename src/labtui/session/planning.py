@@ -13,7 +13,8 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, PlannedRun, RunState, SubmissionState
-from labtui.session.folder import SCRIPT_NAME, file_name, hashes
+from labtui.domain.terminal_text import file_name
+from labtui.session.folder import SCRIPT_NAME, hashes
 from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
@@ -117,12 +118,13 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
         UsageError: when the profile's path needs an account or user that is not known.
     """
     root = settings.root or profile.root
-    if "{account}" in root and not (account or settings.account or profile.default_account):
+    account = profile.account_of(account, settings.account)
+    if "{account}" in root and not account:
         raise UsageError(
             "The remote directory depends on the account, and none is known.",
             "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
         )
-    root = root.replace("{account}", account or settings.account or profile.default_account)
+    root = root.replace("{account}", account)
     if "{user}" in root and not user:
         raise UsageError(
             "The remote directory depends on the user name, and none is known.",

@@ -92,7 +92,7 @@ def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
 
 def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:
     """The account that a student's own file should name: said for this time, else the folder's."""
-    return _given(draft).get("account") or session.settings.account or session.profile.default_account
+    return session.profile.account_of(_given(draft).get("account", ""), session.settings.account)
 
 
 def _given(draft: SubmissionDraft) -> dict[str, str]:

@@ -317,7 +317,7 @@ class Session:
         if task_id:
             self.edition.task(task_id)
         draft = own_draft(path, task_id=task_id, given=given, answers=answers or Answers())
-        account = self.settings.account or self.profile.default_account
+        account = self.profile.account_of(self.settings.account)
         if draft.account or not account:
             return draft
         named = {"account": account, **(given or {})}

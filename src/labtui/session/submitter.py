@@ -50,6 +50,8 @@ SILENT_SENTENCE = (
 UNREAD_HINT = (
     "labtui looks for it by its token. On the cluster, `squeue --me` shows it and `scancel` ends it."
 )
+GONE_SENTENCE = "Slurm took the job without giving its number, and the queue does not show it."
+GONE_HINT = "What it wrote is in its directory on the cluster. Submit the task again if you need this run."
 REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has no job of it."
 REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
@@ -170,10 +172,10 @@ class Submitter:
             if isinstance(error, ConnectionLost):
                 raise
             return
-        if look.accepted_as is not None:
+        period = self._no_job_periods[token] = self._no_job_periods.get(token, NoJobPeriod()).after(look)
+        if look.accepted_as is not None and not period.certain:
             self._accepted_without_number(submission, look.accepted_as)
             return
-        period = self._no_job_periods[token] = self._no_job_periods.get(token, NoJobPeriod()).after(look)
         refused = self._refused_as.pop(token, None)
         if look.job_id is None and not look.certain and not period.certain and refused is None:
             self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
@@ -184,6 +186,8 @@ class Submitter:
             self._accepted(submission, look.job_id)
         elif refused is not None:
             self._refused(submission, refused)
+        elif look.accepted_as is not None:
+            self._withdraw(submission, GONE_SENTENCE, GONE_HINT)
         elif token in self._to_cancel:
             self._withdraw(submission)
         elif submission.rebuilt:
@@ -311,10 +315,12 @@ class Submitter:
         for cancelled in self._to_cancel.pop(submission.token, []):
             _settle(cancelled, None)
 
-    def _withdraw(self, submission: SubmissionState) -> None:
-        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence="Withdrawn before it was sent.")
+    def _withdraw(
+        self, submission: SubmissionState, sentence: str = "Withdrawn before it was sent.", hint: str = ""
+    ) -> None:
+        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence=sentence, hint=hint)
         for future in self._waiting.pop(submission.token, []):
-            _fail(future, SubmitRefused("The submission was taken back before it was sent."))
+            _fail(future, SubmitRefused(sentence, hint))
         for cancelled in self._to_cancel.pop(submission.token, []):
             _settle(cancelled, None)
 

@@ -9,6 +9,8 @@ from functools import cache, partial
 from typing import Literal
 
 from labtui.domain.errors import RemoteFailure
+from labtui.domain.model import Stream
+from labtui.domain.state import SubmissionState
 from labtui.slurm import values
 from labtui.slurm.queue import JobRow
 from labtui.slurm.remote_command import Call, CommandResult
@@ -184,6 +186,23 @@ def parse_details(text: str, job_id: str) -> JobRow | None:
         exit_code=word("ExitCode"),
         end=epoch_seconds(word("EndTime")),
     )
+
+
+def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
+    """The remote file of a job's log; None while its name is not known, or there is no such stream.
+
+    `unknown_id` stands for the id of a job that is still to come.
+    """
+    job, pattern = submission.job, submission.remote_logs.get(stream)
+    job_id = job.job_id if job is not None else unknown_id
+    if not job_id or not pattern:
+        return None
+    if not submission.job_file:
+        return pattern.replace("%j", job_id)  # labtui's own pattern: no other code in it
+    node = first_node(job.node) if job is not None else ""
+    if re.search(r"%[0-9]*N", pattern) and not node:
+        return None  # the name is known when the job runs
+    return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
 
 
 NO_ARRAY = "4294967294"

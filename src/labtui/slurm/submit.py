@@ -218,7 +218,7 @@ class Lookup:
     `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds of
     the cluster) a complete answer held none after every try had ended, to be judged by `NoJobPeriod`. `attempts` counts
     the tries so far, `refusal` is the answer to the last. `accepted_as` has Slurm's words where sbatch succeeded
-    without a number that can be read: there is a job, whatever the queue shows, and nothing may be sent again.
+    without a number that can be read: there was a job, whatever the queue shows, and nothing may be sent again.
     """
 
     job_id: str | None = None
@@ -296,7 +296,8 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
     if job_id is not None:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
     if accepted_as is not None:
-        return Lookup(attempts=len(attempts), accepted_as=accepted_as)
+        asked_at = None if queue_problem or accounting_problem else number(out.get("asked", ""))
+        return Lookup(attempts=len(attempts), accepted_as=accepted_as, no_job_at=asked_at)
     if not out.get("close", "").strip().startswith("closed"):
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
