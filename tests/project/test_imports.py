@@ -55,6 +55,6 @@ def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
         "LabApp(session).view_model.view()\n"
         "session.close()"
     )
-    late = {"labtui.results", "labtui.training_logs", "labtui.slurm", "labtui.export", "labtui.doctor"}
+    late = {"labtui.results", "labtui.training_logs.runs", "labtui.slurm", "labtui.export", "labtui.doctor"}
     late |= {"labtui.tui.widgets.tables", "json"}
     assert not loaded_after(code) & late

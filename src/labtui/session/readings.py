@@ -17,7 +17,7 @@ from labtui.domain.state import LabState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder
 from labtui.session.store import Store
-from labtui.training_logs.runs import PARSER_VERSION
+from labtui.training_logs import PARSER_VERSION
 
 if TYPE_CHECKING:
     from labtui.session.run_matcher import SubmissionReader

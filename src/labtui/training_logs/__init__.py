@@ -3,3 +3,6 @@
 `lines` cuts bytes into lines; `forms` is the table of readers that say what a line means; `fold` decides which run it
 belongs to; `diagnosis` finds why a training ended; `reader` puts them together. Nothing here raises on strange bytes.
 """
+
+PARSER_VERSION = 3
+"""Grows with each change of what is read: runs computed by another version are computed again."""

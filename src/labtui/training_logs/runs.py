@@ -9,9 +9,6 @@ from typing import Literal
 
 from labtui.domain.model import Device, Diagnosis, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
 
-PARSER_VERSION = 3
-"""Grows with each change of what is read: runs computed by another version are computed again."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRun:
