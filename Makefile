@@ -56,7 +56,7 @@ practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no acco
 .PHONY: test
 test: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## set everything up and run all tests
 	@$(PYTEST) --collect-only --quiet $(PYTEST_ARGS) >/dev/null 2>&1 || true  # compiles the tests once, not in each worker
-	$(PYTEST) -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) $(PYTEST_ARGS)
 
 .PHONY: fresh
 fresh:  ## try both README commands on a bare Debian, before a release (root, debootstrap, network, an hour)
@@ -83,7 +83,7 @@ bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use in
 .PHONY: coverage
 coverage: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## run all tests and say what they reach
 	$(BIN)/coverage erase
-	COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 

@@ -49,16 +49,6 @@ TORCH_PYTHON = Path(
 """The interpreter that trains with PyTorch; it has an environment of its own."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """With ``-n``, keep the tests of one cluster on one worker unless another ``--dist`` was asked for."""
-    option = config.option
-    if getattr(option, "numprocesses", None):
-        option.loadscopereorder = False  # the order is made below
-        if getattr(option, "dist", "") == "no":
-            option.dist = "loadgroup"
-
-
 LONGEST_FIRST = (
     *(
         "cluster-commands",

@@ -85,6 +85,14 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     assert compared and all("ResNet152 has not been run yet." in page_text(page) for page in compared)
 
 
+def test_the_edition_decides_what_is_drawn_as_bars(tmp_path):
+    pages = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()).pages
+    kinds = {spec.family: spec.kind for page in pages for spec in page.charts}
+    assert kinds["epoch-time"] == kinds["speedup"] == "bars" and kinds["throughput"] == "lines"
+    pages = hand_in(make_lab(tmp_path / "other", "hpc4ai-ch12").contents()).pages
+    assert {spec.kind for page in pages for spec in page.charts} == {"lines"}
+
+
 def test_questions_without_an_answer_are_one_line(tmp_path):
     pages = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()).pages
     assert any("questions 1, 2, 3, 4, 5 (answers/10.5.md)" in page_text(page) for page in pages)

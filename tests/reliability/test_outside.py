@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ import labtui
 from labtui.domain.errors import LabError, StoreError
 from labtui.domain.terminal_text import file_name
 from labtui.lab.edition_file import parse_edition
+from labtui.results import measured
+from labtui.results.numbers import ABSENT, with_half_width
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
@@ -173,3 +176,12 @@ def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
     else:
         answer = CommandResult(f"\x1dn {name}\n{text}\n".encode(), b"", 0, nonce="n")
         assert call.answer(answer, "n") is not None
+
+
+def test_absurd_numbers_of_a_stored_run_are_absent_or_counted() -> None:
+    epoch = SimpleNamespace(epoch=10**20, count=1, ended_at=1e308)
+    run: Any = SimpleNamespace(
+        live=False, practice=False, run=SimpleNamespace(epochs=[epoch], epochs_planned=None)
+    )
+    assert with_half_width(1.0, float("inf"), "±") == ABSENT
+    assert "1 epoch of 100,000,000,000,000,000,000" in measured._missing_epochs(run)

@@ -23,9 +23,9 @@ from tests.remote.torch_ranks import (
     SMALL,
     TORCH_PYTHON,
     Ended,
+    Ranks,
     run,
     run_code,
-    torchrun,
     trained,
 )
 
@@ -222,9 +222,7 @@ class TestCifar:
 
     def test_two_ranks_and_a_warm_up(self, words: list[str], tmp_path: Path) -> None:
         policy = ["--lr_policy", "gradual", "--warmup_epochs", "2", "--num_epochs", "4", "--num_workers", "1"]
-        ended = torchrun(
-            2, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "2", cwd=tmp_path
-        )
+        ended = trained(tmp_path, 2, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "2")
         found = the_run(ended)
         assert (found.n_gpus, found.batch_size, found.images) == (2, 10, 40)
         expected = [schedules().learning_rate("gradual", epoch, 4, 0.1, 5, 2, 2) for epoch in range(4)]
@@ -366,16 +364,8 @@ class TestLanguageModel:
 
     def test_tokens_per_second_of_two_ranks(self, tmp_path: Path) -> None:
         words = ["--model", "tiny", "--sequence_length", "32", "--per_device_train_batch_size", "2"]
-        script = str(SCRIPTS / "benchmark_lm.py")
-        launch = [
-            str(TORCH_PYTHON),
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc_per_node=2",
-            script,
-        ]
-        ended = run([*launch, *words, "--max_steps", "4", "--device", "cpu"], tmp_path)
+        words += ["--max_steps", "4", "--device", "cpu"]
+        ended = Ranks(tmp_path, 2, *words, script=str(SCRIPTS / "benchmark_lm.py")).ended()[0]
         assert ended.code == 0, ended.err
         (line,) = [line for line in ended.out.splitlines() if "Tokens/s/GPU" in line]
         printed = re.fullmatch(

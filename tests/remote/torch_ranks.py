@@ -90,6 +90,7 @@ class Ranks:
         folder: Path,
         ranks: int,
         *words: str,
+        script: str = TRAIN,
         fewer: int = 0,
         everywhere: Mapping[str, str] | None = None,
         rank_1: Mapping[str, str] | None = None,
@@ -103,7 +104,7 @@ class Ranks:
             more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **(everywhere or {}))
             more.update((rank_1 or {}) if rank == 1 else {})
             process = TORCH.start(
-                (TRAIN, *words),
+                (script, *words),
                 cwd=folder,
                 env=environment(**more),
                 out=folder / f"{rank}.out",

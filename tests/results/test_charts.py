@@ -8,7 +8,7 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.results.catalogue import lab_charts
-from labtui.results.charts import ChartSpec, slug
+from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.comparison_charts import law_chart
 from labtui.results.compute import compute_results
 from labtui.results.course_charts import accuracy_chart, epoch_chart, gpu_chart
@@ -227,3 +227,14 @@ def test_model_names_from_logs_make_safe_keys():
 def test_points_refuse_what_is_not_finite():
     with pytest.raises(ValueError, match="finite"):
         Interval(math.nan, math.nan, math.nan)
+
+
+def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():
+    tried = [run(1, [9, 8]), run(2, [9]), run(4, [9, 2]), run(1, [30, 20], model="ResNet152")]
+    charts = {chart.family: chart for chart in task_charts(compute_results(tried, images=50_000))}
+    for family in ("throughput", "speedup", "efficiency"):
+        assert [x for x, _ in charts[family].x_ticks] == [1, 2, 4]
+        (line,) = (series for series in charts[family].measured if series.name == "ResNet50")
+        assert [len(piece) for piece in unbroken(charts[family], line)] == [1, 1]
+    assert [series.name for series in charts["throughput"].measured] == ["ResNet50", "ResNet152"]
+    assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]

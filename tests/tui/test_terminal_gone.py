@@ -41,7 +41,7 @@ def test_a_vanished_terminal_ends_the_program(tmp_path: Path, case: str) -> None
     if child == 0:
         if "practice" not in case:  # as under nohup: nothing but the end of input tells
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(tmp_path / "state"))
+        os.environ.update(TERM="xterm-256color")
         words = ["practice"] if "practice" in case else [str(folder)]
         code = f"{STUCK if 'stuck' in case else ''}{START}"
         os.execv(sys.executable, [sys.executable, "-c", code, *words])

@@ -7,6 +7,7 @@ the pandas frame behind the CSV; pandas is imported when a frame is wanted and n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -42,8 +43,10 @@ def stamp_of(results: Results) -> str:
         for s in run.run.epochs
         if s.ended_at is not None
     ]
-    when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC" if ended else ""
-    if ended and any(run.practice for row in results.rows for run in row.members):
+    when = ""
+    with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
+        when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
+    if when and any(run.practice for row in results.rows for run in row.members):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
     state = f"state {hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -273,7 +273,7 @@ def _missing_epochs(run: MeasuredRun) -> str:
     for start, stop in (*there, (end, end)):
         gaps.append(range(at, start))
         at = max(at, stop)
-    count = sum(map(len, gaps))
+    count = sum(max(0, gap.stop - gap.start) for gap in gaps)  # len() ends at 2**63
     if not count:
         return ""
     missing = itertools.islice(itertools.chain.from_iterable(gaps), 5)

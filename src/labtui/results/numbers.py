@@ -201,6 +201,8 @@ def with_half_width(value: float, half_width: float, mark: str) -> str:
     text = three_digits(value)
     places = len(text.partition(".")[2])
     step = _last_place(float(f"{value:.3g}"))
+    if not math.isfinite(half_width / step):
+        return ABSENT
     steps = math.ceil(half_width / step - 0.5)
     if steps < 1:  # also a half: the digits themselves say no more
         return text
@@ -363,18 +365,20 @@ def text_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
     """An aligned table for a terminal; "" without rows."""
     if not rows:
         return ""
-    body = cells(rows, columns)
-    grid = [[column.heading for column in columns], *body]
-    widths = [max(len(line[place]) for line in grid) for place in range(len(columns))]
-    return "\n".join(_text_line(line, columns, widths) for line in grid)
+    grid = [[column.heading for column in columns], *cells(rows, columns)]
+    return grid_text(grid, [column.number for column in columns])
 
 
-def _text_line(line: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    padded = (
-        cell.rjust(width) if column.number else cell.ljust(width)
-        for cell, column, width in zip(line, columns, widths, strict=True)
+def grid_text(grid: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """Lines of cells below each other; `numbers` says which columns stand to the right."""
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in grid
     )
-    return "  ".join(padded).rstrip()
 
 
 # --------------------------------------------------------------------------- laws in sentences

@@ -26,6 +26,7 @@ from labtui.results.numbers import (
     clean,
     columns_of,
     fit_sentence,
+    grid_text,
     law_lines,
     note_lines,
     percent_text,
@@ -167,20 +168,11 @@ def _programs(results: Results, width: int | None) -> list[str]:
         rows = [row for row in results.programs if row.program.scaling == scaling]
         if rows:
             headings, body = program_table(rows)
-            grid = [headings, *body]
-            widths = [max(len(line[place]) for line in grid) for place in range(len(headings))]
-            lines = [_padded(line, widths) for line in grid]
+            table = grid_text([headings, *body], [at > 1 for at in range(len(headings))])
             title = f"Programs, {scaling} scaling (± from rounding)"
             notes = dict.fromkeys(note for row in rows for note in row.notes)
-            texts.append("".join(f"{line}\n" for line in (title, *lines, *fitted_lines(list(notes), width))))
+            texts.append("".join(f"{line}\n" for line in (title, table, *fitted_lines(list(notes), width))))
     return texts
-
-
-def _padded(line: Sequence[str], widths: Sequence[int]) -> str:
-    cells_of = zip(line, widths, range(len(line)), strict=True)
-    return "  ".join(
-        cell.rjust(size) if place > 1 else cell.ljust(size) for cell, size, place in cells_of
-    ).rstrip()
 
 
 def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:

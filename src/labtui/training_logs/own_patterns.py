@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,23 +16,23 @@ from labtui.training_logs.said import Said
 _re2: Any = importlib.import_module("re2") if importlib.util.find_spec("re2") is not None else None
 """The linear engine, where it is installed (`pip install google-re2`)."""
 
-MAX_REPEATS = 4
-_LONGEST_LINE = {0: 2000, 1: 2000, 2: 800, 3: 220, 4: 100}
-"""Characters of a line that a pattern of so many open-ended repeats is tried on by Python's engine, which backtracks:
-the steps of a search grow with the power of one more than their number."""
+MAX_STEPS = 2e8
+"""Steps of a search that Python's engine, which backtracks, may take at the most: about a second."""
+_LENGTHS = (LONGEST, 800, 220, 100, 60)
+"""Characters of a line that a pattern is tried on: the first of these that keeps its search below that."""
 _SHORT = 20
 """A repeat of at most so many is not open-ended."""
+_UNKNOWN = ("UNKNOWN", None)
 
 
 class OwnPattern:
     """A person's own pattern, which cannot take endless time.
 
-    google-re2 runs it in linear time where that is installed; else no repeat stands in another, and the line is as
-    short as the number of repeats needs.
+    google-re2 runs it in linear time where that is installed; else a line is as short as the ways to match need.
     """
 
-    def __init__(self, text: str, repeats: int) -> None:
-        self._longest = LONGEST if _re2 is not None else _LONGEST_LINE[repeats]
+    def __init__(self, text: str, longest: int) -> None:
+        self._longest = LONGEST if _re2 is not None else longest
         self._regex = re.compile(text) if _re2 is None else _linear(text)
 
     def search(self, text: str) -> dict[str, str] | None:
@@ -53,22 +54,58 @@ def _linear(text: str) -> Any:
         ) from None
 
 
-def _open_repeats(tree: Any, *, inside: bool = False) -> int:
-    """How many open-ended repeats a pattern has; more than are allowed where one stands in another, or refers back."""
-    count = 0
-    for name, value in tree:
+def _ways(tree: Any, after: Any = None) -> tuple[float, int]:
+    """In how many ways a pattern can match at one place, beside its open-ended repeats, and how many those are.
+
+    A short repeat of one character has one way where a literal follows that it cannot be, and at the end.
+    """
+    ways, open_ended = 1.0, 0
+    items = list(tree)
+    for place, (name, value) in enumerate(items):
+        following = items[place + 1] if place + 1 < len(items) else after
         kind = str(name)
-        if kind in ("MAX_REPEAT", "MIN_REPEAT"):
-            open_ended = value[1] > _SHORT
-            count += open_ended + (MAX_REPEATS if open_ended and inside else 0)
-            count += _open_repeats(value[2], inside=inside or open_ended)
-        elif kind == "GROUPREF":
-            count += MAX_REPEATS + 1
+        if kind.endswith("_REPEAT"):
+            low, high, body = value
+            inside, nested = _ways(body, _UNKNOWN)
+            if inside == 1 and not nested and high <= _SHORT and _ends_in_one_way(body, following):
+                continue
+            if nested or (inside > 1 and high > _SHORT):
+                ways = math.inf
+            elif high > _SHORT:
+                open_ended += 1
+            else:
+                ways *= sum(inside**count for count in range(low, high + 1))
         elif kind == "BRANCH":
-            count += sum(_open_repeats(branch, inside=inside) for branch in value[1])
-        elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
-            count += _open_repeats(value[-1], inside=inside)
-    return count
+            each = [_ways(branch, following) for branch in value[1]]
+            ways *= sum(number for number, _ in each)
+            open_ended += sum(repeats for _, repeats in each)
+        elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP"):
+            number, repeats = _ways(value if kind == "ATOMIC_GROUP" else value[-1], following)
+            ways, open_ended = ways * number, open_ended + repeats
+        elif kind.startswith("GROUPREF"):
+            ways = math.inf
+    return ways, open_ended
+
+
+def _ends_in_one_way(body: Any, following: Any) -> bool:
+    """Whether a repeat of one character can end at one place only."""
+    while following is not None and str(following[0]) == "SUBPATTERN" and len(following[1][-1]):
+        following = following[1][-1][0]
+    if following is None:
+        return True
+    if str(following[0]) != "LITERAL" or len(body) != 1 or tuple(body.getwidth()) != (1, 1):
+        return False
+    one, char = importlib.import_module("re._compiler").compile(body), chr(following[1])
+    return not any(one.match(case) for case in (char, char.lower(), char.upper()))
+
+
+def _longest_line(text: str) -> int:
+    """Characters of the longest line that a pattern can be tried on in bounded time; 0 for none."""
+    ways, repeats = _ways(importlib.import_module("re._parser").parse(text))
+    for length in _LENGTHS:
+        if ways * math.comb(length + repeats + 1, repeats + 1) <= MAX_STEPS:
+            return length
+    return 0
 
 
 def own_pattern(text: str) -> OwnPattern:
@@ -94,13 +131,13 @@ def own_pattern(text: str) -> OwnPattern:
             f"The pattern {shown} has the time of a step, but not how many steps an epoch has.",
             "Name the number of steps `steps`.",
         )
-    repeats = _open_repeats(importlib.import_module("re._parser").parse(text))
-    if repeats > MAX_REPEATS and _re2 is None:
+    longest = _longest_line(text)
+    if not longest and _re2 is None:
         raise DataError(
             f"The pattern {shown} may take endless time on some lines.",
-            f"Use at most {MAX_REPEATS} of + and *, none inside another. With google-re2 installed there is no limit.",
+            "Use fewer of + and *, none inside another, and fewer choices; google-re2, if installed, has no limit.",
         )
-    return OwnPattern(text, min(repeats, MAX_REPEATS))
+    return OwnPattern(text, longest)
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"

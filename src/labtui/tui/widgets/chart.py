@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.plot import Cursor, Look, draw, plain, value_text
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, Look, draw, plain
 
 if TYPE_CHECKING:
     from textual.events import Click
@@ -89,18 +89,17 @@ class ChartView(Widget, can_focus=False):
         )
 
     def render(self) -> Text:
-        """Heading and plot; the values as a list where there is no room, or no plotext."""
+        """Heading and plot; nothing below the heading where there is no room for a plot."""
         spec, look = self.spec, self.look()
         lines = [self._heading(spec, look)] if self.heading else []
         height = self.size.height - len(lines)
-        if spec is None or not self.size.width:
-            return Text("\n").join(lines)
-        drawn = None
+        if spec is None or height < MIN_HEIGHT:
+            return Text("\n").join(lines if spec is None else [])
         if ChartView.plotter == "ready" or not spec.measured:
-            drawn = draw(spec, self.size.width, height, look, self.cursor)
-        elif ChartView.plotter != "missing":
-            return Text("\n").join(lines)
-        return Text("\n").join([*lines, *(drawn if drawn is not None else _values(spec, height, look))])
+            lines += draw(spec, self.size.width, height, look, self.cursor) or []
+        elif ChartView.plotter == "missing":
+            lines.append(ink("plotext could not be loaded: there are no charts.", look.quiet))
+        return Text("\n").join(lines)
 
     def _heading(self, spec: ChartSpec | None, look: Look) -> Text:
         number, _, name = (
@@ -109,20 +108,3 @@ class ChartView(Widget, can_focus=False):
         text = Text(f"{number} " if number else "", look.accent, no_wrap=True)
         text.append(name, f"bold {look.accent if self.chosen else look.text}")
         return text.append(f"  {plain(spec.y_label)}" if spec is not None else "", look.quiet)
-
-
-def _values(spec: ChartSpec, rows: int, look: Look) -> list[Text]:
-    """Each point in words; those that do not fit are counted."""
-    ticks = dict(spec.x_ticks)
-    lines = [
-        Text(
-            f"{plain(series.name)}  {ticks.get(point.x, f'{point.x:g}')} {spec.x_label}: ",
-            look.soft,
-            no_wrap=True,
-        ).append(value_text(spec, point), look.text)
-        for series in spec.measured
-        for point in series.points
-    ]
-    if len(lines) > rows > 0:
-        lines[rows - 1 :] = [ink(f"and {len(lines) - rows + 1} more values", look.quiet)]
-    return lines[: max(0, rows)]
