@@ -66,7 +66,7 @@ GALLERY = {
     "runs": (("r",), "so far"),
     "log": (("l",), "following"),
     "charts": (("c",), "2.53"),
-    "answers": (("a",), "Question 1"),
+    "answers": (("a",), "No answer yet"),
     "plan": (("s",), "Findings  none"),
     "help": (("question_mark",), "Keys here"),
     "palette": (("colon",), "Search"),
