@@ -272,7 +272,7 @@ def test_a_module_of_another_cluster_is_named_before_what_follows_from_it(text: 
     [
         ("a-rank-killed", "failed", "process-lost", "Rank 1 on node2 was killed, or its node failed"),
         ("a-node-lost", "cancelled", "node-lost", "The node node2 failed while the job ran"),
-        ("a-node-that-never-came", "failed", "rendezvous", "node2 never joined the training"),
+        ("a-node-that-never-came", "failed", "rendezvous", "Not all nodes joined the training"),
         ("cancelled", "cancelled", "cancelled", "The job was cancelled, by you"),
     ],
 )
@@ -297,11 +297,7 @@ def test_the_first_process_that_a_signal_ended_is_named_from_torchruns_tables() 
     (found,) = diagnose((trace + text).encode())
     assert found.kind == "process-lost" and "exitcode  : -9" in found.text
     assert found.advice.startswith(
-        "Rank 1 on node2 was ended by signal 9: by you, by the system, or because the memory was full"
-    )
-    mixed = text.replace("  rank      : 1", "  host      : node1\n  rank      : 1")
-    assert "Rank" not in "".join(each.advice for each in diagnose(mixed.encode())), (
-        "two tables in one: nobody is accused"
+        "A process was ended by signal 9 (9: by you, by the system, or because the memory was full)"
     )
 
 

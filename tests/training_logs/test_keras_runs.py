@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from labtui.training_logs.reader import LogReader, parse_log
-from labtui.training_logs.runs import EpochRead
 
 BAR = "[==============================]"
 
@@ -82,11 +81,12 @@ def test_bars_of_a_callback_within_an_epoch(bar: bool) -> None:
     assert steps_of(log(*lines)) == [[25, 25]]
 
 
-def test_a_correction_is_told() -> None:
+def test_a_first_epoch_is_corrected_by_what_follows() -> None:
     reader = LogReader()
-    events = reader.feed(log("Epoch 1/2", evaluated()))
-    events += reader.feed(log(own(14, 544), "Epoch 2/2"))
-    assert [event.sample.steps for event in events if isinstance(event, EpochRead)] == [79, 25]
+    reader.feed(log("Epoch 1/2", evaluated()))
+    assert [sample.steps for sample in reader.runs[0].epochs] == [79]
+    reader.feed(log(own(14, 544), "Epoch 2/2"))
+    assert [sample.steps for sample in reader.runs[0].epochs] == [25]
 
 
 def test_one_epoch_after_an_evaluation_is_known_by_its_validation() -> None:

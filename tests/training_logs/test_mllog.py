@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from labtui.training_logs.reader import LogReader, parse_log
-from labtui.training_logs.runs import EpochRead, ParsedRun
+from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
 from tests.training_logs.samples import mllog
 
@@ -32,15 +32,13 @@ def test_records_give_the_time_and_keras_what_it_prints() -> None:
     assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")
 
 
-def test_each_epoch_is_told_once_whatever_comes_first() -> None:
+def test_an_epoch_is_one_whichever_line_comes_first() -> None:
     keras = "13/13 - 31s - loss: 2.2603 - 31s/epoch - 2s/step\n"
     start = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
     stop = mllog("epoch_stop", epoch_num=1, seconds=31.25)
     for text in (start + keras + stop, start + stop + keras):
-        reader = LogReader()
-        events = [*reader.feed(text.encode()), *reader.finish()]
-        seen = [event.sample for event in events if isinstance(event, EpochRead)]
-        assert [(sample.seconds.value, sample.printed_seconds) for sample in seen] == [(31.25, 31)]
+        (sample,) = only_run(text).epochs
+        assert (sample.seconds.value, sample.printed_seconds) == (31.25, 31)
 
 
 def test_the_record_of_an_end_may_come_after_the_next_header() -> None:
@@ -52,12 +50,9 @@ def test_the_record_of_an_end_may_come_after_the_next_header() -> None:
         + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n"
         + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success")
     )  # fmt: skip
-    reader = LogReader()
-    events = [*reader.feed(text.encode()), *reader.finish()]
-    (run,) = reader.runs
+    run = only_run(text)
     assert [(one.seconds.value, one.printed_seconds) for one in run.epochs] == [(24.007, 24), (14.347, 14)]
     assert not run.interleaved and run.outcome == "completed"
-    assert len([event for event in events if isinstance(event, EpochRead)]) == 2
 
 
 def test_a_record_glued_to_a_bar() -> None:

@@ -8,7 +8,7 @@ import pytest
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
-from labtui.training_logs.runs import EpochRead, ParsedRun, RunBegan, RunClosed
+from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
 
 
@@ -247,16 +247,15 @@ def test_a_jobs_name_fills_gaps_only() -> None:
     assert (head.model, head.device, head.n_gpus) == ("ResNet101", "gpu", 1)
 
 
-def test_the_events_of_a_log_are_its_runs() -> None:
+def test_feeding_tells_whether_the_report_may_say_more() -> None:
     reader = LogReader()
-    events = [*reader.feed(samples.THREE_RUNS.encode()), *reader.finish()]
-    began = [event for event in events if isinstance(event, RunBegan)]
-    closed = [event for event in events if isinstance(event, RunClosed)]
-    seen = [(event.index, event.sample) for event in events if isinstance(event, EpochRead)]
-    assert [event.index for event in began] == [event.index for event in closed] == [0, 1, 2]
-    assert seen == [(index, sample) for index, run in enumerate(reader.runs) for sample in run.epochs]
-    assert tuple(event.run for event in closed) == reader.runs
-    assert reader.finish() == []
+    assert reader.feed(samples.THREE_RUNS.encode())
+    assert not reader.feed(b"hello\n 3/25 [==>....] - ETA: 1s\n") and not reader.feed(b"Epoch 1/")
+    assert reader.feed(b"2\n") and reader.feed(b"Killed\n")
+    reader.finish()
+    report = reader.report
+    reader.finish()
+    assert reader.report == report
 
 
 def test_a_run_is_seen_while_it_grows() -> None:

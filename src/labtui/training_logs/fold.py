@@ -11,14 +11,10 @@ from __future__ import annotations
 from labtui.domain.model import DiagnosisKind, EpochSample
 from labtui.training_logs.open_run import OpenRun
 from labtui.training_logs.runs import (
-    EpochRead,
     Failure,
     GpuCount,
     GpuSource,
-    LogEvent,
     ParsedRun,
-    RunBegan,
-    RunClosed,
     RunFacts,
     contradiction,
 )
@@ -43,7 +39,6 @@ class Fold:
         self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
         self.went_on = False  # an epoch was kept since the reader looked last
         self.without_gpu_coming = False
-        self.news: list[tuple[str, int, int]] = []
 
     # ------------------------------------------------------------------ views
 
@@ -61,28 +56,6 @@ class Fold:
         """The lines that tell the GPUs of each of `runs`."""
         return (*self.closed_gpus, tuple(self.open.gpus.values())) if self.open else tuple(self.closed_gpus)
 
-    def drain(self) -> list[LogEvent]:
-        """What changed since the last call; an epoch once, as it is now."""
-        news, self.news = dict.fromkeys(self.news), []
-        of_closed: dict[int, dict[int, EpochSample]] = {}
-        events: list[LogEvent] = []
-        for what, index, number in news:
-            closed = self.closed[index] if index < len(self.closed) else None
-            if what == "closed" and closed is not None:
-                events.append(RunClosed(index, closed))
-            elif what == "began" and (closed is not None or self.open is not None):
-                events.append(RunBegan(index, closed or self.runs[-1]))
-            elif what == "epoch":
-                if closed is not None and index not in of_closed:
-                    of_closed[index] = {one.epoch: one for one in closed.epochs}
-                sample = of_closed[index].get(number) if closed is not None else self._open_sample(number)
-                if sample is not None:
-                    events.append(EpochRead(index, sample))
-        return events
-
-    def _open_sample(self, number: int) -> EpochSample | None:
-        return None if self.open is None else self.open.sample(number)
-
     def fork(self) -> Fold:
         """The fold of a writer that begins to speak: what nobody in particular said is true of it, too."""
         other = Fold()
@@ -94,14 +67,7 @@ class Fold:
             setattr(other, name, dict(getattr(self, name)))
         if self.open is not None:
             other.open = self.open.copy()
-        other._retell()
         return other
-
-    def _retell(self) -> None:
-        for index, run in enumerate(self.runs):
-            self.news.append(("began", index, 0))
-            self.news += [("epoch", index, sample.epoch) for sample in run.epochs]
-            self.news += [("closed", index, 0)] if index < len(self.closed) else []
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -120,7 +86,6 @@ class Fold:
         waiting, self.coming_gpus = self.coming_gpus, {}
         for found in waiting.values():
             self.contradicted(run.weigh(found))
-        self.news.append(("began", self.index, 0))
         return run
 
     def close(self) -> None:
@@ -137,9 +102,7 @@ class Fold:
         self.open = None
         self._shut(run)
         if aside is not None and aside.stands_alone(run):
-            self.news.append(("began", len(self.closed), 0))
             self._shut(aside)
-            self.news += [("epoch", len(self.closed) - 1, number) for number in aside.epochs]
 
     def promote_aside(self) -> OpenRun:
         """The other form went on by itself: it is another training."""
@@ -152,8 +115,6 @@ class Fold:
         aside.facts = self.coming.with_others(aside.facts)
         self.coming = RunFacts()
         self.open = aside
-        self.news.append(("began", self.index, 0))
-        self.news += [("epoch", self.index, number) for number in aside.epochs]
         return aside
 
     def part_twins(self, run: OpenRun) -> bool:
@@ -170,20 +131,13 @@ class Fold:
         self.open = None
         self._shut(run)
         self.open = later
-        self.news.append(("began", self.index, 0))
         for sample in samples:
             later.keep(sample)
-            self.tell(sample.epoch)
         return True
-
-    def tell(self, number: int) -> None:
-        """An epoch of the open run has changed."""
-        self.news.append(("epoch", self.index, number))
 
     def _shut(self, run: OpenRun) -> None:
         run.shut()
         self.before = run
-        self.news.append(("closed", len(self.closed), 0))
         self.closed.append(run.view())
         self.closed_gpus.append(tuple(run.gpus.values()))
 
@@ -203,7 +157,6 @@ class Fold:
             self.contradicted(run.weigh_job(self.job_gpus))
         run.keep(sample, clock=clock)
         self.went_on = True
-        self.news.append(("epoch", self.index, sample.epoch))
         if run is self.open and not clock:
             self._drop_aside(run)
 

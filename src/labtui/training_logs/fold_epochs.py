@@ -108,7 +108,6 @@ def take_measures(fold: Fold, line: int, said: Measures) -> None:
         number = int(said.number)
     if run.has_epoch(number):
         run.measures.setdefault(number, {}).update(said.metrics)
-        fold.tell(number)
 
 
 def take_progress(fold: Fold, line: int, said: Progress) -> None:
@@ -213,7 +212,7 @@ def _store_printed(fold: Fold, line: int, run: OpenRun, said: Epoch) -> None:
     sample = sample_of(said, number, line)
     stored = run.epochs.get(number)
     if stored is not None:
-        _twice(fold, run, stored, sample)
+        _twice(run, stored, sample)
         return
     if fold.part_twins(run):
         run = fold.open or run
@@ -227,14 +226,13 @@ def _store_printed(fold: Fold, line: int, run: OpenRun, said: Epoch) -> None:
     run.whole = True
 
 
-def _twice(fold: Fold, run: OpenRun, stored: EpochSample, sample: EpochSample) -> None:
+def _twice(run: OpenRun, stored: EpochSample, sample: EpochSample) -> None:
     """An epoch that comes twice: by another process, or by a bar that went on during validation."""
     if stored.seconds == sample.seconds:
         run.interleaved = True
         return
     run.twins[sample.epoch] = sample
     run.widen(sample.epoch, sample.seconds)
-    fold.tell(sample.epoch)
 
 
 def _take_aside(fold: Fold, line: int, run: OpenRun, said: Epoch, key: str) -> None:

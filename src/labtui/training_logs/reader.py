@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labtui.training_logs import forms as table
-from labtui.training_logs.diagnosis import TEXT_LIMIT, Diagnoser
-from labtui.training_logs.error_patterns import NO_GPU_SIGN, SUSPECT
+from labtui.training_logs.errors import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.fold_epochs import (
     take_epoch,
@@ -43,7 +42,7 @@ from labtui.training_logs.lines import (
     split_rank,
 )
 from labtui.training_logs.run_headers import facts_of_job_name, read_echo
-from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFacts
+from labtui.training_logs.runs import LogReport, RunFacts
 from labtui.training_logs.said import (
     TRAINS,
     Begins,
@@ -120,9 +119,9 @@ class LogReader:
         self._fold = self._unmarked  # of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
-        self._events: list[LogEvent] = []
         self._mention: tuple[int, int, str] | None = None
         self._finished = False
+        self._changed = False
         self._cpu_warnings = 0
         self._groups_done = 0
         self._pieces: list[str] = []  # of a command echoed over several lines
@@ -131,27 +130,26 @@ class LogReader:
         for number, facts in enumerate(plan, start=1):
             take(self._unmarked, 0, Says(facts, job=True, run=number))
 
-    def feed(self, data: bytes) -> list[LogEvent]:
-        """Take the next bytes of the log."""
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes of the log; gives whether the report may say more than before."""
+        self._changed = False
         for line in self._cutter.feed(self._utf8.feed(data)):
             self._take(line)
             self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace or bool(self._pieces)
-        return self._drain()
+        return self._changed
 
-    def finish(self) -> list[LogEvent]:
+    def finish(self) -> None:
         """The log is complete: read a last line without newline and close the last run."""
         if self._finished:
-            return []
+            return
         self._finished = True
         for line in (*self._cutter.feed(self._utf8.feed(b"", final=True)), *self._cutter.finish()):
             self._take(line)
-        ending = self._diagnoser.finish()
-        if ending.failure is not None:
-            self._fold.fail(ending.failure)
-        self._note(ending.diagnosis)
+        failure = self._diagnoser.finish()
+        if failure is not None:
+            self._fold.fail(failure)
         self._fold.close()
         self._note_findings()
-        return self._drain()
 
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
@@ -172,7 +170,7 @@ class LogReader:
         return LogReport(
             runs=runs,
             diagnosis=self.diagnosis,
-            failures=self._diagnoser.failures,
+            failures=tuple(self._diagnoser.failures),
             cpu_warnings=self._cpu_warnings,
             groups_done=self._groups_done,
             gpus=self._fold.run_gpus,
@@ -184,18 +182,15 @@ class LogReader:
             binary=binary,
         )
 
-    def _drain(self) -> list[LogEvent]:
-        events, self._events = [*self._fold.drain(), *self._events], []
-        return events
-
     def _note_findings(self) -> None:
         """What the runs themselves show to be wrong."""
         if self._fold.went_on:
             self._fold.went_on = False
+            self._changed = True
             self._diagnoser.went_on()
         waiting, self._fold.findings = self._fold.findings, []
         for kind, line, text, advice in waiting:
-            self._note(self._diagnoser.add(kind, line, text, advice))
+            self._diagnoser.add(kind, line, text, advice)
 
     def _take(self, line: LogLine) -> None:
         text = line.text
@@ -251,11 +246,12 @@ class LogReader:
             self._hear(writer)
         if writer and self._chief is not None and writer > self._chief:
             return
+        self._changed = self._changed or not all(isinstance(one, (Progress, FirstStep)) for one in said)
         for one in said:
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.see_command(one.text)
             if isinstance(one, Begins) and one.masked:
-                self._note(self._diagnoser.without_gpu_flag(number, text, self._fold.index))
+                self._diagnoser.without_gpu_flag(number, text, self._fold.index)
             if isinstance(one, Ends) and one.launcher:
                 self._groups_done += 1
             if not writer or self._chief is None:
@@ -283,18 +279,14 @@ class LogReader:
             self._cpu_warnings += 1
             for fold in self._folds():
                 fold.without_gpu()
-        finding = self._diagnoser.take(line.number, text, self._fold.index)
-        self._note(finding.diagnosis)
-        if finding.failure is not None:
+        failure = self._diagnoser.take(line.number, text, self._fold.index)
+        if failure is not None:
+            self._changed = True
             for fold in self._folds():
-                fold.fail(finding.failure)
+                fold.fail(failure)
 
     def _folds(self) -> tuple[Fold, ...]:
         return (self._unmarked,) if self._fold is self._unmarked else (self._unmarked, self._fold)
-
-    def _note(self, diagnosis: Diagnosis | None) -> None:
-        if diagnosis is not None:
-            self._events.append(DiagnosisFound(diagnosis))
 
 
 _TOLD_AND_DIAGNOSED = (Starts,)

@@ -68,39 +68,6 @@ class ParsedRun:
         return self.throughput.value
 
 
-@dataclass(frozen=True, slots=True)
-class RunBegan:
-    """A run began; `run` holds what the log has given so far. `index` counts the runs of this log from 0."""
-
-    index: int
-    run: ParsedRun
-
-
-@dataclass(frozen=True, slots=True)
-class EpochRead:
-    """An epoch is over. An epoch that comes again is a correction."""
-
-    index: int
-    sample: EpochSample
-
-
-@dataclass(frozen=True, slots=True)
-class RunClosed:
-    """Nothing more will come for this run: another one began, it ended, or the log is complete."""
-
-    index: int
-    run: ParsedRun
-
-
-@dataclass(frozen=True, slots=True)
-class DiagnosisFound:
-    """A line that explains a failure or a surprise."""
-
-    diagnosis: Diagnosis
-
-
-LogEvent = RunBegan | EpochRead | RunClosed | DiagnosisFound
-
 GRAVITY: dict[Outcome, int] = {
     "unfinished": -1,
     "completed": -1,
