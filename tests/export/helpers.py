@@ -13,6 +13,7 @@ import pytest
 
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
+from labtui.export.hand_in import Page, block_text
 from labtui.lab.edition import Edition
 from labtui.lab.proof import own_script_texts, published_evidence
 from labtui.session.answers import open_answers
@@ -142,3 +143,11 @@ def practice_of(lab: Lab) -> Lab:
     """The lab with every run rehearsed, its profile still that of a real cluster."""
     runs = {number: replace(run, practice=True) for number, run in lab.state.runs.items()}
     return replace(lab, state=replace(lab.state, runs=runs))
+
+
+def page_text(page: Page) -> str:
+    """Everything a page says."""
+    answers = (block for answer in page.answers for block in answer.blocks)
+    words = map(block_text, (*page.blocks, *answers))
+    facts = (f"{value} {label}" for value, label in page.facts)
+    return "\n".join([page.title, *facts, *words, *page.warnings, page.note])

@@ -15,11 +15,11 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab
-from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text, page_text
+from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.result_tables import readings_table
-from tests.export.helpers import ANSWERS, DAY, make_lab, practice_of
+from tests.export.helpers import ANSWERS, DAY, make_lab, page_text, practice_of
 from tests.results.helpers import results_of
 
 ANSWER = "The answer in one sentence. And one more."

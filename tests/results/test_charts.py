@@ -11,7 +11,7 @@ from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.comparison_charts import law_chart
 from labtui.results.compute import compute_results
-from labtui.results.course_charts import accuracy_chart, epoch_chart, gpu_chart
+from labtui.results.course_charts import accuracy_chart, epoch_chart, job_gpu_chart
 from labtui.results.numbers import uncertainty, widened
 from labtui.results.scaling import scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -211,7 +211,7 @@ def test_repeated_runs_have_names_of_their_own():
 
 def test_gpu_chart_keeps_its_marks_few_and_its_range():
     samples = [GpuSample(at=100.0 + t, index=0, utilization=(t % 10) / 10) for t in range(5000)]
-    chart = gpu_chart(samples)
+    chart = job_gpu_chart(samples, "7")
     (series,) = chart.series
     assert 100 < len(series.points) <= 240
     assert series.points[0].lo == 0.0 and series.points[0].hi == 0.9

@@ -126,8 +126,9 @@ def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
 def remarks(report: LogReport, results: Results, row: ResultRow | None) -> set[str]:
     """What is said of a row, of the baseline it is compared with, and of the whole log."""
     found = {each.text for each in report.diagnosis} | {left.reason for left in results.left_out}
-    for one in (row, results.row_of(row.baseline) if row is not None else None):
-        found |= set(one.notes if one is not None else ())
+    for one in results.rows:
+        if row is not None and one.configuration in (row.configuration, row.baseline):
+            found |= set(one.notes)
     return found | set(results.notes)
 
 

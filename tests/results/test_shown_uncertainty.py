@@ -32,7 +32,6 @@ def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     row = row_of([30.0, 17.8, 18.0, 17.9, 18.1])
     found = uncertainty(row, row.epoch_seconds)
     assert found.source == "scatter" and found.half_width == pytest.approx(row.scatter.deviation)
-    assert found.sentence == "scatter of 4 epochs, one run"
     assert with_uncertainty(row, row.epoch_seconds) == "18.0 σ 0.1"
 
 

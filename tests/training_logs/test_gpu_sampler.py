@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.results.course_charts import gpu_chart
+from labtui.results.course_charts import job_gpu_chart
 from labtui.training_logs.gpu_sampler import align, read_samples
 from tests.results.helpers import epoch
 
@@ -41,9 +41,8 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads: str) ->
     assert {sample.name: sample.index for sample in reading.samples}["node2 GPU 1"] == 3
     (found,) = align(reading.samples, [epoch(1, 3, ended_at=START + 3)], n_gpus=4)
     assert found.per_gpu == pytest.approx({0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8})
-    chart = gpu_chart(reading.samples, [found])
+    chart = job_gpu_chart(reading.samples)
     assert [series.name for series in chart.series][1:3] == ["node1 GPU 1", "node2 GPU 0"]
-    assert "node2 GPU 0 60%" in chart.notes[0]
 
 
 def test_one_node_that_is_named_needs_no_name() -> None:
@@ -83,10 +82,7 @@ def test_utilisation_beside_the_epochs():
     assert first.per_gpu == {0: pytest.approx(0.5)}
     assert second.per_gpu == {0: 1.0} and second.mean == 1.0
     assert second.start == pytest.approx(19.75) and second.end == pytest.approx(29.75)
-    chart = gpu_chart(samples, [first, second])
-    assert [series.name for series in chart.series] == ["GPU 0", "GPU 1"]
-    assert [label for _, label in chart.x_ticks] == ["epoch 1", "epoch 2"]
-    assert chart.notes == ("Epoch 1 (warm-up): GPU 0 50%.", "Epoch 2: GPU 0 100%.")
+    assert [series.name for series in job_gpu_chart(samples).series] == ["GPU 0", "GPU 1"]
 
 
 def test_logs_without_a_clock_are_not_aligned():

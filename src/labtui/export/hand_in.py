@@ -5,7 +5,6 @@ Slides, report and notebook are made from the same `HandInDocument`, so they can
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -185,14 +184,6 @@ def block_text(block: Block) -> str:
     if isinstance(block, Table):
         return "\n".join("  ".join(row) for row in (block.headings, *block.rows))
     return block.tex if isinstance(block, Formula) else f"[{block.alt or block.name}]"
-
-
-def page_text(page: Page) -> str:
-    """Everything a page says."""
-    answers = (block for answer in page.answers for block in answer.blocks)
-    words: Iterable[str] = map(block_text, (*page.blocks, *answers))
-    facts = (f"{value} {label}" for value, label in page.facts)
-    return "\n".join([page.title, *facts, *words, *page.warnings, page.note])
 
 
 def chart_text(spec: ChartSpec) -> str:

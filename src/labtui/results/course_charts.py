@@ -9,7 +9,6 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from labtui.domain.model import EpochSample
 from labtui.results import messages
@@ -28,7 +27,7 @@ from labtui.results.charts import (
 from labtui.results.measured import MeasuredRun, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
-from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample
+from labtui.training_logs.gpu_sampler import GpuSample
 
 _TOO_SLOW = 3
 """Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
@@ -316,52 +315,31 @@ def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
 
 
 def job_gpu_chart(
-    samples: Sequence[GpuSample], job_id: str, *, log: str = "", practice: bool = False
+    samples: Sequence[GpuSample], job_id: str = "", *, log: str = "", practice: bool = False
 ) -> ChartSpec | None:
-    """GPU utilisation over the time of a job (named after its `log` without an id); None for one moment or none."""
-    name = f"job {job_id}" if job_id else log
-    chart = gpu_chart(samples, title=f"GPU utilisation, {name}", practice=practice)
-    if not any(len(series.points) > 1 for series in chart.series):
-        return None
-    return replace(chart, key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}")
-
-
-def gpu_chart(
-    samples: Sequence[GpuSample],
-    epochs: Sequence[EpochUtilization] = (),
-    *,
-    title: str = "GPU utilisation",
-    measure: Literal["utilization", "memory"] = "utilization",
-    practice: bool = False,
-) -> ChartSpec:
-    """Utilisation (or memory in MiB) of each GPU over the job's time; dated epochs are the ticks."""
+    """Utilisation of each GPU over the time of a job (named after its `log` without an id); None for one moment."""
     origin = min((sample.at for sample in samples), default=0.0)
-    memory = measure == "memory"
     series = []
     for index, name in sorted({sample.index: sample.name for sample in samples}.items()):
-        pairs = [
-            (sample.at - origin, value)
-            for sample in samples
-            if sample.index == index
-            and (value := sample.memory_mib if memory else sample.utilization) is not None
-        ]
+        mine = [each for each in samples if each.index == index]
+        pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
         if pairs:
             series.append(Series(name=name, points=_averaged(pairs)))
-    key = f"gpu-{measure}"
+    if not any(len(each.points) > 1 for each in series):
+        return None
     return ChartSpec(
-        key=key,
+        key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
+        family="gpu-utilization",
         view="training",
-        title=title,
-        heading="GPU memory, MiB" if memory else "GPU utilisation, %",
+        title=f"GPU utilisation, {f'job {job_id}' if job_id else log}",
+        heading="GPU utilisation, %",
         x_label="seconds since the first sample",
-        y_label="MiB in use" if memory else "utilisation",
-        unit="MiB" if memory else "%",
+        y_label="utilisation",
+        unit="%",
         series=tuple(series),
         x_axis="seconds",
-        x_ticks=tuple((epoch.start, f"epoch {epoch.epoch}") for epoch in epochs),
-        y_max=None if memory else 1.05,
-        percent=not memory,
-        notes=tuple(_utilization_note(epoch) for epoch in epochs if epoch.mean is not None),
+        y_max=1.05,
+        percent=True,
         practice=practice,
     )
 
@@ -376,9 +354,3 @@ def _averaged(pairs: Sequence[tuple[float, float]]) -> tuple[Point, ...]:
         bounds = {"lo": mark.lo, "hi": mark.hi} if len(piece) > 1 else {"lo": None, "hi": None}
         marks.append(replace(mark, x=statistics.fmean(x for x, _ in piece), **bounds))
     return tuple(marks)
-
-
-def _utilization_note(epoch: EpochUtilization) -> str:
-    names = {index: f"GPU {index}" for index in epoch.per_gpu} | epoch.names
-    shares = ", ".join(f"{names[index]} {share:.0%}" for index, share in epoch.per_gpu.items())
-    return f"Epoch {epoch.epoch}{' (warm-up)' if epoch.warmup else ''}: {shares}."

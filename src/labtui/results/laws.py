@@ -182,7 +182,6 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
         n_gpus=counts,
         remarks=_remarks(law, fitted, base, rows, missed),
         baseline=base.configuration,
-        scatter_known=fitted.scatter_known,
         disagreement=missed,
     )
 

@@ -106,44 +106,32 @@ Source = Literal["reading", "scatter", "one epoch", "exact"]
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """A half-width in the value's unit (0: no bar) and where it comes from. `epochs`, `runs`: what it rests on."""
+    """A half-width in the value's unit (0: no bar) and where it comes from."""
 
     half_width: float
     source: Source
-    epochs: int = 0
-    runs: int = 0
 
     @property
     def mark(self) -> str:
         """What stands before the half-width: ``σ`` for scatter, ``±`` for what the printed digits leave open."""
         return "σ" if self.source == "scatter" else "±"
 
-    @property
-    def sentence(self) -> str:
-        """What the half-width is, in words: ``scatter of 4 epochs, one run``."""
-        runs = "one run" if self.runs == 1 else f"{self.runs} runs"
-        if self.source == "scatter":
-            return f"scatter of {self.epochs} epochs, {runs}"
-        return {"reading": "the rounding of the printed digits", "one epoch": "one epoch", "exact": ""}[
-            self.source
-        ]
-
 
 def uncertainty(row: ResultRow, value: Interval, baseline: ResultRow | None = None) -> Uncertainty:
     """Of a number of this row that grows or falls with its epoch time; `baseline` too, for a ratio to that row."""
     if baseline is row:
-        return Uncertainty(0.0, "exact", row.epochs, row.runs)
+        return Uncertainty(0.0, "exact")
     reading = max(value.hi - value.value, value.value - value.lo)
     shares = [
         share for each in (row, baseline) if each is not None and (share := _scatter_share(each)) is not None
     ]
     scatter = abs(value.value) * math.hypot(*shares) if shares else 0.0
     if scatter > reading:
-        return Uncertainty(scatter, "scatter", row.epochs, row.runs)
+        return Uncertainty(scatter, "scatter")
     if row.scatter is None and not row.from_rate:
         seen = reading >= _last_place(value.value) / 2
-        return Uncertainty(reading if seen else 0.0, "one epoch", row.epochs, row.runs)
-    return Uncertainty(reading, "reading", row.epochs, row.runs)
+        return Uncertainty(reading if seen else 0.0, "one epoch")
+    return Uncertainty(reading, "reading")
 
 
 def baseline_of(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow | None:

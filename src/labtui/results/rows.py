@@ -320,8 +320,7 @@ class LawFit:
 
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
     `points` counts distinct GPU counts, the baseline among them; `n_gpus` names them.
-    `scatter_known` says whether the interval also covers how epochs scatter (95 %), or only what printing
-    hides. `disagreement` is the largest distance between measured and fitted speedup. `remarks` say what the
+    `disagreement` is the largest distance between measured and fitted speedup. `remarks` say what the
     points cannot show and where the law does not hold.
     """
 
@@ -332,7 +331,6 @@ class LawFit:
     n_gpus: tuple[int, ...]
     remarks: tuple[str, ...]
     baseline: Configuration
-    scatter_known: bool
     disagreement: float
 
     @property
@@ -373,10 +371,6 @@ class Results:
     def measured(self) -> tuple[ResultRow, ...]:
         """The rows that have a steady epoch time or a rate."""
         return tuple(row for row in self.rows if row.is_measured)
-
-    def row_of(self, configuration: Configuration | None) -> ResultRow | None:
-        """None where no row has exactly this configuration."""
-        return next((row for row in self.rows if row.configuration == configuration), None)
 
 
 def renamed(results: Results, names: Mapping[str, str]) -> Results:
