@@ -28,7 +28,7 @@ from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.answers import read_answers, save_answers
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.opening import would_do
+from labtui.session.opening import copied_state, would_do
 from labtui.session.session import Session
 from labtui.session.settings import changed, read_settings, write_settings
 from labtui.session.store import Store
@@ -279,6 +279,14 @@ def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
             make_folder_inside(root, "linked/deep")
         assert list(files_inside(root, "linked")) == []
     assert tree(outside) == before
+
+
+def test_a_mirror_that_claims_a_terabyte_is_not_read_through(received: Path, bench: Bench) -> None:
+    name = Path(bench.cluster.log("100")).name
+    (received / "logs" / name).unlink()
+    with (received / "logs" / name).open("wb") as file:
+        file.truncate(1 << 40)
+    assert copied_state(LabFolder(received)).runs[1].epochs == ()
 
 
 def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> None:

@@ -101,8 +101,12 @@ class Readings:
             return
         with self._folder.reader(path) as file:
             file.seek(reader.parsed[stream])
+            first = True
             while data := file.read(READ_PIECE):
                 reader.feed(stream, data)
+                if first and reader.is_binary(stream):  # a file with holes may claim any size
+                    return
+                first = False
 
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
         """Keep what was computed (of these submissions); readers of logs that are over go.

@@ -83,6 +83,10 @@ class SubmissionReader:
         self.parsed[stream] += len(data)
         return bool(reader.feed(data))
 
+    def is_binary(self, stream: Stream) -> bool:
+        """Whether what was read of a log is no text."""
+        return stream in self._readers and self._readers[stream].report.binary
+
     def end(self) -> None:
         """Both logs are complete."""
         self.ended = True
