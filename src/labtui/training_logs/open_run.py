@@ -452,7 +452,8 @@ class OpenRun:
 
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
-        if self.form and self.clock and not self.clocked and self.last >= self.clock[0] + self.clock[2]:
+        over = self.clock is not None and self.last >= self.clock[0] + self.clock[2]
+        if over and self.form and not (self.clocked or self.ended):
             return self._without_records().view()
         facts = self.facts
         numbers = sorted(self.epochs.keys() | self.clocked.keys())
