@@ -238,12 +238,10 @@ def test_a_read_only_folder_is_named(tmp_path):
 
 
 def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
-    import tempfile
-
-    def refuse(**_: object) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr("labtui.cluster.local_files.write_atomic", refuse)
     with pytest.raises(ExportError, match="read-only"):
         write_whole(tmp_path / "deck.pdf", b"x")
 
