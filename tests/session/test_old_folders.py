@@ -7,12 +7,19 @@ being sent when the process died.
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from labtui.session.session import Session
+from labtui.session.store import Store
+from labtui.training_logs import PARSER_VERSION
+from tests.changes import after, ended
+from tests.session.conftest import Bench, accepted
+from tests.session.scripted import keras_log
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "folders"
 
@@ -52,3 +59,27 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path: Path, name: str) -
     assert [sample.printed_seconds for sample in runs[3].epochs] == [7, 6, 6]
     assert (runs[2].spec.n_gpus, runs[2].spec.batch_size, runs[3].spec.batch_size) == (2, 512, 128)
     assert all("job.slurm" in names and "ResNet50.py" in names for names in files)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
+    open_bench: Callable[..., Bench], there: bool
+) -> None:
+    bench = open_bench()
+    token = accepted(bench)
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8))
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    right = bench.session.state.runs
+    log = bench.session.log_path(token, "out")
+    bench.session.close()
+    with contextlib.closing(Store(bench.path / "labtui.db")) as store:
+        state = store.load()
+        wrong = after(ended(1, "oom"), state=state)
+        older = store.sources[token].replace(f" {PARSER_VERSION}:", " 0:")
+        assert older != store.sources[token]
+        store.write_readings(wrong, {token: older})
+    if not there:
+        log.unlink()
+    with Session.open(bench.path, start=False) as session:
+        assert session.state.runs == (right if there else wrong.runs)
