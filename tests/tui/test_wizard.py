@@ -11,6 +11,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.settings import load_profile
 from labtui.tui.screens.wizard import FIELDS, WizardApp
 from tests.real_cluster import Student
+from tests.tui.clicking import click_words
 from tests.tui.waiting import text_of, until
 
 
@@ -47,10 +48,9 @@ async def test_the_keys_can_be_clicked(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.focused is not None and app.focused.id == "lab")
-        line = text_of(app).splitlines()[23]
-        await pilot.click("Footer", offset=(line.index("Next field"), 0))
+        await click_words(pilot, "Next field")
         await until(pilot, lambda: app.focused is not None and app.focused.id == "cluster")
-        await pilot.click("Footer", offset=(line.index("esc"), 0))
+        await click_words(pilot, "esc")
         await until(pilot, lambda: app._exit)
     assert app.return_value is None
     assert not (tmp_path / "new").exists()
