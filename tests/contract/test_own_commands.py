@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
+from dataclasses import replace
 
 import pytest
 
 from labtui.domain.errors import SubmitRefused
 from labtui.domain.model import JobPhase
 from labtui.slurm.job_control import cancel, check_script, details
-from labtui.slurm.probe import slurm_probe
+from labtui.slurm.probe import file_digest, slurm_probe
 from labtui.slurm.queue import JobRow, tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad, site_load, site_probe
@@ -162,3 +164,14 @@ def test_what_is_free_and_the_fair_share(jobs: Jobs) -> None:
     jobs.run(f"scancel {job_id}")
     jobs.wait_for(job_id, "CANCELLED")
     assert gpus(until_free(free)).free == free
+
+
+def test_size_and_digest_of_a_file(jobs: Jobs) -> None:
+    data = bytes(range(256)) * 40
+    path = f"{jobs.directory}/a log\\with 'signs'.out"
+    with jobs.site.sftp() as sftp, sftp.open(path, "wb") as file:
+        file.write(data)
+    assert ask(jobs.site, file_digest(path)) == (len(data), hashlib.sha256(data).hexdigest())
+    assert ask(jobs.site, file_digest(f"{path}.gone")) == (None, "")
+    without = replace(file_digest(path), script="PATH=/nowhere; " + file_digest(path).script)
+    assert ask(jobs.site, without).sha256 == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import TestOnly
+from labtui.slurm.probe import FileDigest
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
@@ -75,6 +77,7 @@ class ScriptedCluster:
     accepted_as: str | None = None
     queue_is_empty: bool = False
     """What sbatch prints instead of the number of the job it made; nothing else tells of the job then."""
+    has_sha256sum: bool = True
     missing: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
     """By token: the job that began first, by its own word."""
@@ -153,8 +156,14 @@ class ScriptedCluster:
             "site-load": self.site_load,
             "early-end": lambda: self.end_after(words[0], int(words[1])),
             "look": lambda: self.present(words),
+            "digest": lambda: self.digest(words[0]),
         }
         return answers[call.name]()
+
+    def digest(self, path: str) -> FileDigest:
+        self._call("digest", path)
+        data = self.contents[path]
+        return FileDigest(len(data), hashlib.sha256(data).hexdigest() if self.has_sha256sum else "")
 
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None

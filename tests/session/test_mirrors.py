@@ -13,6 +13,7 @@ from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.domain.state import LogState
 from labtui.session import log_follower, mirrors
+from labtui.slurm.probe import FileDigest
 from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import keras_log
 from tests.session.segments import segments_of
@@ -397,3 +398,89 @@ def test_a_log_whose_job_has_long_been_over_is_looked_at_once(open_bench: Callab
     looks = [path for verb, path in second.cluster.calls if verb == "stat"]
     assert len(looks) - len(set(looks)) <= 1, "once more where the look before brought something"
     assert second.session.state.runs[1].outcome == "completed"
+
+
+def changed_unseen(bench: Bench, at: int = 5000) -> bytes:
+    """A byte in the middle of the remote log becomes another one; size, beginning, end and time stay."""
+    path = bench.cluster.log("100")
+    data = bytearray(bench.cluster.contents[path])
+    data[at] ^= 1
+    bench.cluster.contents[path] = bytes(data)
+    return bytes(data)
+
+
+def ended_with_a_long_log(bench: Bench) -> str:
+    token = running(bench)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + b"a line of the log\n" * 600)
+    bench.run(60, lambda: mirror(bench, token) == bench.cluster.contents[bench.cluster.log("100")])
+    bench.cluster.end("100")
+    return token
+
+
+def is_complete(bench: Bench, token: str) -> bool:
+    return bench.session.state.submissions[token].logs["out"].complete
+
+
+def test_at_the_end_both_sides_are_compared_once(bench: Bench) -> None:
+    token = ended_with_a_long_log(bench)
+    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200)
+    assert bench.cluster.count("digest") == 1
+    assert len(segments_of(bench.session, token)) == 1
+    assert bench.session.state.problems == ()
+
+
+def test_a_copy_that_differs_at_the_end_is_made_again_once(bench: Bench) -> None:
+    token = ended_with_a_long_log(bench)
+    first = mirror(bench, token)
+    now = changed_unseen(bench)
+    bench.run(200, lambda: is_complete(bench, token))
+    assert [path.read_bytes() for path in segments_of(bench.session, token)] == [first, now]
+    assert bench.cluster.count("digest") == 2 and bench.session.state.problems == ()
+    assert len(run(bench).epochs) == 5 and run(bench).outcome == "completed"
+
+
+def test_a_copy_that_differs_twice_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = ended_with_a_long_log(bench)
+    digest = bench.cluster.digest
+    monkeypatch.setattr(bench.cluster, "digest", lambda path: digest(path)._replace(sha256="0" * 64))
+    bench.run(200, lambda: is_complete(bench, token))
+    assert len(segments_of(bench.session, token)) == 2
+    (problem,) = bench.session.state.problems
+    assert "job 100 differs from the log on the cluster" in problem.sentence
+
+
+def test_a_line_that_comes_while_both_sides_are_compared_is_copied(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = ended_with_a_long_log(bench)
+    digest, late = bench.cluster.digest, [b"late\n"]
+
+    def after_a_line(path: str) -> FileDigest:
+        if late:
+            bench.cluster.write("100", late.pop())
+        return digest(path)
+
+    monkeypatch.setattr(bench.cluster, "digest", after_a_line)
+    bench.run(200, lambda: is_complete(bench, token))
+    assert mirror(bench, token).endswith(b"late\n") and len(segments_of(bench.session, token)) == 1
+
+
+@pytest.mark.parametrize("refusal", [None, RemoteFailure("The login shell ended before the command.")])
+def test_without_sha256sum_sizes_alone_are_compared_and_that_is_noted(
+    bench: Bench, refusal: RemoteFailure | None
+) -> None:
+    bench.cluster.has_sha256sum = False
+    bench.cluster.fail("digest", refusal)
+    token = ended_with_a_long_log(bench)
+    changed_unseen(bench)
+    bench.run(200, lambda: is_complete(bench, token))
+    assert len(segments_of(bench.session, token)) == 1 and bench.session.state.problems == ()
+    assert "sizes alone are compared" in bench.worker._context.faults.path.read_text()
+
+
+def test_a_very_long_log_is_not_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "MAX_COMPARED_BYTES", 1000)
+    token = ended_with_a_long_log(bench)
+    bench.run(200, lambda: is_complete(bench, token))
+    assert bench.cluster.count("digest") == 0

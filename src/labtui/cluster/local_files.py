@@ -14,8 +14,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from labtui.domain.errors import ExportError, FolderError
 
@@ -51,7 +51,7 @@ def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: in
     return handle
 
 
-def reader_inside(root: Path, path: Path | str) -> BinaryIO:
+def reader_inside(root: Path, path: Path | str) -> FileIO:
     """The file opened for reading, unbuffered. Raises OSError."""
     return os.fdopen(open_inside(root, path), "rb", buffering=0)
 

@@ -16,8 +16,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from io import FileIO
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, get_args
+from typing import TYPE_CHECKING, get_args
 
 from labtui.cluster.local_files import (
     files_inside,
@@ -231,7 +232,7 @@ class LabFolder:
         for room in (self.scripts, self.slurm, self.logs, self.answers, self.plots):
             make_folder_inside(self.path, room)
 
-    def reader(self, path: Path | str) -> BinaryIO:
+    def reader(self, path: Path | str) -> FileIO:
         """A file of this folder, opened for reading through no link. Raises OSError."""
         return reader_inside(self.path, path)
 

@@ -11,13 +11,14 @@ connection, and the bytes are what could be lost. After every second of copying 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.cluster.files import PEEK_BYTES
-from labtui.domain.errors import ConnectionLost, LabError, StoreError
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
@@ -27,6 +28,7 @@ from labtui.session.run_matcher import SubmissionReader
 from labtui.session.submitter import absolute
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import log_path
+from labtui.slurm.probe import FileDigest, file_digest
 
 GROWING_S, GREW_LATELY_S, VISIBLE_S = 0.065, 5.0, 0.25
 """The log that is being read: how often while it grew lately, for how long that counts, and how often else."""
@@ -57,6 +59,7 @@ COPY_AHEAD_S = 1.0
 
 DISK_KEY = "mirror"
 ROOM_KEY = "log-room"
+DIFFERS_KEY = "log-differs"
 SEGMENTS_KEY = "log-segments"
 
 MIN_FREE_BYTES = 500_000_000
@@ -66,6 +69,9 @@ SMALL_BYTES = 1_000_000
 TAIL_BYTES = 64 * 1024
 TAIL_S = 2.0
 MAX_SEGMENTS = 5
+
+MAX_COMPARED_BYTES = 256 * 1024**2
+"""Longer logs are not compared at their end: reading one again would load a shared login node for seconds."""
 
 
 @dataclass(slots=True)
@@ -84,6 +90,8 @@ class Followed:
     looks_since_end: int = 0
     complete: bool = False
     last_look: bool = False
+    comparing: bool = False
+    copied_again: bool = False
     tail_at: float = 0.0
     whole_until: float = 0.0
     grown_at: float = float("-inf")
@@ -103,6 +111,7 @@ class LogFollower:
         self._settled: set[str] = set()
         self._refreshed_for: LabState | None = None
         self._broken_disk_until = 0.0
+        self._sizes_only = False
 
     def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         """These submissions' runs are on screen; `visible` is the log that is being read."""
@@ -413,7 +422,8 @@ class LogFollower:
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
         """After the job's end: complete when nothing was added for a while; one last look a minute later."""
         job, now = submission.job, self._context.now()
-        if job is None or job.phase is not JobPhase.FINISHED or item.quiet_since is None:
+        over = job is not None and job.phase is JobPhase.FINISHED
+        if job is None or not over or item.quiet_since is None or item.comparing:
             return
         if item.complete:
             if not item.last_look:
@@ -421,29 +431,77 @@ class LogFollower:
                 self._forget_when_done(submission)
             return
         item.looks_since_end += 1
-        if self._context.at() - job.seen_at > LONG_OVER_S:
-            item.complete = item.last_look = True
-            self._finish(submission, item)
-            self._forget_when_done(submission)
-            return
-        clear = job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
+        long_over = self._context.at() - job.seen_at > LONG_OVER_S
+        clear = long_over or job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
         quiet = QUIET_S if clear else QUIET_UNCLEAR_S
         if item.looks_since_end == 1:
             item.copy.recheck()  # compare the beginning once more before it is called complete
-        if item.looks_since_end < 3 or now - item.quiet_since < quiet:
-            return
-        item.complete = True
-        self._finish(submission, item)
+        if long_over or (item.looks_since_end >= 3 and now - item.quiet_since >= quiet):
+            self._compare(item, long_over=long_over)
 
-    def _finish(self, submission: SubmissionState, item: Followed) -> None:
+    def _compare(self, item: Followed, *, long_over: bool) -> None:
+        """Size and SHA-256 of both sides, once, beside the worker; then the log is complete."""
+        context, copy, size = self._context, item.copy, item.copy.size
+        if not size or size > MAX_COMPARED_BYTES or item.tail_at:
+            self._finish(item, long_over=long_over)
+            return
+        item.comparing = True
+
+        def question() -> tuple[FileDigest, str]:
+            remote = context.cluster.ask(file_digest(copy.remote))
+            with context.folder.reader(copy.local) as file:
+                return remote, hashlib.file_digest(file, "sha256").hexdigest()
+
+        def answered(outcome: Callable[[], tuple[FileDigest, str]]) -> None:
+            item.comparing = False
+            try:
+                remote, ours = outcome()
+            except ConnectionLost:
+                raise
+            except LabError:
+                remote, ours = FileDigest(None, ""), ""
+            except OSError as error:
+                self._own_disk(error)
+                return
+            if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
+                return
+            if copy.size != size or remote.size not in (None, size):
+                item.looks_since_end = 0  # it grew meanwhile
+            elif self._copied_well(item, remote.sha256, ours):
+                self._finish(item, long_over=long_over)
+
+        context.run_in_background(question, answered)
+
+    def _copied_well(self, item: Followed, theirs: str, ours: str) -> bool:
+        """False: the log is copied again, from its beginning. That is done once."""
+        if not theirs and not self._sizes_only:
+            self._sizes_only = True
+            sentence = "The SHA-256 of a log could not be had on the cluster: sizes alone are compared."
+            self._context.faults.write(RemoteFailure(sentence, "labtui uses sha256sum there."))
+        if theirs in ("", ours):
+            return True
+        if not item.copied_again:
+            item.copied_again = True
+            self._restart(self._context.state.submissions[item.token], item)
+            return False
+        sentence = f"The copy of a log of job {item.job_id} differs from the log on the cluster, also the second time."
+        hint = f"Compare {item.copy.local.name} with {item.copy.remote} yourself."
+        self._context.raise_problem(DIFFERS_KEY, StoreError(sentence, hint))
+        return True
+
+    def _finish(self, item: Followed, *, long_over: bool) -> None:
         """A log is complete; with the last of them it is known how the runs ended."""
         context = self._context
+        submission = context.state.submissions[item.token]
+        item.complete, item.last_look = True, long_over
         self._holds(submission, item, None, complete=True)
         if item.stream != "gpu" and is_over(context.state.submissions[item.token]):
             context.journal.change(lambda state: context.readings.read_whole(state, item.token))
             self._news()
             with contextlib.suppress(StoreError):
                 context.readings.save(context.state, (item.token,))
+        if long_over:
+            self._forget_when_done(submission)
 
     def _forget_when_done(self, submission: SubmissionState) -> None:
         siblings = [item for item in self._followed.values() if item.token == submission.token]

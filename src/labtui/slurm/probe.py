@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from typing import NamedTuple
 
 from labtui.domain.errors import RemoteFailure
 from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
@@ -262,6 +263,29 @@ def _read_present(result: CommandResult, *, paths: Sequence[str]) -> dict[str, b
             "Its file system may be slow now; `labtui doctor` checks again.",
         )
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
+
+
+class FileDigest(NamedTuple):
+    """Bytes and SHA-256 (lower-case hex) of a file; None and "" where the cluster could not tell."""
+
+    size: int | None
+    sha256: str
+
+
+def file_digest(path: str) -> Call[FileDigest]:
+    """The size is taken after the SHA-256: where it is as expected, a file that only grows was read whole."""
+    return Call(
+        name="digest",
+        script='limit 60 sha256sum -- "$1"; echo; wc -c <"$1"',
+        arguments=(path,),
+        limit_s=90,
+        read=_read_digest,
+    )
+
+
+def _read_digest(result: CommandResult) -> FileDigest:
+    digest = re.match(r"\\?([0-9a-f]{64}) ", result.out)
+    return FileDigest(number(result.out.rpartition("\n\n")[2]), digest[1] if digest else "")
 
 
 @dataclass(frozen=True, slots=True)
