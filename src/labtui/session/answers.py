@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from labtui.domain.errors import FolderError, LabError
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import AnswerSheet, new_sheet, read_sheet
 from labtui.session.folder import LabFolder
+
+if TYPE_CHECKING:
+    from labtui.session.session import Session
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """No answer is longer than this; a larger file is something else and is not read."""
@@ -79,21 +82,10 @@ def read_text(folder: LabFolder, path: Path) -> str:
         raise FolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-class OpenFolder(Protocol):
-    """What of a session the answer files need: its folder, and whether and why nothing may be changed there."""
-
-    @property
-    def folder(self) -> LabFolder: ...
-    @property
-    def read_only(self) -> bool: ...
-    @property
-    def why_read_only(self) -> LabError | None: ...
-
-
 class AnswerFiles:
     """Remembers what each file held when it was loaded or stored here."""
 
-    def __init__(self, session: OpenFolder, edition: Callable[[], Edition | None]) -> None:
+    def __init__(self, session: Session, edition: Callable[[], Edition | None]) -> None:
         self._session = session
         self._folder: LabFolder = session.folder
         self._edition = edition

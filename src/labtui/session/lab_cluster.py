@@ -16,7 +16,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import Change, ConnectionState
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.journal import Journal
-from labtui.session.planning import OpenLab, shared_dir
+from labtui.session.planning import shared_dir
 from labtui.session.settings import (
     Settings,
     changed,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from labtui.doctor.findings import Check, Requirements
     from labtui.doctor.setup import Answer, SiteSetup
     from labtui.session.folder import LabFolder
+    from labtui.session.session import Session
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
@@ -75,7 +76,7 @@ def not_started(error: LabError, at: float) -> Change:
 
 
 def make_worker(
-    session: OpenLab,
+    session: Session,
     journal: Journal,
     store: Store,
     prompter: Prompter | None,

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
@@ -18,73 +18,14 @@ from labtui.session.folder import SCRIPT_NAME, hashes
 from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
-    from labtui.results.rows import Results
-    from labtui.session.folder import LabFolder
-    from labtui.session.journal import FaultLog
-    from labtui.session.readings import Readings
-    from labtui.session.worker_context import Clock
+    from labtui.session.session import Session
     from labtui.slurm.job_script import JobContext
-    from labtui.slurm.remote_command import CommandRecord
 
 BY_HAND = "slurm/by-hand"
 """Where a job script lies that the student may submit without labtui."""
 DRY_RUN = "dry-run"
 """The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
-
-
-class OpenLab(Protocol):
-    """An open lab folder, as far as planning a submission needs it. `Session` is one."""
-
-    folder: LabFolder
-    settings: Settings
-    profile: Profile
-    clock: Clock
-    faults: FaultLog
-    readings: Readings
-
-    @property
-    def state(self) -> LabState:
-        """The latest state."""
-        ...
-
-    @property
-    def edition(self) -> Edition:
-        """The lab this folder is for."""
-        ...
-
-    def only_follow(self) -> None:
-        """Another process writes the folder now: show what it stores."""
-        ...
-
-    @property
-    def user(self) -> str:
-        """The user name on the cluster; empty when unknown."""
-        ...
-
-    @property
-    def practice(self) -> bool:
-        """Whether what this folder submits is a rehearsal."""
-        ...
-
-    def results(self) -> Results:
-        """The numbers of this folder's runs."""
-        ...
-
-    def files_of(self, token: str) -> dict[str, bytes]:
-        """The files of a submission as they were when it was planned."""
-        ...
-
-    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
-        """Ask the cluster whether remote paths are there; None when nobody can be asked now."""
-        ...
-
-    def note_command(self, record: CommandRecord) -> None:
-        """Keep a remote command for the panel that shows them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +112,7 @@ def own_logs_of(remote_dir: str, patterns: Iterable[tuple[Stream, str]], *, user
 
 
 def drafts_of(
-    session: OpenLab, task_id: str, overrides: PlanOverrides | None = None
+    session: Session, task_id: str, overrides: PlanOverrides | None = None
 ) -> tuple[SubmissionDraft, ...]:
     """The edition's plan for a task; what the student says now goes before what the lab folder says."""
     from labtui.lab.plan import PlanOverrides, in_queue, task_drafts
@@ -194,7 +135,7 @@ def drafts_of(
 
 
 def plan(
-    session: OpenLab,
+    session: Session,
     draft: SubmissionDraft,
     script: str | None,
     *,
@@ -249,7 +190,7 @@ def plan(
 
 
 def _files_of(
-    session: OpenLab, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
+    session: Session, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
 ) -> tuple[str, dict[str, bytes]]:
     """The job script, and every file that goes to the submission's directory, by its name there."""
     files = session.folder.script_files()
@@ -266,7 +207,7 @@ def _files_of(
     return text, files
 
 
-def render(session: OpenLab, draft: SubmissionDraft, token: str, remote_dir: str) -> str:
+def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str) -> str:
     """The job script of a draft."""
     from labtui.slurm.job_script import job_script
 
@@ -274,7 +215,7 @@ def render(session: OpenLab, draft: SubmissionDraft, token: str, remote_dir: str
     return job_script(draft, session.profile, context, session.folder.template(draft.form))
 
 
-def _job_context(session: OpenLab, token: str, remote_dir: str) -> JobContext:
+def _job_context(session: Session, token: str, remote_dir: str) -> JobContext:
     from labtui.slurm.job_script import JobContext
 
     return JobContext(

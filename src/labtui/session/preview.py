@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Literal
 from labtui.domain.model import Interval, JobForm, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
-from labtui.session.planning import OpenLab, Planned, plan
+from labtui.session.planning import Planned, plan
 
 if TYPE_CHECKING:
     from labtui.preflight import Finding
+    from labtui.session.session import Session
 
 PATHS_FRESH_S = 600.0
 """How long an answer about a remote path is worth something: nobody moves a data set every minute."""
@@ -47,7 +48,7 @@ class Preview:
     left_out: tuple[str, ...] = ()
 
 
-def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Preview:
+def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
     from labtui.preflight import preflight
@@ -90,7 +91,7 @@ def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
         yield Finding(rule="crlf", severity="warning", file=name, line=0, text="", effect=effect)
 
 
-def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:
+def _own_account(session: Session, draft: SubmissionDraft) -> str:
     """The account that a student's own file should name: said for this time, else the folder's."""
     return session.profile.account_of(_given(draft).get("account", ""), session.settings.account)
 
@@ -101,14 +102,14 @@ def _given(draft: SubmissionDraft) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _paths_needed(session: OpenLab, draft: SubmissionDraft, planned: Planned) -> tuple[str, ...]:
+def _paths_needed(session: Session, draft: SubmissionDraft, planned: Planned) -> tuple[str, ...]:
     from labtui.preflight import paths_to_ask
 
     main = draft.job_file or SCRIPT_NAME
     return paths_to_ask(planned.files, draft, session.profile, main=main, given=_given(draft))
 
 
-def paths_to_look_at(session: OpenLab, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
+def paths_to_look_at(session: Session, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
     """The remote paths of a draft that `Session.look_at` should be given before its preview."""
     planned = plan(session, draft, script, keep_in="")
     needed = _paths_needed(session, draft, planned)
