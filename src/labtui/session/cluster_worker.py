@@ -27,7 +27,6 @@ from labtui.session.worker_context import (
     ConnectionMonitor,
     Done,
     RequestQueue,
-    Urgency,
     Watchdog,
     WorkerContext,
     WorkerRequest,
@@ -130,45 +129,60 @@ class ClusterWorker:
 
     def ask(self, call: Call[_T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
-        future: Future[_T] = Future()
-
-        def answered(outcome: Callable[[], _T]) -> None:
-            try:
-                result = outcome()
-            except LabError as error:
-                future.set_exception(error)
-                if isinstance(error, ConnectionLost):
-                    raise
-                return
-            self._poller.press()
-            future.set_result(result)
-
-        question = functools.partial(self._context.cluster.ask, call)
-        request = self._requests.put(lambda: self._context.run_in_background(question, answered))
-        self._hand_over(request, future)
-        return future
+        return self._ask_aside(lambda: call, lambda _: self._poller.press())
 
     def site_load(self) -> Future[SiteLoad]:
         """Ask what is free, in the background; counted as polls, and refused while the minute has no room for it."""
-        future: Future[SiteLoad] = Future()
 
-        def answered(outcome: Callable[[], SiteLoad]) -> None:
-            try:
-                future.set_result(outcome())
-            except LabError as error:
-                future.set_exception(error)
-                if isinstance(error, ConnectionLost):
-                    raise
-
-        def work() -> None:
+        def question() -> Call[SiteLoad]:
             if not self._poller.spend(LOAD_POLLS):
                 raise RemoteFailure(
                     "Too many requests to the cluster in this minute.",
                     "labtui asks at most ten times a minute.",
                 )
-            self._context.run_in_background(lambda: self._context.cluster.ask(site_load()), answered)
+            return site_load()
 
-        self._hand_over(self._requests.put(work), future)
+        return self._ask_aside(question)
+
+    def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]]:
+        """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.
+
+        The answer is stored, with its time.
+        """
+
+        def keep(found: dict[str, bool]) -> None:
+            self._context.journal.change(lambda state: state.with_places(found, self._context.at()))
+
+        return self._ask_aside(lambda: present(paths), keep)
+
+    def _ask_aside(
+        self, question: Callable[[], Call[_T]], keep: Callable[[_T], None] = lambda _: None
+    ) -> Future[_T]:
+        """Ask in the background; `question` is made, and `keep` gets the answer, in the worker's thread."""
+        future: Future[_T] = Future()
+
+        def answered(outcome: Callable[[], _T]) -> None:
+            try:
+                found = outcome()
+            except LabError as error:
+                future.set_exception(error)
+                if isinstance(error, ConnectionLost):
+                    raise
+                return
+            keep(found)
+            future.set_result(found)
+
+        def begin() -> None:
+            self._context.run_in_background(
+                functools.partial(self._context.cluster.ask, question()), answered
+            )
+
+        def begun(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not future.done():
+                future.set_exception(error)
+
+        self._requests.put(begin).add_done_callback(begun)
         return future
 
     def _put_in_background(self, act: Callable[[Future[None], LabError | None], None]) -> Future[None]:
@@ -203,52 +217,7 @@ class ClusterWorker:
         def work() -> PushReport:
             return self._context.cluster.push(files, absolute(self._context, self._shared_dir))
 
-        return self._requests.put(work, urgency=Urgency.BULK)
-
-    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]]:
-        """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.
-
-        The answer is stored, with its time.
-        """
-        return self._look_in_background(
-            lambda: functools.partial(self._context.cluster.ask, present(paths)),
-            lambda found: self._context.journal.change(
-                lambda state: state.with_places(found, self._context.at())
-            ),
-        )
-
-    def _look_in_background(
-        self, prepare: Callable[[], Callable[[], dict[str, _T]]], keep: Callable[[dict[str, _T]], None]
-    ) -> Future[Mapping[str, _T]]:
-        """`prepare` makes the question in the worker's thread; asked in the background; `keep` gets the answer."""
-        future: Future[Mapping[str, _T]] = Future()
-
-        def answered(outcome: Callable[[], dict[str, _T]]) -> None:
-            try:
-                found = outcome()
-            except LabError as error:
-                future.set_exception(error)
-                if isinstance(error, ConnectionLost):
-                    raise
-                return
-            keep(found)
-            future.set_result(found)
-
-        self._hand_over(
-            self._requests.put(lambda: self._context.run_in_background(prepare(), answered)), future
-        )
-        return future
-
-    @staticmethod
-    def _hand_over(request_done: Future[None], future: Future[Any]) -> None:
-        """A request that could not even begin settles the answer as well."""
-
-        def settle(done: Future[None]) -> None:
-            error = done.exception()
-            if error is not None and not future.done():
-                future.set_exception(error)
-
-        request_done.add_done_callback(settle)
+        return self._requests.put(work, bulk=True)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)

@@ -483,7 +483,7 @@ class Session:
 
         return self._running_worker().test_only(plan(self, draft, script, keep_in=""))
 
-    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
+    def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).
 
         None when there is nothing to ask, nobody to ask now (no connection, read-only), or it is being asked.

@@ -5,15 +5,12 @@ A watchdog beside it notices sleep and unanswered calls.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from labtui.domain.errors import ConnectionLost, HostKeyProblem, LabError, LoginRefused
@@ -60,22 +57,14 @@ class SystemClock:
         return time.monotonic()
 
 
-class Urgency(IntEnum):
-    """User actions go before everything the worker does by itself; bulk work goes last."""
-
-    ACTION = 0
-    BULK = 5
-
-
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class WorkerRequest:
     """A piece of work for the worker's thread. `needs_connection` tells that it cannot be done offline."""
 
-    urgency: int
-    number: int
-    work: Callable[[], Any] = field(compare=False)
-    future: Future[Any] = field(compare=False)
-    needs_connection: bool = field(compare=False, default=True)
+    work: Callable[[], Any]
+    future: Future[Any]
+    bulk: bool
+    needs_connection: bool
 
     def fail(self, error: BaseException) -> None:
         """Settle the future without doing it."""
@@ -84,44 +73,40 @@ class WorkerRequest:
 
 
 class RequestQueue:
-    """Thread-safe. `wake` interrupts a waiting worker."""
+    """Thread-safe. What was asked first is done first, but bulk work goes last. `wake` interrupts a waiting worker."""
 
     def __init__(self) -> None:
-        self._heap: list[WorkerRequest] = []
-        self._numbers = itertools.count()
+        self._requests: list[WorkerRequest] = []
         self._condition = threading.Condition()
         self._woken = False
 
-    def put(
-        self, work: Callable[[], _T], *, urgency: Urgency = Urgency.ACTION, needs_connection: bool = True
-    ) -> Future[_T]:
+    def put(self, work: Callable[[], _T], *, bulk: bool = False, needs_connection: bool = True) -> Future[_T]:
         """Ask for a piece of work."""
         future: Future[_T] = Future()
         with self._condition:
-            request = WorkerRequest(int(urgency), next(self._numbers), work, future, needs_connection)
-            heapq.heappush(self._heap, request)
+            self._requests.append(WorkerRequest(work, future, bulk, needs_connection))
             self._condition.notify_all()
         return future
 
     def pop(self, *, online: bool) -> WorkerRequest | None:
         """The most urgent request that can be done now."""
         with self._condition:
-            ready = [request for request in self._heap if online or not request.needs_connection]
+            ready = [request for request in self._requests if online or not request.needs_connection]
             if not ready:
                 return None
-            request = min(ready)
-            self._heap.remove(request)
-            heapq.heapify(self._heap)
+            request = min(ready, key=lambda each: each.bulk)
+            self._requests.remove(request)
             return request
 
     def drain(self, *, only_needing_connection: bool = False) -> list[WorkerRequest]:
         """Take out all requests (or those that need a connection), to fail them."""
         with self._condition:
             taken = [
-                request for request in self._heap if request.needs_connection or not only_needing_connection
+                request
+                for request in self._requests
+                if request.needs_connection or not only_needing_connection
             ]
-            self._heap = [request for request in self._heap if request not in taken]
-            heapq.heapify(self._heap)
+            self._requests = [request for request in self._requests if request not in taken]
             return taken
 
     def wake(self) -> None:
@@ -134,7 +119,9 @@ class RequestQueue:
         """Sleep until there is something to do for the worker, or the time is over (None: until woken)."""
         with self._condition:
             self._condition.wait_for(
-                lambda: self._woken or any(online or not request.needs_connection for request in self._heap),
+                lambda: (
+                    self._woken or any(online or not request.needs_connection for request in self._requests)
+                ),
                 seconds,
             )
             self._woken = False
