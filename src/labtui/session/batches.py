@@ -1,7 +1,7 @@
-"""What to submit after a run that failed, with its cost.
+"""What to submit after a run that failed.
 
 Memory needed grows with the per-GPU batch, so what fits and what does not is a boundary between two batches.
-Proposals only: whoever asked shows sentence and GPU-hours, and submits the drafts when the student agrees.
+Proposals only: whoever asked shows the sentence, and submits the drafts when the student agrees.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.domain.profile import Profile, QueueNames
 from labtui.domain.state import RunState, SubmissionState
-from labtui.lab.edition import Edition
-from labtui.lab.expected_time import expectation
 from labtui.lab.plan import PlanOverrides, allocation, job_name
-from labtui.results.rows import Results
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft
 from labtui.session.planning import run_of
@@ -47,11 +44,10 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Drafts to submit in place of some that failed, why, and what they should cost (None: unknown)."""
+    """Drafts to submit in place of some that failed, and why."""
 
     drafts: tuple[SubmissionDraft, ...]
     sentence: str
-    gpu_hours: Interval | None
 
 
 def boundary(runs: Iterable[RunState], model: str) -> Boundary:
@@ -72,9 +68,7 @@ def boundary(runs: Iterable[RunState], model: str) -> Boundary:
     return Boundary(fits=largest, too_large=min(above, default=None))
 
 
-def halved(
-    drafts: Iterable[SubmissionDraft], edition: Edition, results: Results | None = None
-) -> Proposal | None:
+def halved(drafts: Iterable[SubmissionDraft]) -> Proposal | None:
     """The same drafts with half the batch per GPU, on every size: the per-GPU batch must stay equal.
 
     None when a batch of one image cannot be halved.
@@ -92,15 +86,7 @@ def halved(
         f"Out of memory: try {' and '.join(f'{b:,}' for b in batches)} images per GPU, on all sizes, so that "
         "they stay comparable."
     )
-    return Proposal(drafts=tuple(changed), sentence=sentence, gpu_hours=_cost(changed, edition, results))
-
-
-def _cost(drafts: Iterable[SubmissionDraft], edition: Edition, results: Results | None) -> Interval | None:
-    costs = [expectation(draft, edition, results)[1] for draft in drafts]
-    if any(cost is None for cost in costs):
-        return None
-    known = [cost for cost in costs if cost is not None]
-    return Interval(sum(c.value for c in known), sum(c.lo for c in known), sum(c.hi for c in known))
+    return Proposal(drafts=tuple(changed), sentence=sentence)
 
 
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
@@ -124,7 +110,7 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
     drafts = [
         kept for draft in session.drafts(run.task_id, failed) if (kept := _of_model(draft, run.spec.model))
     ]
-    proposal = halved(drafts, session.edition, session.results())
+    proposal = halved(drafts)
     if proposal is None:
         raise UsageError(
             f"There is no smaller batch to try for run {run_id}.", "A model this large needs another GPU."
@@ -133,17 +119,11 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
 
 
 def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
-
     runs = tuple(run for run in draft.runs if run.model == model and run.device == "gpu")
     if not runs:
         return None
     nodes, gpus = allocation(runs)
     return replace(draft, runs=runs, nodes=nodes, gpus=gpus)
-
-
-def known_boundary(session: Session, model: str) -> Boundary:
-    """What this folder's runs of a model tell about the batch that fits."""
-    return boundary(session.state.runs.values(), model)
 
 
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
@@ -179,7 +159,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
                 f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
                 "Halve it there and submit the file again, or retry it as it was: --same.",
             )
-        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason, gpu_hours=None)
+        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason)
     runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     if halve:
@@ -190,7 +170,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         )
         smaller, before = specs[0].per_gpu_batch, run.spec.per_gpu_batch
         reason = f"It ran out of GPU memory: {smaller:,} images per GPU instead of {before:,}."
-    return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason, gpu_hours=None)
+    return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason)
 
 
 def _queue_again(submission: SubmissionState, settings: Settings, profile: Profile) -> QueueNames:

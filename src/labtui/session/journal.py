@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from labtui.cluster.local_files import open_inside, stat_inside
 from labtui.domain.errors import FolderTaken, LabError, StoreError
 from labtui.domain.state import Change, LabState
@@ -238,21 +240,23 @@ def _after(state: LabState, changes: Iterable[Change]) -> LabState:
     return state
 
 
-_PERIOD_S = 0.5
+def repeat(
+    name: str, period_s: float, work: Callable[[], None], report: Callable[[BaseException], None]
+) -> Callable[[], None]:
+    """Do `work` again and again in a thread of its own; returns the function that ends it.
 
-
-def follow(look: Callable[[], None], faults: FaultLog) -> Callable[[], None]:
-    """Begin to look at what another process does; returns the function that ends it."""
+    `report` hears of what went wrong with the database or with what another process wrote there.
+    """
     stop = threading.Event()
 
-    def work() -> None:
-        while not stop.wait(_PERIOD_S):
+    def run() -> None:
+        while not stop.wait(period_s):
             try:
-                look()
-            except (StoreError, OSError) as error:
-                faults.write(error)
+                work()
+            except (LabError, OSError, msgspec.MsgspecError) as error:
+                report(error)
 
-    thread = threading.Thread(target=work, name="labtui-follower", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
 
     def end() -> None:

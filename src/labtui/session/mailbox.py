@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 
 from labtui.domain.errors import FolderError, LabError, StoreError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
+from labtui.session.journal import repeat
 
 TAKEN_WITHIN_S = 20.0
 """A request that nobody took for so long is withdrawn."""
@@ -133,23 +133,11 @@ def serve(
 
     `act` gets a request and how to answer it, now or later. `report` hears of what went wrong here.
     """
-    stop = threading.Event()
     box = Mailbox(database)
 
     def work() -> None:
-        while not stop.wait(LOOK_EVERY_S):
-            try:
-                if (taken := box.take()) is not None:
-                    number, request = taken
-                    act(request, lambda answer, number=number: box.put(number, answer))  # type: ignore[misc]
-            except (LabError, msgspec.MsgspecError) as error:
-                report(error)
+        if (taken := box.take()) is not None:
+            number, request = taken
+            act(request, lambda answer: box.put(number, answer))
 
-    thread = threading.Thread(target=work, name="labtui-mailbox", daemon=True)
-    thread.start()
-
-    def end() -> None:
-        stop.set()
-        thread.join(1.0)
-
-    return end
+    return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)

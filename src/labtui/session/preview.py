@@ -14,11 +14,11 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from labtui.domain.model import Interval, JobForm, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import Interval, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.planning import Planned, plan
@@ -59,7 +59,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     now = session.clock.wall()
     session.look_at(unknown_paths(session.state, needed, now))
     remote = fresh_paths(session.state, needed, now)
-    files, left_out = changes(planned, session.state.submissions.values(), session.files_of)
+    files, left_out = changes(planned, tuple(session.state.submissions.values()), session.files_of)
     findings = preflight(
         planned.files,
         draft,
@@ -140,19 +140,6 @@ MAX_DIFFERENCE_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What an accepted submission was sent with. `files` are the contents that are still kept here."""
-
-    submission: SubmissionState
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def job_id(self) -> str:
-        """Slurm's number of its job."""
-        return self.submission.job.job_id if self.submission.job is not None else ""
-
-
-@dataclass(frozen=True, slots=True)
 class FileChange:
     """A file that travels with a submission, `size` in bytes.
 
@@ -173,42 +160,52 @@ class FileChange:
 
 def changes(
     planned: Planned,
-    submissions: Collection[SubmissionState],
+    submissions: Sequence[SubmissionState],
     files_of: Callable[[str], dict[str, bytes]],
 ) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
     """Each file of a planned submission beside what the cluster has; and the names that are not sent any more.
 
     `files_of` gives the files of an earlier submission by its token.
     """
-
-    def sent(item: SubmissionState | None) -> Sent | None:
-        return Sent(item, files_of(item.token)) if item is not None else None
-
-    scripts = sent(newest_sent(submissions))
-    job = sent(nearest_sent(submissions, planned.submission.form, planned.submission.gpus))
+    accepted = [
+        item
+        for item in reversed(submissions)  # the last one first: of those planned in one moment it is meant
+        if item.status is SubmissionStatus.ACCEPTED and item.job is not None and item.script_hashes
+    ]
+    newest = max(accepted, key=lambda item: item.planned_at, default=None)
+    form, gpus = planned.submission.form, planned.submission.gpus
+    alike = max(
+        accepted,
+        key=lambda item: (item.form == form, item.form == form and item.gpus == gpus, item.planned_at),
+        default=None,
+    )
+    then = files_of(newest.token) if newest is not None else {}
+    script_then = files_of(alike.token).get(SCRIPT_NAME) if alike is not None else None
+    if alike is not None and script_then is not None:
+        script_then = _as_if_now(script_then, alike, planned.submission)
     files = tuple(
-        _change(name, data, planned, job if name == SCRIPT_NAME else scripts)
+        _change(name, data, alike, script_then)
+        if name == SCRIPT_NAME
+        else _change(name, data, newest, then.get(name))
         for name, data in sorted(planned.files.items())
     )
-    before = scripts.submission.script_hashes if scripts is not None else {}
+    before = newest.script_hashes if newest is not None else {}
     return files, tuple(sorted(set(before) - set(planned.files)))
 
 
-def _change(name: str, data: bytes, planned: Planned, sent: Sent | None) -> FileChange:
-    old = sent.files.get(name) if sent is not None else None
-    if sent is not None and old is not None and name == SCRIPT_NAME:
-        old = as_if_now(old, sent.submission, planned.submission.token, planned.submission.job_name)
-    digest = sent.submission.script_hashes.get(name) if sent is not None else None
-    since = standing(data, digest, old)
+def _change(name: str, data: bytes, sent: SubmissionState | None, old: bytes | None) -> FileChange:
+    """A file beside what `sent` was sent with; `old` is its text then, where that is still kept here."""
+    job_id = sent.job.job_id if sent is not None and sent.job is not None else ""
+    since = standing(data, sent.script_hashes.get(name) if sent is not None else None, old)
     shown = ""
-    if sent is not None and old is not None and since == "changed":
-        shown = difference(old, data, name, f"job {sent.job_id}")
+    if old is not None and since == "changed":
+        shown = difference(old, data, name, f"job {job_id}")
     return FileChange(
         path=name,
         size=len(data),
         changed=_is_changed(name, data),
         since=since,
-        since_job=sent.job_id if sent is not None else "",
+        since_job=job_id,
         difference=shown,
     )
 
@@ -220,32 +217,6 @@ def _is_changed(name: str, data: bytes) -> bool:
     return name in list_remote() and read_remote(name) != data
 
 
-def newest_sent(submissions: Iterable[SubmissionState]) -> SubmissionState | None:
-    """The newest submission that Slurm accepted and whose files are known; None when there is none."""
-    known = _known(submissions)
-    return max(known, key=lambda item: item.planned_at, default=None)
-
-
-def nearest_sent(submissions: Iterable[SubmissionState], form: JobForm, gpus: int) -> SubmissionState | None:
-    """The accepted submission whose job script is most like one of this form with so many GPUs; the newest of those."""
-    known = _known(submissions)
-    return max(
-        known,
-        key=lambda item: (item.form == form, item.form == form and item.gpus == gpus, item.planned_at),
-        default=None,
-    )
-
-
-def _known(submissions: Iterable[SubmissionState]) -> list[SubmissionState]:
-    """The accepted ones whose files are known, the last one first: of those planned in one moment it is meant."""
-    found = [
-        item
-        for item in submissions
-        if item.status is SubmissionStatus.ACCEPTED and item.job is not None and item.script_hashes
-    ]
-    return found[::-1]
-
-
 def standing(data: bytes, digest: str | None, old: bytes | None = None) -> Standing:
     """How `data` stands beside a copy with this SHA-256 hex digest (None: there is none), or this content."""
     if old is not None:
@@ -255,9 +226,10 @@ def standing(data: bytes, digest: str | None, old: bytes | None = None) -> Stand
     return "unchanged" if hashlib.sha256(data).hexdigest() == digest else "changed"
 
 
-def as_if_now(old: bytes, sent: SubmissionState, token: str, job_name: str) -> bytes:
+def _as_if_now(old: bytes, then: SubmissionState, now: SubmissionState) -> bytes:
     """A job script of then with the identity of now: token, job name and directory differ in every submission."""
-    return old.replace(sent.job_name.encode(), job_name.encode()).replace(sent.token.encode(), token.encode())
+    named = old.replace(then.job_name.encode(), now.job_name.encode())
+    return named.replace(then.token.encode(), now.token.encode())
 
 
 def difference(old: bytes, new: bytes, path: str, since: str) -> str:

@@ -23,7 +23,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import LabState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
-from labtui.session.journal import FaultLog, Journal, Update
+from labtui.session.journal import FaultLog, Journal, Update, repeat
 from labtui.session.mailbox import Answer, Mailbox, Request, serve
 from labtui.session.opening import open_store
 from labtui.session.readings import AT_ONCE_BYTES, Readings
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "Update"]
 
 _COMMANDS_KEPT = 500
+_LOOK_EVERY_S = 0.5
 LOAD_FRESH_S = 60.0
 
 
@@ -151,10 +152,8 @@ class Session:
 
     def only_follow(self) -> None:
         """Show what another process stores: from the start, or since it has taken the folder over."""
-        from labtui.session.journal import follow
-
         if self._follower is None and not self._closed and self._only_looks is None:
-            self._follower = follow(self._look, self.faults)
+            self._follower = repeat("labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write)
 
     def _look(self) -> None:
         self._journal.look(self._mirrored)
