@@ -15,11 +15,14 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab
-from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text
+from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.result_tables import readings_table
-from tests.export.helpers import ANSWERS, DAY, make_lab, page_text, practice_of
+from labtui.export.style import PRACTICE_MARK, SMALL_MARK
+from labtui.results.report import report_text
+from labtui.results.serialize import results_json
+from tests.export.helpers import ANSWERS, DAY, make_lab, page_text, practice_of, small_of
 from tests.results.helpers import results_of
 
 ANSWER = "The answer in one sentence. And one more."
@@ -180,8 +183,22 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     document = hand_in(lab.contents())
     assert document.practice and all(page.practice for page in document.pages)
     assert all(spec.practice for page in document.pages for spec in page.charts)
+    assert document.mark == PRACTICE_MARK
+    assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
     real = hand_in(make_lab(tmp_path / "real", "hpc4ai-ch10").contents())
     assert not real.practice and not any(page.practice for page in real.pages)
+
+
+def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
+    contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
+    document = hand_in(contents)
+    assert document.practice and document.mark == SMALL_MARK
+    files = [chart_text(spec) for page in document.pages for spec in page.charts]
+    assert files and all("(small run)" in text for text in files)
+    words = "\n".join((*map(page_text, document.pages), *files, report_text(contents.results)))
+    assert "practice" not in words.lower() and "(small run)" in words
+    rows = results_json(contents.results)["rows"]
+    assert rows and all(row["small"] and not row["practice"] for row in rows)
 
 
 def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_path):

@@ -124,7 +124,9 @@ def run_watch(args: argparse.Namespace) -> int:
         show = _as_json if args.json else _NewsPrinter()
         if args.json:
             print(
-                json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
+                json.dumps(
+                    {"type": "snapshot", "runs": [_row(lab.state, run) for run in lab.state.runs.values()]}
+                ),
                 flush=True,
             )
         if all_over(lab.state):
@@ -143,7 +145,7 @@ def run_watch(args: argparse.Namespace) -> int:
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         _say_what_fits(lab, ended)
         if args.json:
-            print(json.dumps({"type": "end", "runs": [_row(run) for run in ended]}), flush=True)
+            print(json.dumps({"type": "end", "runs": [_row(lab.state, run) for run in ended]}), flush=True)
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
 
 
@@ -204,21 +206,23 @@ def _over(state: LabState, submission: SubmissionState) -> bool:
     )
 
 
-def _row(run: RunState) -> dict[str, Any]:
+def _row(state: LabState, run: RunState) -> dict[str, Any]:
     return {
         "run": run.run_id,
         "task": run.task_id,
         "model": run.spec.model,
         "n_gpus": run.spec.n_gpus,
-        "practice": run.practice,
+        "practice": run.practice and not state.is_small(run),
+        "small": state.is_small(run),
         "phase": run.phase.value,
         "outcome": run.outcome,
         "epochs": len(run.epochs),
     }
 
 
-def _name(run: RunState) -> str:
-    return f"{run.spec.label} (practice)" if run.practice else run.spec.label
+def _name(state: LabState, run: RunState) -> str:
+    mark = " (small run)" if state.is_small(run) else " (practice)" if run.practice else ""
+    return f"{run.spec.label}{mark}"
 
 
 News = dict[str, Any]
@@ -292,10 +296,10 @@ class _NewsPrinter:
     def __call__(self, news: News, state: LabState) -> None:
         match news["type"]:
             case "epoch":
-                self._epoch(news["sample"], state.runs[news["run_id"]])
+                self._epoch(state, news["sample"], state.runs[news["run_id"]])
             case "run-ended":
                 run = state.runs[news["run_id"]]
-                self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(run)}  {run.outcome}")
+                self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(state, run)}  {run.outcome}")
                 for found in run.diagnosis:
                     self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
             case "samples-reset":
@@ -318,9 +322,9 @@ class _NewsPrinter:
             printed.add(text)
             _line(text)
 
-    def _epoch(self, sample: EpochSample, run: RunState) -> None:
+    def _epoch(self, state: LabState, sample: EpochSample, run: RunState) -> None:
         metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
-        line = f"run {run.run_id}  {_name(run)}  epoch {sample.epoch}/{run.spec.epochs}"
+        line = f"run {run.run_id}  {_name(state, run)}  epoch {sample.epoch}/{run.spec.epochs}"
         self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
 
     def _job(self, job: JobView) -> None:

@@ -167,7 +167,8 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "task": run.task_id,
         "model": run.spec.model,
         "n_gpus": run.spec.n_gpus,
-        "practice": run.practice,
+        "practice": run.practice and not state.is_small(run),
+        "small": state.is_small(run),
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "phase": run.phase.value,
@@ -233,7 +234,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
-    aside = " " * len("  practice") if rows[0]["practice"] else ""
+    aside = " " * len("  practice") if rows[0]["practice"] or rows[0]["small"] else ""
     print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
     for row in rows:
         job = row["job"] or {}
@@ -243,7 +244,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         line = (
             f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
         )
-        line += "  practice" if row["practice"] else ""
+        line += "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
         if row["limit_warning"]:
             print(f"     {plain(row['limit_warning'])}")

@@ -194,6 +194,11 @@ class LabState:
     places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
+    def is_small(self, run: RunState) -> bool:
+        """Whether a run of a real cluster stood in for one of the lab: on CPU devices in place of GPUs, by its log."""
+        submission = self.submissions.get(run.token)
+        return run.practice and submission is not None and not submission.practice
+
     # ------------------------------------------------------------------ submissions
 
     def with_planned(self, submission: SubmissionState, runs: Iterable[PlannedRun]) -> LabState:

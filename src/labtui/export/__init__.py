@@ -196,12 +196,11 @@ def notebook(document: HandInDocument) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
     from importlib.resources import files
 
-    from labtui.export.style import PRACTICE_MARK
     from labtui.results.escape import markdown
 
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]
-    lines += [PRACTICE_MARK] if document.practice else []
+    lines += [document.mark] if document.practice else []
     head = f"# {markdown(document.title)}\n\n" + "  \n".join(map(markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

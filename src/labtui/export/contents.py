@@ -15,6 +15,7 @@ from pathlib import Path
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState, SubmissionState
 from labtui.export.measurements import Measurements, measurements_of, stored_state
+from labtui.export.style import PRACTICE_MARK, SMALL_MARK
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import NEVER_SENT, AnswerSheet
@@ -76,8 +77,14 @@ class LabContents:
         return self.settings.practice or (bool(runs) and all(run.practice for run in runs))
 
     @property
+    def mark(self) -> str:
+        """What stands on pages whose numbers are not the lab's."""
+        marked = [run for run in self.measurements.runs if run.practice]
+        return SMALL_MARK if marked and all(run.small for run in marked) else PRACTICE_MARK
+
+    @property
     def practice(self) -> bool:
-        """Whether there are rehearsal runs in it."""
+        """Whether there are rehearsal or small runs in it."""
         return any(run.practice for run in self.measurements.runs) or self.settings.practice
 
     def job_of(self, task: Task) -> SubmissionState | None:

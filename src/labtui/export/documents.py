@@ -85,7 +85,7 @@ class _Folder:
             "form": "slides" if self.slides else "report",
             "title": document.title, "subtitle": document.subtitle, "author": document.author,
             "lines": document.lines, "stamp": document.stamp, "footer": document.footer, "facts": document.facts,
-            "practice": document.practice, "practice-mark": style.PRACTICE_MARK, "language": document.language,
+            "practice": document.practice, "practice-mark": document.mark, "language": document.language,
             "pages": pages,
         }  # fmt: skip
 

@@ -144,6 +144,7 @@ class HandInDocument:
     pages: tuple[Page, ...]
     facts: tuple[tuple[str, str], ...] = ()
     practice: bool = False
+    mark: str = ""
     language: str = "en"
     notes: tuple[str, ...] = field(default=())
 
@@ -194,4 +195,5 @@ def chart_text(spec: ChartSpec) -> str:
         if len(series.points) <= 12:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
-    return ". ".join([f"{spec.title}{' (practice)' if spec.practice else ''}", *parts])[:1000]
+    mark = " (small run)" if spec.small else " (practice)" if spec.practice else ""
+    return ". ".join([spec.title + mark, *parts])[:1000]

@@ -72,6 +72,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
         pages=tuple(pages),
         facts=title_facts(contents.named, accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
+        mark=contents.mark,
         notes=(*notes, *_unanswered(contents), *missing),
     )
 

@@ -89,7 +89,9 @@ def pictures(
             x=0.015, ha="left", size=14, color=style.AXIS,
         )  # fmt: skip
         if practice:
-            figure.text(0.985, 0.012, style.PRACTICE_MARK, ha="right", color=style.PRACTICE, size=14)
+            small = all(spec.small for spec in specs if spec.practice)
+            mark = style.SMALL_MARK if small else style.PRACTICE_MARK
+            figure.text(0.985, 0.012, mark, ha="right", color=style.PRACTICE, size=14)
         place_labels(figure)
         drawn = {name: _saved(figure, name, stamp) for name in formats}
         figure.canvas.renderer = None  # its pixels would stay until the next collection of garbage

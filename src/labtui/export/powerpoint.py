@@ -108,12 +108,12 @@ def _cover(presentation: Any, document: HandInDocument) -> None:
     for at, (value, label) in enumerate(document.facts):
         _fact(slide, (LEFT + 4.1 * at, 5.4, 3.9), value, label, 54)
     if document.practice:
-        _practice(slide)
+        _mark(slide, document.mark)
     slide.notes_slide.notes_text_frame.text = document.stamp
 
 
-def _practice(slide: Any) -> None:
-    _text(slide, (8.4, 0.36, 4.33, 0.3), style.PRACTICE_MARK, 14, THEME.ACCENT_6, right=True)
+def _mark(slide: Any, mark: str) -> None:
+    _text(slide, (8.4, 0.36, 4.33, 0.3), mark, 14, THEME.ACCENT_6, right=True)
 
 
 def _text(
@@ -156,7 +156,7 @@ class _Slides:
         if kicker:
             _text(self.slide, (LEFT, 0.36, 7.6, 0.3), kicker, 14, THEME.ACCENT_1, bold=True)
         if self.page.practice:
-            _practice(self.slide)
+            _mark(self.slide, self.document.mark)
         _text(self.slide, (LEFT, 6.95, 10.5, 0.3), self.document.footer, 14, THEME.TEXT_2)
         number = str(len(self.presentation.slides))
         _text(self.slide, (11.7, 6.95, 1.033, 0.3), number, 14, THEME.TEXT_2, right=True)

@@ -73,7 +73,7 @@ def _with_headings(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Iter
     """The rows, each network's name before the first of its own."""
     name = ""
     for row in rows:
-        mine = clean(row.name) + (" (practice)" if row.practice else "")
+        mine = clean(row.name) + row.mark
         if mine != name:
             name = mine
             yield (mine,)

@@ -18,6 +18,7 @@ GRID = "#E1E6EA"
 PART = "#E0A458"
 PRACTICE = "#8A5A00"
 PRACTICE_MARK = "Practice cluster, not measured"
+SMALL_MARK = "Small run, no result of the lab"
 
 Progress = Callable[[str, float], None]
 """Told what is being done and which fraction (0 to 1) is behind."""

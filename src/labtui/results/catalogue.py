@@ -77,7 +77,10 @@ def _charts(results: Results, model: str | None, reading: Reading) -> list[Chart
         for name in dict.fromkeys(row.program.name for row in timed):
             charts += program_charts([row for row in timed if row.program.name == name])
     for rows in split_practice(row for row in results.rows if model in (None, row.model)):
-        charts += _charts_of(of_rows(results, rows), model, reading)
+        small = all(row.small for row in rows)
+        charts += [
+            replace(chart, small=small) for chart in _charts_of(of_rows(results, rows), model, reading)
+        ]
     return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
 
 

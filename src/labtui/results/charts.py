@@ -106,6 +106,7 @@ class ChartSpec:
     model: str = ""
     notes: tuple[str, ...] = ()
     practice: bool = False
+    small: bool = False
 
     def __post_init__(self) -> None:
         if not self.family:

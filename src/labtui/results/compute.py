@@ -87,6 +87,7 @@ def configuration_of(
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
         practice=run.practice or parsed.practice,
+        small=run.small,
         model=parsed.model or UNKNOWN,
         framework=software_family(parsed.framework),
         device=device,
@@ -516,7 +517,9 @@ def _same_batch(one: ResultRow, other: ResultRow) -> bool:
 
 def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
     notes = []
-    if any(row.practice for row in rows):
+    if any(row.small for row in rows):
+        notes.append("Small runs are kept separate from the lab's: CPU devices stood in for GPUs.")
+    if any(row.rehearsed for row in rows):
         notes.append("Practice runs are kept separate from real ones.")
     if any(row.live for row in rows):
         notes.append("Some runs are still in progress; their numbers will change.")

@@ -92,7 +92,8 @@ class MeasuredRun:
     """One run, ready to be counted.
 
     `source` is the log's path as given (bare files) or its name in the lab folder; `form` the template its
-    job was made from. `practice` runs are never pooled with real ones. `live` means the run is still going.
+    job was made from. `practice` runs are never pooled with real ones; a `small` one is of a real
+    cluster. `live` means the run is still going.
     `guessed` names what was taken from the file's name because the log does not say it.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
     log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
@@ -105,6 +106,7 @@ class MeasuredRun:
     source: str = ""
     form: JobForm | None = None
     practice: bool = False
+    small: bool = False
     live: bool = False
     guessed: tuple[str, ...] = ()
     no_gpu: bool = False
@@ -127,7 +129,7 @@ class MeasuredRun:
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     """All runs of a lab folder that have epochs or a rate, in the order of their numbers."""
     return tuple(
-        _from_run_state(run, state.submissions.get(run.token))
+        replace(_from_run_state(run, state.submissions.get(run.token)), small=state.is_small(run))
         for _, run in sorted(state.runs.items())
         if run.epochs or (run.totals is not None and run.totals.throughput is not None)
     )

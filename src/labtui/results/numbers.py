@@ -247,7 +247,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 _WHAT = (
-    Column("model", lambda row: clean(row.name) + (" (practice)" if row.practice else ""), number=False),
+    Column("model", lambda row: clean(row.name) + row.mark, number=False),
     Column("device", device_text, number=False),
     Column("global batch", lambda row: count_text(row.batch_size)),
 )
@@ -378,7 +378,7 @@ def fit_sentence(fit: LawFit) -> str:
     sizes = ", ".join(map(str, fit.n_gpus))
     shown = percent_text(share)
     bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
-    practice = ", practice" if fit.practice else ""
+    practice = ", small runs" if fit.baseline.small else ", practice" if fit.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"

@@ -180,9 +180,9 @@ def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], w
     if not rows:
         return ""
     columns = columns_of(rows, columns)
-    if width is not None and all(row.practice for row in rows):
+    if width is not None and rows[0].mark and len({row.mark for row in rows}) == 1:
         columns = (PLAIN_MODEL, *columns[1:])
-        title += " (practice)"
+        title += rows[0].mark
     lines = [*fitted_lines([title], width), fitted_table(rows, columns, width)]
     return "".join(f"{line}\n" for line in lines)
 

@@ -38,7 +38,7 @@ class Configuration:
     with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
     `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
     so many sequences of `sequence_length`. `validated`: a validation is inside each epoch's time. `gpu_kind` is the
-    GPU's name where the log tells it.
+    GPU's name where the log tells it. `practice` is that of small runs, too: `small` tells them from rehearsals.
     """
 
     practice: bool
@@ -56,6 +56,12 @@ class Configuration:
     sequence_length: int | None = None
     validated: bool = False
     gpu_kind: str = ""
+    small: bool = False
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether it is that of runs of a practice cluster."""
+        return self.practice and not self.small
 
     @property
     def work_key(self) -> tuple[object, ...]:
@@ -286,8 +292,23 @@ class ResultRow:
 
     @property
     def practice(self) -> bool:
-        """Whether these are rehearsal runs."""
+        """Whether these are rehearsal runs, or small ones."""
         return self.configuration.practice
+
+    @property
+    def small(self) -> bool:
+        """Whether these are small runs of a real cluster."""
+        return self.configuration.small
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether these are runs of a practice cluster."""
+        return self.configuration.rehearsed
+
+    @property
+    def mark(self) -> str:
+        """What stands behind their name."""
+        return " (small run)" if self.small else " (practice)" if self.practice else ""
 
     @property
     def is_measured(self) -> bool:

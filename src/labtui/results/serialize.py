@@ -20,7 +20,7 @@ _TIMED_BY_BATCHES = ("pytorch",)
 """Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
-_SOURCES = "practice live notes sources=origins"
+_SOURCES = "practice=rehearsed small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _AS_PRINTED = "epoch_seconds throughput speedup efficiency"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
@@ -30,12 +30,13 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size disagreement practice"""
+_FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size disagreement
+    practice=baseline.rehearsed"""
 _SWEET_SPOT = """model=baseline.model data_set=baseline.data_set tuning=baseline.tuning n_gpus least_time
     least_gpu_hours least_gpu_hours_x_time=least_cost_time most_above_efficiency=efficient efficiency=floor
-    time_speedup=speedup practice=baseline.practice"""
+    time_speedup=speedup practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
-    practice=line.practice"""
+    practice=line.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=program.name scaling=program.scaling size counts=program.counts processes runs seconds speedup
     efficiency weak_efficiency practice notes"""
