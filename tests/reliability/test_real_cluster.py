@@ -8,11 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from labtui.domain.model import JobPhase
+from labtui.domain.state import LabState
+from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy, Student
 from tests.real_cluster.proxy import Fault
@@ -192,7 +196,7 @@ def test_a_large_log_is_copied_in_little_memory(cluster: Cluster, student: Stude
         os.truncate(file.fileno(), SIZE)
         file.seek(0, os.SEEK_END)
         file.write("\nlast línea".encode())
-    _forget_completion(folder.path)
+    _forget_completion(folder)
     done = subprocess.run(
         [sys.executable, "-c", FETCH, str(folder.path)],
         capture_output=True,
@@ -208,10 +212,11 @@ def test_a_large_log_is_copied_in_little_memory(cluster: Cluster, student: Stude
     assert subprocess.run(["cmp", str(mirrored), str(path)], check=False).returncode == 0
 
 
-def _forget_completion(folder: Path) -> None:
+def _forget_completion(folder: LabFolder) -> None:
     """The log went on growing although it was thought complete: as if that had never been stored."""
-    import sqlite3
-
-    with sqlite3.connect(folder / "labtui.db") as database:
-        database.execute("DELETE FROM events WHERE type = 'log-grew'")
-    database.close()
+    with Session.open(folder.path, start=False) as session:
+        for token, submission in session.state.submissions.items():
+            for stream, log in submission.logs.items():
+                session._journal.change(
+                    partial(LabState.with_log, token=token, stream=stream, log=replace(log, complete=False))
+                )

@@ -194,7 +194,7 @@ def test_a_job_put_back_after_its_end_is_followed_again(
         assert cluster.as_root("scontrol", "update", f"JobId={job_id}", "Requeue=1").status == 0
         cluster.as_root("scancel", "--signal=KILL", "--batch", job_id)
         until(lambda: complete(session, token), "the end")
-        assert session.state.runs[1].outcome is not None
+        until(lambda: session.state.runs[1].outcome is not None, "how its run ended")
         put_back = cluster.as_root("scontrol", "requeue", job_id)
         assert put_back.status == 0, put_back.err
         until(lambda: session.refresh() or phase(session, token) is not JobPhase.FINISHED, "its return")  # type: ignore[func-returns-value]

@@ -88,12 +88,14 @@ class FedSession(Session):
         """As if the worker had seen this."""
         self._journal.change(*news)
 
+    def keep(self) -> None:
+        """As if what was fed of the runs had been read from the logs: another process finds it, too."""
+        items = [item for item in self.state.submissions.values() if item.job is not None]
+        self._store.write_readings(self.state, {item.token: self.readings._source(item) for item in items})
+
     def close(self, timeout_s: float = 1.0) -> None:
-        """As if what was fed of the runs had been read from the logs."""
         if not self.read_only and not self._closed:
-            items = [item for item in self.state.submissions.values() if item.job is not None]
-            sources = {item.token: self.readings._source(item) for item in items}
-            self._store.write_readings(self.state, sources)
+            self.keep()
         super().close(timeout_s)
 
     def _ask(self, name: str, what: Any) -> Future[Any]:

@@ -118,6 +118,7 @@ async def test_the_straight_path_takes_at_most_40_keys(
         await student.submit()
         await student.answer(3)
         await student.at("10.7")
+        session.keep()
         await student.press("x")
         await student.see(lambda: app.exporting is not None, "the export")
         assert app.exporting is not None
