@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,8 @@ async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text
 
 
 def picture_of(app: LabApp) -> list[str]:
-    """The lines of the runs pane that must be the same after a restart."""
-    return [
-        line for line in text_of(app).split("\n") if "✔" in line and " done" in line and "GPU" not in line
-    ]
+    """The rows of the runs pane, which must be the same after a restart."""
+    return re.findall(r"✔ +\d+ +\d+ +[\d.]+ s .*", text_of(app))
 
 
 def charts_of(app: LabApp) -> tuple[ChartSpec, ...]:
