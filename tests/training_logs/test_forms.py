@@ -238,11 +238,11 @@ def test_the_pattern_that_is_suggested_matches_the_likeliest_line(
         r"(?:(?i:[a-z])*K){3}(?P<seconds>\d)",
     ],
 )
-def test_a_pattern_that_backtracks_without_end_is_refused_or_linear(pattern: str) -> None:
+def test_a_pattern_that_would_backtrack_without_end_is_refused_or_linear(pattern: str) -> None:
     line = "a" * 1500 + "1" * 400 + "\n"
     try:
         own = own_pattern(pattern)
     except DataError as error:
-        assert "time" in error.sentence and error.hint
+        assert "cannot be used" in error.sentence and error.hint
     else:
         parse_log((line * 20).encode(), patterns=[own])
