@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("fo
 
 PYTHON = "/apps/container/bin/python"
 """On the test clusters: an environment of its own, with TensorFlow where the tests have it."""
-MOST_ANSWERS = 5
+MAX_ANSWERS = 5
 NODES = [Node("g01", "acc", 80, 4), Node("g02", "acc", 80, 4), Node("p9r2n12", "gpp", 160, 0)]
 """The node without GPUs has as many CPUs as one of CTE-POWER."""
 EXPECTED = {
@@ -118,7 +118,7 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], tmp_path: Path)
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
     answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
     shown, questions = at_a_terminal(labtui, words, answers)
-    assert 0 < questions <= MOST_ANSWERS, shown
+    assert 0 < questions <= MAX_ANSWERS, shown
     assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)

@@ -12,7 +12,7 @@ from labtui.tui import themes
 
 TEXTS = ("foreground", "soft", "quiet", "accent", "success", "warning", "error")
 GROUNDS = ("background", "surface", "panel")
-LEAST_TEXT, LEAST_MARK = 4.5, 3.0
+MIN_TEXT, MIN_MARK = 4.5, 3.0
 
 
 def contrast(one: str, other: str) -> float:
@@ -41,14 +41,14 @@ def test_every_text_of_our_themes_has_enough_contrast_on_every_ground(theme: The
     low = {
         f"{text} on {ground}": round(contrast(colour(theme, text), colour(theme, ground)), 2)
         for text, ground in (*product(TEXTS, GROUNDS), ("error", "error-ground"), ("soft", "tint"))
-        if contrast(colour(theme, text), colour(theme, ground)) < LEAST_TEXT
+        if contrast(colour(theme, text), colour(theme, ground)) < MIN_TEXT
     }
     assert not low
 
 
 @pytest.mark.parametrize("theme", themes.OURS, ids=lambda theme: theme.name)
 def test_text_on_a_ground_of_colour_can_be_read(theme: Theme) -> None:
-    assert contrast(colour(theme, "on-accent"), colour(theme, "accent")) >= LEAST_TEXT
+    assert contrast(colour(theme, "on-accent"), colour(theme, "accent")) >= MIN_TEXT
 
 
 async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ def _changed(lines: Sequence[Line], numbers: Iterable[int], change: Change) -> l
     return [CodeLine(lines[at], "" if change == "-" else str(at + 1), change) for at in numbers]
 
 
-_MOST_LEVELS = 4
+_MAX_LEVELS = 4
 _MARKS = ("•", "–", "·", "·")
 Pictures = Callable[[str], bytes | None]
 """The bytes of a picture that an answer names, or None when there is none."""
@@ -245,9 +245,9 @@ class _Reader:
                 b for child in item.children for b in self.blocks(child, level + 1)
             ):
                 if isinstance(block, Paragraph) and place == 0:
-                    yield _checked(replace(block, bullet=mark, level=min(level + 1, _MOST_LEVELS)))
+                    yield _checked(replace(block, bullet=mark, level=min(level + 1, _MAX_LEVELS)))
                 elif isinstance(block, Paragraph):
-                    yield replace(block, level=min(block.level, _MOST_LEVELS))
+                    yield replace(block, level=min(block.level, _MAX_LEVELS))
                 else:
                     yield block
 

@@ -99,13 +99,13 @@ def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[s
             names[plan_words(spec) if spec.label in made else spec.label] = None
     if not names:
         return ""
-    shown = list(names)[:_MOST_NAMED]
+    shown = list(names)[:_MAX_NAMED]
     if more := len(names) - len(shown):
         shown.append(f"{more} more run{'s' * (more != 1)}")
     return f"{_listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
 
 
-_NAMED_ONE_BY_ONE, _MOST_NAMED = 2, 3
+_NAMED_ONE_BY_ONE, _MAX_NAMED = 2, 3
 
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MARGIN = 2.0
 """A limit is this many times the longest time expected: a killed job costs more than a short wait."""
-LEAST_MINUTES = 10
+MIN_MINUTES = 10
 UNKNOWN_MINUTES = 75
 """The limit the lab's own job files ask for; used where nothing is known about a run's length."""
 STEP_MINUTES = 5
@@ -64,7 +64,7 @@ def time_limit(
     else:
         seconds = _expected(draft, edition, None)
         minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
-        minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+        minutes = max(MIN_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
     return minutes if most is None else min(minutes, most)
 
 

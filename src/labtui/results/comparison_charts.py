@@ -98,7 +98,7 @@ def first_epoch_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     )
 
 
-_TUNED_AT_LEAST = 3
+_MIN_TUNED = 3
 """So many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
 _MAX_LABEL = 32
 """Letters below a bar; where more bars than a few differ in more than that, a table says it."""
@@ -114,8 +114,8 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     tuned = [
         found
         for found in groups.values()
-        if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _TUNED_AT_LEAST)
-        and (len(found) <= _TUNED_AT_LEAST or max(map(len, tuning_labels(found))) <= _MAX_LABEL)
+        if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _MIN_TUNED)
+        and (len(found) <= _MIN_TUNED or max(map(len, tuning_labels(found))) <= _MAX_LABEL)
     ]
     data_sets = {found[0].configuration.data_set for found in tuned}
     counts = {found[0].n_gpus for found in tuned}

@@ -204,7 +204,7 @@ def _megabytes(text: str) -> int | None:
 
 _USABLE = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"}
 """A node in any other state as well (drained, reserved, down ...) has nothing to give."""
-_MOST_PARTITIONS = 4
+_MAX_PARTITIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class SiteLoad:
         """Free GPUs and fair shares in words; what the site refuses, too."""
         parts = [
             f"Free now in {each.partition}: {each.free} of {each.total} GPUs."
-            for each in self.partitions[:_MOST_PARTITIONS]
+            for each in self.partitions[:_MAX_PARTITIONS]
         ]
         if "sinfo" in self.refused:
             parts = [f"Free GPUs: this site refuses sinfo to users ({self.refused['sinfo']})."]

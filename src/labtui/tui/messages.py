@@ -148,9 +148,9 @@ def before_editing(command: list[str], path: Path) -> str:
 
 TIMEOUT_S = 600.0
 LOOK_EVERY_S = 0.25
-MOST_NAMED = 4
+MAX_NAMED = 4
 """Files that the export's message names: more do not fit a window of 80 columns."""
-MOST_NOTES = 3
+MAX_NOTES = 3
 """Remarks of an export that the message has room for."""
 _STEP = re.compile(r"\s*(\d{1,3})% (\S.*)")
 
@@ -245,14 +245,14 @@ def _summary(answer: bytes) -> str:
         notes = [display_text(str(note).encode()) for note in report["notes"]]
     except (ValueError, KeyError, TypeError):
         return "Exported."
-    if len(notes) > MOST_NOTES:
-        others = len(notes) - MOST_NOTES + 1
-        notes[MOST_NOTES - 1 :] = [f"{others} more remarks: run `labtui export` to read them."]
+    if len(notes) > MAX_NOTES:
+        others = len(notes) - MAX_NOTES + 1
+        notes[MAX_NOTES - 1 :] = [f"{others} more remarks: run `labtui export` to read them."]
     plots = sum(1 for path in paths if path.parent.name == "plots")
     names = [path.name for path in paths if path.parent.name != "plots"]
     names.sort(key=lambda name: not name.startswith(("deck", "report")))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    parts = [", ".join(names[:MOST_NAMED]) + more, f"{plots} files in plots/" if plots else ""]
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    parts = [", ".join(names[:MAX_NAMED]) + more, f"{plots} files in plots/" if plots else ""]
     place = os.path.commonpath([path.parent for path in paths]) if paths else ""
     where = f" in {place}" if place else ""
     return "\n".join([f"Written{where}: {'; '.join(part for part in parts if part)}.", *notes])
