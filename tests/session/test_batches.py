@@ -1,27 +1,12 @@
-"""Halving a batch that did not fit."""
+"""Which batches fit."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from labtui.domain.model import Diagnosis
-from labtui.lab.plan import (
-    PlanOverrides,
-    task_drafts,
-)
-from labtui.session.batches import Boundary, boundary, halved
-from tests.lab.builders import EDITION, full, with_runs
-from tests.preflight.cases import PROFILE
-
-
-def test_halving_keeps_all_sizes_equal():
-    drafts = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(form="job-per-size"))
-    proposal = halved(drafts)
-    assert [run.batch_size for d in proposal.drafts for run in d.runs] == [512, 1024, 2048]
-    assert "512 images per GPU" in proposal.sentence
-    tiny = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(per_gpu_batch=1))
-    assert halved(tiny) is None
-    assert halved([]) is None
+from labtui.session.batches import Boundary, boundary
+from tests.lab.builders import full, with_runs
 
 
 def test_boundary_from_runs():
@@ -34,7 +19,7 @@ def test_boundary_from_runs():
 
     found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
     assert found == Boundary(fits=1024, too_large=2048)
-    assert found.sentence == "1,024 images per GPU fit, 2,048 do not."
+    assert found.sentence == "1,024 images per GPU fit, 2,048 images per GPU do not fit."
 
 
 def test_main_memory_says_nothing_about_the_batch():
@@ -51,11 +36,3 @@ def test_main_memory_says_nothing_about_the_batch():
     assert boundary(runs, "ResNet152") == Boundary()
     both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
-
-
-def test_boundaries_in_words():
-    assert Boundary().sentence == "No batch has been tried yet."
-    assert Boundary(fits=512).sentence == "512 images per GPU fit; nothing larger has been tried."
-    assert (
-        Boundary(too_large=512).sentence == "512 images per GPU do not fit; nothing smaller has been tried."
-    )

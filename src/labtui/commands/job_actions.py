@@ -146,7 +146,7 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
     for number, item in open_ones.items():
         if item.job is None and item.status is not SubmissionStatus.WAITING:
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
-        elif item.job is None and args.after is None:
+        elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
     return show_manual_commands(groups)
 

@@ -158,16 +158,6 @@ def finding_row(found: Any) -> dict[str, Any]:
     }
 
 
-def file_words(item: dict[str, Any]) -> str:
-    """How a file stands beside what the cluster has of it, in words with a comma before each."""
-    parts = []
-    if item["since"] is not None:
-        parts.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
-    if item["changed"]:
-        parts.append("changed by you")
-    return "".join(f", {word}" for word in parts)
-
-
 def accepted_of(
     previews: Sequence[Preview], reasons: Mapping[str, str], *, force: bool
 ) -> tuple[tuple[AcceptedFinding, ...], ...]:

@@ -17,7 +17,6 @@ from labtui.commands.job_files import (
     accepted_of,
     answers_of,
     blocked,
-    file_words,
     finding_row,
     given_of,
     is_job_file,
@@ -306,7 +305,6 @@ def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) 
         "runs": [asdict(spec) for spec in draft.runs],
         "script": preview.script,
         "files": [asdict(item) for item in preview.files],
-        "no_longer_sent": list(preview.left_out),
         "findings": [finding_row(found) for found in preview.findings],
         "seconds": asdict(preview.seconds) if preview.seconds else None,
         "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
@@ -322,9 +320,7 @@ def _print_row(row: dict[str, Any]) -> None:
     print(f"# {row['job_name']}: {plain(runs)}")
     print(row["script"].rstrip())
     for item in row["files"]:
-        print(plain(f"# file {item['path']} {item['size']} bytes{file_words(item)}"))
-    for name in row["no_longer_sent"]:
-        print(plain(f"# file {name} is no longer sent"))
+        print(plain(f"# file {item['path']} {item['size']} bytes{', changed by you' * item['changed']}"))
     for found in row["findings"]:
         print(f"# {found['severity']} {found['file']}:{found['line']} {plain(found['effect'])}")
     if row["seconds"]:

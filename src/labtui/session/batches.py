@@ -1,6 +1,5 @@
 """What to submit after a run that failed.
 
-Memory needed grows with the per-GPU batch, so what fits and what does not is a boundary between two batches.
 Proposals only: whoever asked shows the sentence, and submits the drafts when the student agrees.
 """
 
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import RunSpec, SubmissionDraft, SubmissionStatus
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boundary:
+class Boundary(NamedTuple):
     """What is known about per-GPU batches: the largest that trained, the smallest that ran out of memory."""
 
     fits: int | None = None
@@ -33,13 +31,9 @@ class Boundary:
 
     @property
     def sentence(self) -> str:
-        if self.fits and self.too_large:
-            return f"{self.fits:,} images per GPU fit, {self.too_large:,} do not."
-        if self.fits:
-            return f"{self.fits:,} images per GPU fit; nothing larger has been tried."
-        if self.too_large:
-            return f"{self.too_large:,} images per GPU do not fit; nothing smaller has been tried."
-        return "No batch has been tried yet."
+        known = ((self.fits, "fit"), (self.too_large, "do not fit"))
+        parts = [f"{batch:,} images per GPU {word}" for batch, word in known if batch]
+        return f"{', '.join(parts)}." if parts else "No batch has been tried yet."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,41 +46,11 @@ class Proposal:
 
 def boundary(runs: Iterable[RunState], model: str) -> Boundary:
     """What the runs of a model tell. A run that trained one epoch or more fitted, whatever ended it later."""
-    fits: list[int] = []
-    failed: list[int] = []
-    for run in runs:
-        if run.spec.model != model or run.spec.device != "gpu":
-            continue
-        if run.epochs:
-            fits.append(run.spec.per_gpu_batch)
-        elif run.gpu_memory_ran_out:
-            failed.append(run.spec.per_gpu_batch)
-    largest = max(fits, default=None)
-    # An out-of-memory below a batch that trained came from something else (a shared GPU); the larger one
-    # counts.
-    above = [batch for batch in failed if largest is None or batch > largest]
-    return Boundary(fits=largest, too_large=min(above, default=None))
-
-
-def halved(drafts: Iterable[SubmissionDraft]) -> Proposal | None:
-    """The same drafts with half the batch per GPU, on every size: the per-GPU batch must stay equal.
-
-    None when a batch of one image cannot be halved.
-    """
-    changed = []
-    for draft in drafts:
-        if any(run.per_gpu_batch < 2 for run in draft.runs):
-            return None
-        runs = tuple(replace(run, batch_size=run.per_gpu_batch // 2 * run.replicas) for run in draft.runs)
-        changed.append(replace(draft, runs=runs))
-    if not changed:
-        return None
-    batches = sorted({run.per_gpu_batch for draft in changed for run in draft.runs})
-    sentence = (
-        f"Out of memory: try {' and '.join(f'{b:,}' for b in batches)} images per GPU, on all sizes, so that "
-        "they stay comparable."
-    )
-    return Proposal(drafts=tuple(changed), sentence=sentence)
+    mine = [run for run in runs if run.spec.model == model and run.spec.device == "gpu"]
+    largest = max((run.spec.per_gpu_batch for run in mine if run.epochs), default=0)
+    failed = (run.spec.per_gpu_batch for run in mine if not run.epochs and run.gpu_memory_ran_out)
+    # An out-of-memory below a batch that trained came from something else (a shared GPU).
+    return Boundary(largest or None, min((batch for batch in failed if batch > largest), default=None))
 
 
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
@@ -106,16 +70,18 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
             f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
             "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
         )
-    failed = replace(overrides or PlanOverrides(), per_gpu_batch=run.spec.per_gpu_batch)
-    drafts = [
-        kept for draft in session.drafts(run.task_id, failed) if (kept := _of_model(draft, run.spec.model))
-    ]
-    proposal = halved(drafts)
-    if proposal is None:
-        raise UsageError(
-            f"There is no smaller batch to try for run {run_id}.", "A model this large needs another GPU."
-        )
-    return proposal
+    half = _half_batch(run)
+    planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=half))
+    drafts = tuple(kept for draft in planned if (kept := _of_model(draft, run.spec.model)) is not None)
+    sentence = f"Out of memory: try {half:,} images per GPU, on all sizes, so that they stay comparable."
+    return Proposal(drafts=drafts, sentence=sentence)
+
+
+def _half_batch(run: RunState) -> int:
+    """Half the images per GPU of a run that ran out of memory."""
+    if run.spec.per_gpu_batch < 2:
+        raise UsageError(f"There is no smaller batch to try for run {run.run_id}.", "Try another GPU.")
+    return run.spec.per_gpu_batch // 2
 
 
 def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
@@ -163,24 +129,17 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     if halve:
-        if run.spec.per_gpu_batch < 2:
-            raise UsageError(f"There is no smaller batch to try for run {run_id}.", "Try another GPU.")
+        half, before = _half_batch(run), run.spec.per_gpu_batch
         specs = tuple(
             replace(spec, batch_size=max(1, spec.per_gpu_batch // 2) * spec.replicas) for spec in specs
         )
-        smaller, before = specs[0].per_gpu_batch, run.spec.per_gpu_batch
-        reason = f"It ran out of GPU memory: {smaller:,} images per GPU instead of {before:,}."
+        reason = f"It ran out of GPU memory: {half:,} images per GPU instead of {before:,}."
     return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason)
 
 
 def _queue_again(submission: SubmissionState, settings: Settings, profile: Profile) -> QueueNames:
     """How `sbatch` names the queue of a submission once more: of the two names one is kept, the QoS if it had one."""
-    partitions = {
-        profile.gpu_queue,
-        profile.cpu_queue,
-        settings.partition,
-        *(each.name for each in profile.queues),
-    }
+    partitions = {profile.gpu_queue, profile.cpu_queue, settings.partition, *(q.name for q in profile.queues)}
     if profile.queue_option == "partition" and submission.qos in partitions:
         return QueueNames(partition=submission.qos)
     default = profile.names(profile.gpu_queue if submission.gpus else profile.cpu_queue).partition

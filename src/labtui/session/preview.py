@@ -1,25 +1,17 @@
-"""What submitting a draft would do: its findings, its cost, and its files beside what the cluster has.
-
-A word stands beside each file that would be sent: whether it differs from the newest submission that Slurm accepted
-(its files lie in their own directory there and are known here too).
-
-Nothing here asks the cluster. What was sent with accepted jobs is known from the store, so most of it works without a
-connection.
-"""
+"""What submitting a draft would do: its findings, its cost, and its files. Nothing here asks the cluster."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from labtui.domain.model import Interval, SubmissionDraft, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.model import Interval, SubmissionDraft
+from labtui.domain.state import LabState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.planning import Planned, plan
 
@@ -35,17 +27,13 @@ MISSING_FRESH_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
-
-    `left_out` names files that went with the newest job and are not sent any more.
-    """
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known."""
 
     script: str
     files: tuple[FileChange, ...]
     findings: tuple[Finding, ...]
     gpu_hours: Interval | None
     seconds: Interval | None
-    left_out: tuple[str, ...] = ()
 
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
@@ -59,7 +47,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     now = session.clock.wall()
     session.look_at(unknown_paths(session.state, needed, now))
     remote = fresh_paths(session.state, needed, now)
-    files, left_out = changes(planned, tuple(session.state.submissions.values()), session.files_of)
     findings = preflight(
         planned.files,
         draft,
@@ -74,11 +61,10 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     )
     return Preview(
         script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
-        files=files,
+        files=tuple(_file(name, data) for name, data in sorted(planned.files.items())),
         findings=(*_other_ends(draft), *findings),
         gpu_hours=gpu_hours,
         seconds=seconds,
-        left_out=left_out,
     )
 
 
@@ -132,128 +118,20 @@ def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[st
     )
 
 
-Standing = Literal["new", "changed", "unchanged"]
-"""A file beside another copy of it: that one is not there, is another text, is the same."""
-
-MAX_DIFFERENCE_BYTES = 200_000
-"""Of longer files nobody reads the difference, and finding it would take seconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that travels with a submission, `size` in bytes.
-
-    `changed` says that it differs from the one that came with labtui. `since` compares it with what the job
-    `since_job` was sent with, the newest that Slurm accepted ("new" and no job when there is none); for the job script
-    that is the newest job like this one, and its token, name and directory do not count.
-    None where nobody knows. `difference` is the unified one since that job, empty
-    where nothing changed or the old text is not kept.
-    """
+    """A file that travels with a submission, `size` in bytes; `changed`: it differs from labtui's own."""
 
     path: str
     size: int
     changed: bool
-    since: Standing | None = None
-    since_job: str = ""
-    difference: str = ""
 
 
-def changes(
-    planned: Planned,
-    submissions: Sequence[SubmissionState],
-    files_of: Callable[[str], dict[str, bytes]],
-) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
-    """Each file of a planned submission beside what the cluster has; and the names that are not sent any more.
-
-    `files_of` gives the files of an earlier submission by its token.
-    """
-    accepted = [
-        item
-        for item in reversed(submissions)  # the last one first: of those planned in one moment it is meant
-        if item.status is SubmissionStatus.ACCEPTED and item.job is not None and item.script_hashes
-    ]
-    newest = max(accepted, key=lambda item: item.planned_at, default=None)
-    form, gpus = planned.submission.form, planned.submission.gpus
-    alike = max(
-        accepted,
-        key=lambda item: (item.form == form, item.form == form and item.gpus == gpus, item.planned_at),
-        default=None,
-    )
-    then = files_of(newest.token) if newest is not None else {}
-    script_then = files_of(alike.token).get(SCRIPT_NAME) if alike is not None else None
-    if alike is not None and script_then is not None:
-        script_then = _as_if_now(script_then, alike, planned.submission)
-    files = tuple(
-        _change(name, data, alike, script_then)
-        if name == SCRIPT_NAME
-        else _change(name, data, newest, then.get(name))
-        for name, data in sorted(planned.files.items())
-    )
-    before = newest.script_hashes if newest is not None else {}
-    return files, tuple(sorted(set(before) - set(planned.files)))
-
-
-def _change(name: str, data: bytes, sent: SubmissionState | None, old: bytes | None) -> FileChange:
-    """A file beside what `sent` was sent with; `old` is its text then, where that is still kept here."""
-    job_id = sent.job.job_id if sent is not None and sent.job is not None else ""
-    since = standing(data, sent.script_hashes.get(name) if sent is not None else None, old)
-    shown = ""
-    if old is not None and since == "changed":
-        shown = difference(old, data, name, f"job {job_id}")
-    return FileChange(
-        path=name,
-        size=len(data),
-        changed=_is_changed(name, data),
-        since=since,
-        since_job=job_id,
-        difference=shown,
-    )
-
-
-def _is_changed(name: str, data: bytes) -> bool:
-    """Whether a script differs from the one that came with labtui."""
+def _file(name: str, data: bytes) -> FileChange:
     from labtui.session.folder import list_remote, read_remote
 
-    return name in list_remote() and read_remote(name) != data
-
-
-def standing(data: bytes, digest: str | None, old: bytes | None = None) -> Standing:
-    """How `data` stands beside a copy with this SHA-256 hex digest (None: there is none), or this content."""
-    if old is not None:
-        return "unchanged" if _unix(data) == _unix(old) else "changed"
-    if digest is None:
-        return "new"
-    return "unchanged" if hashlib.sha256(data).hexdigest() == digest else "changed"
-
-
-def _as_if_now(old: bytes, then: SubmissionState, now: SubmissionState) -> bytes:
-    """A job script of then with the identity of now: token, job name and directory differ in every submission."""
-    named = old.replace(then.job_name.encode(), now.job_name.encode())
-    return named.replace(then.token.encode(), now.token.encode())
-
-
-def difference(old: bytes, new: bytes, path: str, since: str) -> str:
-    """The unified difference of two texts; empty for binary or very long files.
-
-    `since` says what the old one is, e.g. ``job 31337``.
-    """
-    if max(len(old), len(new)) > MAX_DIFFERENCE_BYTES or b"\0" in old + new:
-        return ""
-    import difflib
-
-    lines = difflib.unified_diff(
-        _unix(old).decode("utf-8", "replace").splitlines(),
-        _unix(new).decode("utf-8", "replace").splitlines(),
-        f"{path} ({since})",
-        f"{path} (now)",
-        lineterm="",
-        n=2,
-    )
-    return "\n".join(lines)
-
-
-def _unix(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n")
+    changed = name in list_remote() and read_remote(name) != data
+    return FileChange(path=name, size=len(data), changed=changed)
 
 
 _SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")

@@ -357,10 +357,9 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
         whose = "edited: it is used, not the table"
     left = ink("▸ ", styles.quiet).append("Job script", "bold")
     left.append(f"  {words.plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
-    changed = [each for each in preview.files if each.since == "changed"]
+    changed = sum(each.changed for each in preview.files)
     if changed:
-        files = words.plural(len(changed), "file")
-        left.append(f"   {files} changed since job {changed[-1].since_job}", styles.warn)
+        left.append(f"   {words.plural(changed, 'script')} changed by you", styles.warn)
     return ends(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 

@@ -196,9 +196,14 @@ class TaskActions(Screen[None]):
         app.follow("export", start, "")
 
     def action_shell_commands(self) -> None:
-        """The plain commands the selected run amounts to."""
-        from labtui.session.manual_commands import commands_of_submission
+        """The plain command that cancels the selected run's job."""
+        from labtui.session.manual_commands import commands_of_cancel
 
         line = self._now.line
         submission = line.submission if line is not None else None
-        self.app.show_commands(lambda: commands_of_submission(self.app.session, submission))
+        if submission is None or submission.job is None:
+            self.app.report_sentence(
+                "This run has no job at Slurm. Press w in its plan to see how to submit it."
+            )
+            return
+        self.app.show_commands(lambda: commands_of_cancel(self.app.session, submission))
