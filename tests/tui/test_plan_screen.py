@@ -14,7 +14,6 @@ from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
 from labtui.session.labs import load_edition
-from labtui.session.planning import plan
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import TestOnly
@@ -25,7 +24,7 @@ from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
-from tests.tui.fed_session import NOW, FedSession, accepted, finished_run, online, spec
+from tests.tui.fed_session import NOW, FedSession, finished_run, online, spec
 from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
@@ -100,16 +99,12 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
 
 
 async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:
-    (draft, *_) = session.drafts("10.5")
-    sent = plan(session, draft, None)
-    session._journal.intend(sent.change, blobs=sent.blobs, snapshot=sent.snapshot)
-    session.feed(accepted(sent.submission.token, "31337"))
     script = session.folder.scripts / "ResNet50.py"
     script.write_text(script.read_text() + "print('mine')\n")
     app = app_of(session)
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         await open_plan(app, pilot)
-        assert "1 file changed since job 31337" in text_of(app)
+        assert "1 script changed by you" in text_of(app)
 
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
