@@ -44,7 +44,7 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
         (["queue"], "no lab folder"),
-        (["frob"], "neither a command of labtui nor a folder"),
+        (["frob"], "neither a command of labtui nor a lab folder"),
         (["/nowhere/lab"], "/nowhere/lab is not a lab folder"),
         (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
         (["repair"], "no lab folder"),
@@ -118,8 +118,8 @@ def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monk
     assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
     monkeypatch.chdir(made)
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
-    (finding,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# error")]
-    assert finding.endswith("nct_NNN stands for your account: set `account` in lab.toml.")
+    (finding,) = [line for line in capsys.readouterr().out.splitlines() if ": error: " in line]
+    assert "nct_NNN stands for your account: set `account` in lab.toml." in finding
 
 
 def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

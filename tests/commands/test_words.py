@@ -41,9 +41,9 @@ def test_the_doctor_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> N
     ("statuses", "line"),
     [
         (["problem"], "1 check: 1 wrong."),
-        (["ok"], "The one check is fine."),
+        (["ok"], "1 check: all fine."),
         (["ok", "skipped"], "2 checks: 1 not checked."),
-        (["ok", "ok"], "All 2 checks are fine."),
+        (["ok", "ok"], "2 checks: all fine."),
         (["ok", "warning", "warning"], "3 checks: 2 to look at."),
         (["ok", "problem", "warning"], "3 checks: 1 wrong, 1 to look at."),
     ],

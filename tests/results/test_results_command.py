@@ -216,7 +216,7 @@ def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
     # These logs have no clock, so nothing can be laid beside them; it is no error either.
     assert (code, err, report["gpu_use"], len(report["rows"])) == (0, "", [], 3)
     code, _, err = call(capsys, "--json", str(tmp_path / "gone.gpu.csv"), str(log))
-    assert code == 2 and "no such file" in err
+    assert code == 2 and "No such file" in err
 
 
 def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys, tmp_path):

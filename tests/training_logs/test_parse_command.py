@@ -77,7 +77,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     closed.write_text("x")
     closed.chmod(0)
     code, (entry,), _ = parse(capsys, closed)
-    assert code == 2 and "may not read" in entry["error"]["sentence"]
+    assert code == 2 and "Permission denied" in entry["error"]["sentence"]
 
 
 def test_the_err_beside_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,12 @@ cannot, 130 interrupted.
 
 On a terminal, whatever a command prints (names of files, words from logs, answers of servers) loses its control
 characters: no escape sequence reaches the terminal unless it was written through `trusted`. Into a pipe or a file the
-text goes as it is, in UTF-8. A character that a terminal's encoding lacks is written as a JSON escape.
+text goes as it is, in UTF-8. A character that the encoding lacks is written as an escape.
 """
 
 from __future__ import annotations
 
 import argparse
-import codecs
 import importlib
 import os
 import sys
@@ -23,20 +22,6 @@ from typing import Any, NoReturn, TextIO
 from labtui import __version__
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
-
-_ESCAPING = "labtui.escape"
-
-
-def _escape(error: UnicodeError) -> tuple[str, int]:
-    r"""The characters that cannot be encoded as ``\uXXXX``, beyond the basic plane as a pair: what JSON reads back."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
-    return "".join(f"\\u{unit}" for unit in pairs), error.end
-
-
-codecs.register_error(_ESCAPING, _escape)
 
 
 class SanitizedStream:
@@ -79,11 +64,8 @@ def _guard(stream: TextIO | None) -> Any:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         # In a pipe UTF-8, whatever the locale: other programs read JSON.
-        reconfigure(encoding=None if stream.isatty() else "utf-8", errors=_ESCAPING)
+        reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     return SanitizedStream(stream) if stream.isatty() else stream
-
-
-_NUMBERS: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -95,21 +77,6 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(
             sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows the usage."
         )
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """As argparse, whose complaint names Python's type."""
-        try:
-            return super()._get_value(action, arg_string)
-        except argparse.ArgumentError:
-            if action.type not in _NUMBERS:
-                raise
-            wrong = f"{arg_string!r} is not {_NUMBERS[action.type]}"
-        raise argparse.ArgumentError(action, wrong)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            known = ", ".join(map(str, action.choices))
-            raise argparse.ArgumentError(action, f"choose from {known}, not {value!r}")
 
 
 def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -123,13 +90,10 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
         "`labtui COMMAND --help` shows its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
-    parser.add_argument(
-        "folder", nargs="?", metavar="COMMAND | FOLDER", help="a command below, or a lab folder to open"
-    )
-    parser.add_argument(
-        "--trust", action="store_true", help="trust the lab folder from now on, without asking"
-    )
+    parser.add_argument("-V", "--version", action="version", version=f"labtui {__version__}")
+    words = "a command below, or a lab folder to open"
+    parser.add_argument("folder", nargs="?", metavar="COMMAND | FOLDER", help=words)
+    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
     return parser
 
 
@@ -201,17 +165,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         return _run_command(arguments[0], arguments[1:])
     first = arguments[0] if arguments else ""
-    if first in {"-v", "-V"}:
-        arguments = ["--version"]
-        first = "--version"
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         _refuse_misspelt(first)
+    named = overview(COMMANDS).parse_args(arguments)
     from labtui.commands import screens
 
-    if len(arguments) <= 1 and not first.startswith("-"):
-        return screens.open_folder(first or None)  # no parser is needed to start
-
-    named = overview(COMMANDS).parse_args(arguments)
     return screens.open_folder(named.folder, trust=named.trust)
 
 
@@ -230,12 +188,12 @@ def _refuse_misspelt(word: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run labtui; returns the exit code. Errors become a sentence and a hint on stderr."""
     with guarded():
-        return _guarded_main(arguments)
+        return _run(sys.argv[1:] if arguments is None else arguments)
 
 
-def _guarded_main(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str]) -> int:
     try:
-        return _dispatch(sys.argv[1:] if arguments is None else arguments)
+        return _dispatch(arguments)
     except LabError as error:
         from labtui.commands.terminal import say_error
 
@@ -288,27 +246,17 @@ def completion_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_completion(args: argparse.Namespace) -> int:
-    """Print the script."""
+    """Print the script; files and folders are completed where an option takes one."""
     import shtab
 
-    print(shtab.complete(with_files(whole_parser()), shell=args.shell))
-    return 0
-
-
-def with_files(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The parser, its options for files and folders completed from the disk."""
-    import shtab
-
-    kinds: Mapping[str, object] = {
-        "DIR": shtab.DIRECTORY,
-        "FILE": shtab.FILE,
-        "TASK|FILE": shtab.FILE,
-    }
+    kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}
+    parser = whole_parser()
     for each in _parsers(parser):
         for action in each._actions:
             if isinstance(action.metavar, str) and action.metavar in kinds:
                 action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
-    return parser
+    print(shtab.complete(parser, shell=args.shell))
+    return 0
 
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,10 @@ from labtui.commands.terminal import (
     TerminalPrompter,
     add_connection_arguments,
     add_folder_argument,
+    add_json_argument,
     add_trust_argument,
     plain,
+    print_json,
     require_trust,
     say,
 )
@@ -48,12 +50,8 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     add_trust_argument(parser)
     add_connection_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="repair what labtui can: settings in lab.toml, a key that others can read",
-    )
+    add_json_argument(parser)
+    parser.add_argument("--fix", action="store_true", help="correct lab.toml, or a key that others can read")
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -73,9 +71,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     if folder is not None and seen:
         _remember(folder, seen)
     if args.json:
-        rows = [dataclasses.asdict(check) for check in checks]
-        answer = {"profile": profile.id, "status": worst_status(checks), "checks": rows}
-        print(json.dumps(answer, indent=2))
+        rows = list(map(dataclasses.asdict, checks))
+        print_json({"profile": profile.id, "status": worst_status(checks), "checks": rows})
     else:
         print(f"\n{summary(checks)}")
     return 1 if worst_status(checks) == "problem" else 0
@@ -113,9 +110,10 @@ def meant_cluster(
 
     path = Path(args.folder) if args.folder else _here(args)
     folder = LabFolder.open(path) if path is not None else None
+    settings = Settings(edition="", profile=DEFAULT_PROFILE)
     if folder is not None:
         require_trust(folder.path, args)
-    settings = folder.settings() if folder is not None else Settings(edition="", profile=DEFAULT_PROFILE)
+        settings = folder.settings()
     given = {"profile": args.cluster, **{key: getattr(args, key) for key in CONNECTION_KEYS}}
     settings = changed(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
@@ -134,13 +132,11 @@ def _print(check: Check) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """All checks in a line, as in ``5 checks: 1 wrong, 2 to look at``."""
-    counts = {"wrong": "problem", "to look at": "warning", "not checked": "skipped"}
-    found = {word: sum(check.status == status for check in checks) for word, status in counts.items()}
-    parts = [f"{count} {word}" for word, count in found.items() if count]
-    if not parts:
-        return f"All {len(checks)} checks are fine." if len(checks) != 1 else "The one check is fine."
-    return f"{len(checks)} check{'s' if len(checks) != 1 else ''}: {', '.join(parts)}."
+    """All checks in a line, such as "5 checks: 1 wrong, 2 to look at"."""
+    words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
+    counts: Counter[str] = Counter(check.status for check in checks)
+    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    return f"{len(checks)} check{'s' * (len(checks) != 1)}: {', '.join(parts) or 'all fine'}."
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,9 +144,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     add_trust_argument(parser)
     add_connection_arguments(parser)
-    parser.add_argument(
-        "--no-passphrase", action="store_true", help="make a new key without a passphrase, and do not ask"
-    )
+    parser.add_argument("--no-passphrase", action="store_true", help="make the new key without a passphrase")
 
 
 def run_key(args: argparse.Namespace) -> int:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
-    plain,
-    run_number,
+    add_json_argument,
+    add_run_argument,
+    print_line,
+    run_row,
     say,
     say_error,
 )
-from labtui.domain.model import EpochSample, JobPhase, JobView, RunPhase, Stream, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import explain_reason
@@ -33,11 +36,9 @@ _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING,
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run, which stream, whether to follow."""
-    parser.add_argument("run", type=run_number, metavar="RUN", help="a number, as `labtui queue` shows")
+    add_run_argument(parser)
     add_folder_argument(parser)
-    parser.add_argument(
-        "--follow", action="store_true", help="keep printing as the log grows, until the job ends"
-    )
+    parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
     stream.add_argument(
@@ -56,7 +57,10 @@ def run_log(args: argparse.Namespace) -> int:
         if args.follow:
             lab.session.start()
             lab.session.watch_logs({record.token})
-            _follow(lab, record, args.stream, printer)
+            for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
+                if (path := lab.session.log_path(record.token, args.stream)) is not None:
+                    printer.more(path)
+                lab.check_line(patient=True)
         path = lab.session.log_path(record.token, args.stream)
         if path is None:
             say(f"The log of run {args.run} has not been read yet. `labtui watch` or --follow fetches it.")
@@ -65,14 +69,6 @@ def run_log(args: argparse.Namespace) -> int:
         if not args.follow and not _complete(lab.state, record, args.stream):
             say("The log may have grown since; --follow fetches the rest.")
     return 0
-
-
-def _follow(lab: Open, record: RunState, stream: Stream, printer: _Printer) -> None:
-    for _ in lab.updates(lambda state: _stream_over(state, record, stream)):
-        path = lab.session.log_path(record.token, stream)
-        if path is not None:
-            printer.more(path)
-        lab.check_line(patient=True)
 
 
 def _complete(state: LabState, record: RunState, stream: Stream) -> bool:
@@ -114,21 +110,20 @@ class _Printer:
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
     add_folder_argument(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON line for each thing that happens")
+    add_json_argument(parser)
 
 
 def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
         before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
-        show = _as_json if args.json else _NewsPrinter()
+        show = (
+            _NewsPrinter()
+            if not args.json
+            else lambda news, _: print(msgspec.json.encode(news).decode(), flush=True)
+        )
         if args.json:
-            print(
-                json.dumps(
-                    {"type": "snapshot", "runs": [_row(lab.state, run) for run in lab.state.runs.values()]}
-                ),
-                flush=True,
-            )
+            show({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())}, lab.state)
         if all_over(lab.state):
             say(nothing_to_watch(lab.state))
         else:
@@ -145,8 +140,12 @@ def run_watch(args: argparse.Namespace) -> int:
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         _say_what_fits(lab, ended)
         if args.json:
-            print(json.dumps({"type": "end", "runs": [_row(lab.state, run) for run in ended]}), flush=True)
+            show({"type": "end", "runs": _rows(lab.state, ended)}, lab.state)
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:
+    return [{**run_row(state, run), "epochs": len(run.epochs)} for run in runs]
 
 
 class _Notifier:
@@ -198,26 +197,9 @@ def _over(state: LabState, submission: SubmissionState) -> bool:
         return True
     if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
         return False
-    if any(state.runs[number].outcome is None for number in submission.run_ids):
-        return False
-    return all(
-        any(name == stream and log.complete for name, log in submission.logs.items())
-        for stream in submission.remote_logs
-    )
-
-
-def _row(state: LabState, run: RunState) -> dict[str, Any]:
-    return {
-        "run": run.run_id,
-        "task": run.task_id,
-        "model": run.spec.model,
-        "n_gpus": run.spec.n_gpus,
-        "practice": run.practice and not state.is_small(run),
-        "small": state.is_small(run),
-        "phase": run.phase.value,
-        "outcome": run.outcome,
-        "epochs": len(run.epochs),
-    }
+    read = all(state.runs[number].outcome is not None for number in submission.run_ids)
+    complete = {stream for stream, log in submission.logs.items() if log.complete}
+    return read and complete.issuperset(submission.remote_logs)
 
 
 def _name(state: LabState, run: RunState) -> str:
@@ -247,8 +229,7 @@ def news_of(update: Update) -> Iterator[News]:
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
     if old is None:
         yield {"type": "submission-planned", "token": new.token, "task_id": new.task_id, "runs": new.run_ids}
-    told = None if old is None else (old.status, old.sentence)
-    if told != (new.status, new.sentence):
+    if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         yield {
             "type": "submission-changed",
             "token": new.token,
@@ -263,28 +244,16 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
 
 def _news_of_run(old: RunState | None, new: RunState) -> Iterator[News]:
     epochs = old.epochs if old is not None else ()
-    if epochs[:1] != new.epochs[:1] and epochs:
+    if epochs and epochs[:1] != new.epochs[:1]:
         yield {"type": "samples-reset", "run_ids": [new.run_id]}
         epochs = ()
     known = {sample.epoch: sample for sample in epochs}
     for sample in new.epochs:
         if known.get(sample.epoch) != sample:
             yield {"type": "epoch", "run_id": new.run_id, "sample": sample}
-    if new.outcome is not None and (
-        old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
-    ):
-        yield {
-            "type": "run-ended",
-            "run_id": new.run_id,
-            "outcome": new.outcome,
-            "diagnosis": new.diagnosis,
-        }
-
-
-def _as_json(news: News, state: LabState) -> None:
-    import msgspec
-
-    print(msgspec.json.encode(news).decode(), flush=True)
+    end = (new.outcome, new.diagnosis)
+    if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
+        yield {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
 
 
 class _NewsPrinter:
@@ -294,47 +263,40 @@ class _NewsPrinter:
         self._printed: dict[str, set[str]] = {}
 
     def __call__(self, news: News, state: LabState) -> None:
-        match news["type"]:
-            case "epoch":
-                self._epoch(state, news["sample"], state.runs[news["run_id"]])
-            case "run-ended":
-                run = state.runs[news["run_id"]]
-                self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(state, run)}  {run.outcome}")
+        match news:
+            case {"type": "epoch", "run_id": number, "sample": sample}:
+                run = state.runs[number]
+                metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
+                line = f"epoch {sample.epoch}/{run.spec.epochs}  {sample.seconds.value:.2f} s  {metrics}"
+                self._once(f"run {number}", f"run {number}  {_name(state, run)}  {line}")
+            case {"type": "run-ended", "run_id": number}:
+                run = state.runs[number]
+                self._once(f"run {number}", f"run {number}  {_name(state, run)}  {run.outcome}")
                 for found in run.diagnosis:
-                    self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
-            case "samples-reset":
-                for number in news["run_ids"]:
-                    self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
-                    _line(f"run {number}  its log started again")
-            case "job-observed":
-                self._job(news["job"])
-            case "submission-changed":
+                    self._once(f"run {number}", f"    {found.kind}: {found.advice}")
+            case {"type": "samples-reset", "run_ids": [number]}:
+                self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
+                print_line(f"run {number}  its log started again")
+            case {"type": "job-observed", "job": job}:
+                why = (
+                    explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
+                )
+                line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
+                about = f"job {job.job_id}"
+                self._printed[about] = self._printed.get(about, set()) & {
+                    line
+                }  # an earlier state may come back
+                self._once(about, line)
+            case {"type": "submission-changed"}:
                 told = f"{news['status']}  {news['job_id']} {news['sentence']}"
-                _line(f"submission {news['token'][-6:]}  {told}")
-            case "connection":
-                say(f"{news['status']} {news['sentence']}".strip())
-            case "error":
+                print_line(f"submission {news['token'][-6:]}  {told}")
+            case {"type": "connection"}:
+                say(f"{news['status']} {news['sentence']}")
+            case {"type": "error"}:
                 say(f"labtui: {news['sentence']}")
 
     def _once(self, about: str, text: str) -> None:
         printed = self._printed.setdefault(about, set())
         if text not in printed:
             printed.add(text)
-            _line(text)
-
-    def _epoch(self, state: LabState, sample: EpochSample, run: RunState) -> None:
-        metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
-        line = f"run {run.run_id}  {_name(state, run)}  epoch {sample.epoch}/{run.spec.epochs}"
-        self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
-
-    def _job(self, job: JobView) -> None:
-        why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
-        line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
-        if self._printed.get(f"job {job.job_id}") != {line}:
-            self._printed[f"job {job.job_id}"] = {line}
-            _line(line)
-
-
-def _line(text: str) -> None:
-    print(plain(text).rstrip(), flush=True)
-    sys.stdout.flush()
+            print_line(text)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
+    add_json_argument,
+    add_run_argument,
     add_show_commands,
     count,
-    run_number,
+    print_json,
+    print_line,
     say,
     show_manual_commands,
 )
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 def push_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
     add_folder_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_push(args: argparse.Namespace) -> int:
@@ -41,15 +43,12 @@ def run_push(args: argparse.Namespace) -> int:
         lab.online()
         report = msgspec.convert(future.result(), PushReport, from_attributes=True)
         if args.json:
-            print(
-                json.dumps({"sent": report.sent, "unchanged": report.unchanged, "bytes": report.bytes_sent})
-            )
-        else:
-            for path in report.sent:
-                print(f"sent       {path}")
-            for path in report.unchanged:
-                print(f"unchanged  {path}")
-            say(f"{len(report.sent)} files sent, {report.bytes_sent} bytes.")
+            print_json({"sent": report.sent, "unchanged": report.unchanged, "bytes": report.bytes_sent})
+            return 0
+        for word, paths in (("sent", report.sent), ("unchanged", report.unchanged)):
+            for path in paths:
+                print_line(f"{word:<9}  {path}")
+        say(f"{len(report.sent)} files sent, {report.bytes_sent} bytes.")
     return 0
 
 
@@ -58,21 +57,12 @@ _NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers, as `labtui queue` shows them, and when."""
+    add_run_argument(parser, "runs", nargs="*")
     parser.add_argument(
-        "runs", nargs="*", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
+        "--after", type=count, metavar="MIN", help="let Slurm end it MIN minutes after its start"
     )
     parser.add_argument(
-        "--after",
-        type=count,
-        metavar="MIN",
-        help="let Slurm end the job this many minutes after its start, even when labtui is closed",
-    )
-    parser.add_argument(
-        "--job",
-        action="append",
-        default=[],
-        metavar="JOB",
-        help="a job ID, as `labtui queue --all` shows it; labtui need not have submitted it",
+        "--job", action="append", default=[], metavar="JOB", help="any job of yours, by its ID"
     )
     add_folder_argument(parser)
     add_show_commands(parser)
@@ -125,9 +115,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
         )
     with Open(args) as lab:
         lab.online()
-        lab.session.refresh()
-        if not lab.session.elsewhere:
-            lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+        lab.refresh()
         for job_id in args.job:
             lab.session.cancel_job(job_id).result(timeout=120)
             say(f"Job {job_id} was cancelled.")
@@ -158,9 +146,7 @@ def _over(submission: SubmissionState) -> bool:
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers."""
-    parser.add_argument(
-        "runs", nargs="+", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
-    )
+    add_run_argument(parser, "runs", nargs="+")
     add_folder_argument(parser)
 
 
@@ -190,10 +176,8 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
 
 def limit_arguments(parser: argparse.ArgumentParser) -> None:
     """The run and the minutes."""
-    parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
-    parser.add_argument(
-        "minutes", type=count, metavar="MINUTES", help="the new limit, from the start of the job"
-    )
+    add_run_argument(parser)
+    parser.add_argument("minutes", type=count, metavar="MINUTES", help="the new limit, from the job's start")
     add_folder_argument(parser)
 
 
@@ -216,8 +200,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
         "A run that its time limit ended gets twice the time, as far as the queue allows; one that ran out of GPU "
         "memory gets half the batch. Any other is submitted as it was."
     )
-
-    parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
+    add_run_argument(parser)
     parser.add_argument("--same", action="store_true", help="with unchanged settings, however the run ended")
     parser.add_argument("--time", type=count, metavar="MINUTES", help="with this time limit")
     add_folder_argument(parser)

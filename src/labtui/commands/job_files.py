@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from labtui.commands.terminal import count, plain, say
+from labtui.commands.terminal import (
+    add_json_argument,
+    at_terminal,
+    count,
+    plain,
+    print_json,
+    print_line,
+    say,
+    typed,
+)
 from labtui.domain.errors import UsageError
-from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
-    from labtui.domain.model import SubmissionDraft
     from labtui.domain.profile import Profile
     from labtui.preflight import Finding
     from labtui.session.own_jobs import Answers
@@ -70,22 +76,24 @@ def answers_of(args: argparse.Namespace) -> Answers:
 def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
     """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
     unknown = {name for run in draft.runs for name in run.unknown}
-    if not unknown or sys.stdin is None or not sys.stdin.isatty():
-        return answers
-    for name, question in _QUESTIONS.items():
-        if name not in unknown or getattr(answers, name) is not None:
-            continue
-        print(plain(f"{question} (Enter: take it from the log) "), end="", file=sys.stderr, flush=True)
-        word = sys.stdin.readline().strip()
-        given: dict[str, Any] = {name: (word or None) if name == "model" else number(word)}
-        answers = replace(answers, **given)
+    for name, question in _QUESTIONS.items() if at_terminal() else ():
+        if name in unknown and getattr(answers, name) is None:
+            word = typed(f"{question} (Enter: take it from the log) ")
+            given: dict[str, Any] = {name: (word or None) if name == "model" else number(word)}
+            answers = replace(answers, **given)
     return answers
 
 
 def job_line(draft: SubmissionDraft, preview: Preview) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
-    expected = f", expected {minutes(preview.seconds)}" if preview.seconds else ", length unknown"
-    cost = f", {hours(preview.gpu_hours)} GPU-hours" if preview.gpu_hours and draft.gpus else ""
+    seconds, hours = preview.seconds, preview.gpu_hours
+    if seconds is None:
+        expected = ", length unknown"
+    elif seconds.hi < 120:
+        expected = f", expected {seconds.lo:.0f} to {seconds.hi:.0f} s"
+    else:
+        expected = f", expected {seconds.lo / 60:.0f} to {seconds.hi / 60:.0f} min"
+    cost = f", {hours.lo:.2g} to {hours.hi:.2g} GPU-hours" if hours and draft.gpus else ""
     return (
         f"{draft.job_name}: {runs_in_words(draft)}; limit {draft.time_limit_minutes} min{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
@@ -108,18 +116,6 @@ def runs_in_words(draft: SubmissionDraft) -> str:
     return "; ".join(parts)
 
 
-def minutes(seconds: Interval) -> str:
-    """An expected time, in seconds below two minutes."""
-    if seconds.hi < 120:
-        return f"{seconds.lo:.0f} to {seconds.hi:.0f} s"
-    return f"{seconds.lo / 60:.0f} to {max(1.0, seconds.hi / 60):.0f} min"
-
-
-def hours(gpu_hours: Interval) -> str:
-    """GPU-hours with two figures."""
-    return f"{gpu_hours.lo:.2g} to {gpu_hours.hi:.2g}"
-
-
 def _s(number: int) -> str:
     return "" if number == 1 else "s"
 
@@ -133,29 +129,23 @@ def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
     )
 
 
+def finding_line(found: Finding, folder: Path = Path()) -> str:
+    """As compilers and linters print it; `folder` is where its file lies."""
+    place = f"{folder / found.file}:{found.line}" if found.line else f"{folder / found.file}"
+    return f"{place}: {found.severity}: {found.effect} [{found.rule}]"
+
+
 def show_findings(previews: Sequence[Preview]) -> int:
     """Say each finding once, on stderr; how many there were."""
-    shown = set()
-    for preview in previews:
-        for found in preview.findings:
-            place = f"{found.file}:{found.line}" if found.line else found.file
-            text = f"{found.severity}: {place}: {found.effect} [{found.rule}]"
-            if text not in shown:
-                shown.add(text)
-                say(text)
+    shown = list(dict.fromkeys(finding_line(found) for preview in previews for found in preview.findings))
+    for text in shown:
+        say(text)
     return len(shown)
 
 
-def finding_row(found: Any) -> dict[str, Any]:
-    return {
-        "rule": found.rule,
-        "severity": found.severity,
-        "file": found.file,
-        "line": found.line,
-        "text": found.text,
-        "effect": found.effect,
-        "fix": found.fix.title if found.fix else None,
-    }
+def finding_row(found: Finding) -> dict[str, Any]:
+    names = ("rule", "severity", "file", "line", "text", "effect")
+    return {name: getattr(found, name) for name in names} | {"fix": found.fix.title if found.fix else None}
 
 
 def accepted_of(
@@ -197,18 +187,14 @@ def reasons_of(words: Sequence[str]) -> dict[str, str]:
 def lint_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the cluster they are meant for, and what to do with the findings."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
-    parser.add_argument(
-        "--cluster", metavar="PROFILE", help="the cluster they are for (default: the lab folder's)"
-    )
-    parser.add_argument("--account", default="", help="account passed to sbatch on the command line")
-    parser.add_argument("--qos", default="", help="QoS passed to sbatch on the command line")
-    parser.add_argument(
-        "--time", type=count, metavar="MINUTES", help="time limit passed to sbatch on the command line"
-    )
+    parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
+    parser.add_argument("--account", default="", help="account given to sbatch")
+    parser.add_argument("--qos", default="", help="QoS given to sbatch")
+    parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit given to sbatch")
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
     parser.add_argument("--diff", action="store_true", help="show those fixes without applying them")
     parser.add_argument("--rules", action="store_true", help="list the rules")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_lint(args: argparse.Namespace) -> int:
@@ -226,10 +212,8 @@ def run_lint(args: argparse.Namespace) -> int:
         path = Path(name)
         found[name] = _lint(path, profile, account, given_of(args), fix=args.fix, diff=args.diff)
     if args.json:
-        rows = [
-            {"path": name, "findings": [finding_row(item) for item in items]} for name, items in found.items()
-        ]
-        print(json.dumps({"cluster": profile.id, "files": rows}, indent=1))
+        rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
+        print_json({"cluster": profile.id, "files": rows})
     else:
         _print(found)
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
@@ -306,12 +290,10 @@ def _lint(
 
 def _print(found: dict[str, tuple[Finding, ...]]) -> None:
     for name, items in found.items():
-        parent = Path(name).parent
         for item in items:
-            place = f"{parent / item.file}:{item.line}" if item.line else f"{parent / item.file}"
-            print(plain(f"{place}: {item.severity}: {item.effect} [{item.rule}]"))
+            print_line(finding_line(item, Path(name).parent))
             if item.fix is not None:
-                print(plain(f"    fix: {item.fix.title}"))
+                print_line(f"    fix: {item.fix.title}")
     errors = sum(item.severity == "error" for items in found.values() for item in items)
-    warnings = sum(len(items) for items in found.values()) - errors
-    say(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
+    warnings = sum(map(len, found.values())) - errors
+    say(f"{errors} error{_s(errors)}, {warnings} warning{_s(warnings)}")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +12,20 @@ from labtui.commands.terminal import (
     CONNECTION_KEYS,
     TerminalPrompter,
     add_connection_arguments,
+    add_json_argument,
+    at_terminal,
     plain,
+    print_json,
+    print_line,
     print_wrapped,
     say,
-    window_width,
+    typed,
 )
 from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
     from labtui.lab.edition import Edition, Task
-    from labtui.lab.proof import Proof
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
 
@@ -35,21 +35,12 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "dir", nargs="?", default=".", metavar="DIR", help="the folder to make (default: here)"
     )
-    parser.add_argument(
-        "--lab", metavar="ID", help="the lab edition, or a .toml file (`labtui labs` lists them)"
-    )
+    parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
     add_connection_arguments(parser)
+    parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="CIFAR-10 on the cluster")
+    parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
     parser.add_argument(
-        "--data-dir", default="", metavar="REMOTE_DIR", help="the CIFAR-10 pickles on the cluster"
-    )
-    parser.add_argument(
-        "--container", default="", metavar="REMOTE_FILE", help="container image on the cluster"
-    )
-    parser.add_argument(
-        "--python",
-        default="",
-        metavar="MODULE|PATH",
-        help="without a container: the module, or the python, that has TensorFlow (with --host alone)",
+        "--python", default="", metavar="MODULE|PATH", help="with --host: what has TensorFlow"
     )
     parser.add_argument("--reservation", default="", help="Slurm reservation")
     parser.add_argument("--group", default="", metavar="NAME", help="your group's name, for the slides")
@@ -76,16 +67,12 @@ def run_init(args: argparse.Namespace) -> int:
     keys = (*CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
     withheld = withheld_scripts(edition)
+    settings = changed(Settings(edition=_kept(args.lab), profile=cluster or "slurm"), **values)
     if cluster:
         profile = load_profile(cluster)
-        settings = changed(
-            Settings(edition=_kept(args.lab), profile=cluster),
-            **values,
-            practice=profile.status == "practice",
-        )
+        settings = changed(settings, practice=profile.status == "practice")
         folder = LabFolder.create(args.dir, settings, withheld=withheld)
     else:
-        settings = changed(Settings(edition=_kept(args.lab), profile="slurm"), **values)
         setup = _ask_cluster(args, settings)
         folder = lab_of_site(args.dir, settings, setup, withheld)
         profile, settings = setup.profile, folder.settings()
@@ -133,8 +120,11 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
         data_dir=args.data_dir,
         training=args.container or args.python,
     )
-    asking = "Reading the site's settings on {} ...".format
-    setup = ask_cluster(settings, TerminalPrompter(), choices, _answer, lambda host: say(asking(host)))
+
+    def asking(host: str) -> None:
+        say(f"Reading the site's settings on {host} ...")
+
+    setup = ask_cluster(settings, TerminalPrompter(), choices, _answer, asking)
     for sentence in site_words(setup):
         say(sentence)
     say("Written to cluster.toml, each value with its source; correct what is wrong.")
@@ -143,25 +133,23 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
 
 def _answer(question: SiteQuestion) -> str:
     """The student's answer; the default where there is no terminal, or at Enter. An option's number will do."""
-    if not sys.stdin.isatty():
+    if not at_terminal():
         return question.default
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
-    print(f"{plain(question.text)} [{plain(question.default)}] ", end="", file=sys.stderr, flush=True)
-    return question.choose(sys.stdin.readline())
-
-
-_WIDTH = 96
-"""Of the texts of an edition, where the window is not narrower."""
+    return question.choose(typed(f"{question.text} [{question.default}] "))
 
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    actions = parser.add_subparsers(dest="action", metavar="show | check", title="instead of the list")
+    add_json_argument(parser)
+    parser.set_defaults(action=_list)
+    actions = parser.add_subparsers(metavar="show | check", title="instead of the list")
     show = actions.add_parser("show", help="one edition, or one of its tasks in full")
+    show.set_defaults(action=_show)
     show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
     show.add_argument("task", nargs="?", metavar="TASK", help="a task's number")
     check = actions.add_parser("check", help="check edition files: the schema, and each task's checks")
+    check.set_defaults(action=_check)
     check.add_argument("files", nargs="+", metavar="FILE")
     for action in (show, check):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
@@ -169,11 +157,7 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_labs(args: argparse.Namespace) -> int:
     """List, show or check."""
-    if args.action == "show":
-        return _show(args, args.lab, args.task)
-    if args.action == "check":
-        return max([_check(args, Path(name)) for name in args.files])
-    return _list(args)
+    return int(args.action(args))
 
 
 # --------------------------------------------------------------------------- list
@@ -185,7 +169,7 @@ def _list(args: argparse.Namespace) -> int:
     entries = list_editions()
     if args.json:
         rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": e.tasks} for e in entries]
-        print(json.dumps({"labs": rows}, indent=1))
+        print_json({"labs": rows})
         return 0
     width = max(len(entry.id) for entry in entries)
     for entry in entries:
@@ -198,63 +182,55 @@ def _list(args: argparse.Namespace) -> int:
 # --------------------------------------------------------------------------- show
 
 
-def _show(args: argparse.Namespace, name: str, task_id: str | None) -> int:
+def _show(args: argparse.Namespace) -> int:
     import msgspec
 
     from labtui.lab.plan import task_of
     from labtui.session.labs import load_edition
 
-    edition = load_edition(name)
-    task = task_of(edition, task_id) if task_id else None
+    edition = load_edition(args.lab)
+    task = task_of(edition, args.task) if args.task else None
     if args.json:
-        value = msgspec.to_builtins(task if task is not None else edition)
-        print(json.dumps(value, indent=1, ensure_ascii=False))
+        print_json(msgspec.to_builtins(task if task is not None else edition))
         return 0
-    width = min(window_width() or _WIDTH, _WIDTH)
-    for line in _task_lines(edition, task, width) if task is not None else _edition_lines(edition, width):
+    for line in _task_lines(edition, task) if task is not None else _edition_lines(edition):
         print_wrapped(plain(line))
     return 0
 
 
-def _wrapped(text: str, width: int, indent: str = "", mark: str = "") -> Iterator[str]:
-    for paragraph in text.split("\n\n"):
-        yield from textwrap.wrap(
-            " ".join(paragraph.split()),
-            width,
-            initial_indent=indent + mark,
-            subsequent_indent=indent + " " * len(mark),
-        )
-
-
-def _edition_lines(edition: Edition, width: int) -> Iterator[str]:
+def _edition_lines(edition: Edition) -> Iterator[str]:
     yield edition.title
     yield f"{edition.course}, {edition.term}"
     yield ""
-    yield from _wrapped(edition.about, width)
-    yield ""
+    yield from _paragraphs(edition.about)
     for task in edition.tasks:
         weight = f"  {task.weight:g} %" if task.weight is not None else ""
         aside = "" if task.handed_in else "  (not handed in)"
         yield f"  {task.id:>6}  {task.title}{weight}{aside}"
-    if edition.hand_in is not None:
-        yield ""
-        yield from _wrapped(f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}.", width)
     yield ""
-    yield from _wrapped(f"Based on: {edition.source}", width)
+    if edition.hand_in is not None:
+        yield f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}."
+        yield ""
+    yield f"Based on: {edition.source}"
 
 
-def _task_lines(edition: Edition, task: Task, width: int) -> Iterator[str]:
+def _paragraphs(text: str) -> Iterator[str]:
+    for paragraph in text.split("\n\n"):
+        yield " ".join(paragraph.split())
+        yield ""
+
+
+def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
     yield f"{task.id}  {task.title}"
     yield ""
-    yield from _wrapped(task.what, width)
-    yield ""
-    yield from _wrapped(task.why, width, mark="Why: ")
+    yield from _paragraphs(task.what)
+    yield from _paragraphs(f"Why: {task.why}")
     if task.runs:
-        yield ""
         yield from _run_lines(edition, task)
-    if task.files:
         yield ""
+    if task.files:
         yield f"Files: {', '.join(task.files)}"
+        yield ""
     for title, items in (
         ("Hints", task.hints),
         ("Questions", [question.text for question in task.questions]),
@@ -262,10 +238,9 @@ def _task_lines(edition: Edition, task: Task, width: int) -> Iterator[str]:
         ("Facts", [f"{fact.text} [{fact.source}]" for fact in edition.facts_of(task)]),
     ):
         if items:
-            yield ""
             yield title
-            for item in items:
-                yield from _wrapped(item, width, indent="  ", mark="- ")
+            yield from (f"- {' '.join(item.split())}" for item in items)
+            yield ""
 
 
 def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
@@ -287,45 +262,40 @@ def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
 # --------------------------------------------------------------------------- check
 
 
-def _check(args: argparse.Namespace, path: Path) -> int:
-    """Prove one file: the schema, then every task on nothing and on all planned runs."""
+def _check(args: argparse.Namespace) -> int:
+    """Check each file: the schema, then every task on nothing and on all planned runs."""
+    answers = [_proof(Path(name)) for name in args.files]
+    for answer in answers:
+        word = "ok" if answer["ok"] else "no"
+        if args.json:
+            print_json(answer)
+        elif "tasks" not in answer:
+            print_line(f"{word:<4} {answer['sentence']}")
+            say(f"  hint: {answer['hint']}")
+        else:
+            for row in answer["tasks"]:
+                text = row["sentence"] or "not done in an empty folder, done when all its runs are"
+                print_line(f"{'no' if row['sentence'] else 'ok':<4} task {row['task']}: {text}")
+            print_line(f"{word:<4} {answer['id']}: {len(answer['tasks'])} tasks")
+    return 0 if all(answer["ok"] for answer in answers) else 1
+
+
+def _proof(path: Path) -> dict[str, Any]:
+    """What the check of one file found."""
     from labtui.session.labs import prove_file
 
     try:
         edition, proofs = prove_file(path)
     except LabError as error:
         line = error.line if isinstance(error, DataError) else None
-        if args.json:
-            print(json.dumps({"file": str(path), "ok": False, "line": line, "sentence": error.sentence}))
-        else:
-            print(plain(f"no   {error.sentence}"))
-            if error.hint:
-                say(f"  hint: {error.hint}")
-        return 1
-    holds = all(proof.holds for proof in proofs)
-    if args.json:
-        print(json.dumps(_proof_json(path, edition, proofs, holds), indent=1))
-        return 0 if holds else 1
-    for proof in proofs:
-        verdict = "ok" if proof.holds else "no"
-        text = proof.sentence or "not done in an empty folder, done when all its runs are"
-        print(plain(f"{verdict:<4} task {proof.task_id}: {text}"))
-    print(plain(f"{'ok' if holds else 'no':<4} {edition.id}: {len(proofs)} tasks"))
-    return 0 if holds else 1
-
-
-def _proof_json(path: Path, edition: Edition, proofs: tuple[Proof, ...], holds: bool) -> dict[str, Any]:
-    return {
-        "file": str(path),
-        "ok": holds,
-        "id": edition.id,
-        "tasks": [
-            {
-                "task": proof.task_id,
-                "open_on_empty_folder": proof.empty_open,
-                "ticked_when_all_is_done": proof.full_done,
-                "sentence": proof.sentence,
-            }
-            for proof in proofs
-        ],
-    }
+        return {"file": str(path), "ok": False, "line": line, "sentence": error.sentence, "hint": error.hint}
+    rows = [
+        {
+            "task": proof.task_id,
+            "open_on_empty_folder": proof.empty_open,
+            "ticked_when_all_is_done": proof.full_done,
+            "sentence": proof.sentence,
+        }
+        for proof in proofs
+    ]
+    return {"file": str(path), "ok": all(proof.holds for proof in proofs), "id": edition.id, "tasks": rows}

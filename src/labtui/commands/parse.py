@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import math
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from labtui.commands.terminal import say_error, window_width
+from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
 MakeReader = Callable[..., LogReader]
 CHUNK = 1 << 20
+_WHICH_FILE = "Give the job's .out or .err file, or - for standard input."
 _INDENT = " " * 4
 
 
@@ -54,29 +53,17 @@ class ParsedFile:
 
 def parse_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, and the form of the answer."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="a job's .out or .err, or any training log; - reads stdin"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="training logs, a job's .out; - reads stdin")
+    add_json_argument(parser)
     add_pattern_argument(parser)
 
 
 def add_pattern_argument(parser: argparse.ArgumentParser) -> None:
-    """`--pattern`: a form of line that labtui does not know."""
-    parser.add_argument(
-        "--pattern",
-        action="append",
-        default=[],
-        metavar="REGEX",
-        help="also read lines that match this: a regular expression with groups named epoch, seconds, rate ... "
-        "(docs/log-forms.md); may be given several times",
-    )
-    parser.add_argument(
-        "--lab",
-        default="",
-        metavar="ID|FILE",
-        help="read the lines that this lab's programs print their times in, too (hpc4ai-ch4, mine.toml)",
-    )
+    """`--pattern` and `--lab`: lines that labtui does not know."""
+    words = "also read lines that match; groups are named epoch, seconds, rate ... (see docs/log-forms.md)"
+    parser.add_argument("--pattern", action="append", default=[], metavar="REGEX", help=words)
+    words = "also read the lines of this lab's programs (hpc4ai-ch4, mine.toml)"
+    parser.add_argument("--lab", default="", metavar="ID|FILE", help=words)
 
 
 def programs_of(lab: str) -> tuple[Program, ...]:
@@ -95,8 +82,7 @@ def run_parse(args: argparse.Namespace) -> int:
         if one.error is not None:
             say_error(one.error)
     if args.json:
-        answer = {"files": [file_json(one) for one in parsed]}
-        print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json({"files": [file_json(one) for one in parsed]})
     else:
         width = window_width()
         print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
@@ -134,16 +120,13 @@ def _parse_file(path: str, make: MakeReader) -> ParsedFile:
         report = _read(path, stream, make, may_be_empty=err is not None)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
-    joined = join_streams(report, err)
-    return ParsedFile(path, joined, beside=str(beside) if err is not None else "", stream=stream)
+    return ParsedFile(path, join_streams(report, err), beside=str(beside) if err else "", stream=stream)
 
 
 def _companion(path: str) -> Path | None:
     """The .err of a .out, when it lies beside it."""
-    if path == "-" or not path.endswith(".out"):
-        return None
     err = Path(path.removesuffix(".out") + ".err")
-    return err if err.is_file() else None
+    return err if path.endswith(".out") and err.is_file() else None
 
 
 def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = False) -> LogReport:
@@ -153,11 +136,8 @@ def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = F
             f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
         )
     if report.binary:
-        raise DataError(f"{path}: this is not a text file.", "Give the job's .out or .err file.", path=path)
+        raise DataError(f"{path}: this is not a text file.", _WHICH_FILE, path=path)
     return report
-
-
-# --------------------------------------------------------------------------- bytes
 
 
 def read_log(path: str, stream: Stream, make: MakeReader = LogReader) -> LogReport:
@@ -167,55 +147,29 @@ def read_log(path: str, stream: Stream, make: MakeReader = LogReader) -> LogRepo
         DataError: when there is nothing to read, with a sentence that says why.
     """
     if path == "-":
-        return _fed(_chunks(sys.stdin.buffer), make(stream=stream))
+        return _fed(sys.stdin.buffer, make(stream=stream))
+    place = Path(path)
+    name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
-        return _fed(_bytes_of(Path(path)), make(stream=stream, job_name=_job_name(Path(path))))
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.", "Check the path.", path=path) from None
-    except PermissionError:
-        raise DataError(f"{path}: you may not read this file.", "Check its permissions.", path=path) from None
+        if place.exists() and not place.is_file():  # a device may have no end, a pipe may wait for ever
+            raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE, path=path)
+        with place.open("rb") as source:
+            return _fed(source, make(stream=stream, job_name=name if job_id(number) else ""))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{path}: it cannot be read ({reason}).", "", path=path) from None
+        raise DataError(f"{path}: {reason}.", _WHICH_FILE, path=path) from None
 
 
-def _fed(chunks: Iterable[bytes], reader: LogReader) -> LogReport:
+def _fed(source: IO[bytes], reader: LogReader) -> LogReport:
     """As `parse_log`, but what is no text is not read to its end, which it may not have."""
     size = 0
-    for chunk in chunks:
+    while chunk := source.read(CHUNK):
         reader.feed(chunk)
         judged, size = size > BINARY_LOOK, size + len(chunk)
         if size > BINARY_LOOK and not judged and reader.report.binary:
             break
     reader.finish()
     return reader.report
-
-
-def _job_name(path: Path) -> str:
-    """Slurm's ``%x`` of a log named ``%x.%j.out``; other names tell nothing."""
-    name, _, number = path.stem.rpartition(".")
-    return name if job_id(number) else ""
-
-
-def _chunks(source: IO[bytes]) -> Iterator[bytes]:
-    while chunk := source.read(CHUNK):
-        yield chunk
-
-
-def _bytes_of(path: Path) -> Iterator[bytes]:
-    mode = path.stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise DataError(
-            f"{path}: this is a folder, not a file.", "Name the logs in it: FOLDER/*.out", path=str(path)
-        )
-    if not stat.S_ISREG(mode):
-        raise DataError(
-            f"{path}: this is a device or a pipe, not a file.",
-            "Give the job's .out or .err file, or - for standard input.",
-            path=str(path),
-        )
-    with path.open("rb") as source:
-        yield from _chunks(source)
 
 
 # --------------------------------------------------------------------------- JSON
@@ -354,6 +308,7 @@ def run_title(run: ParsedRun) -> str:
 
 def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     """The epochs; what does not fit beside the epoch's number comes in further tables below."""
+    from labtui.results.numbers import grid_text
     from labtui.results.report import column_parts
 
     if not run.epochs or run.program is not None:
@@ -363,16 +318,10 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     rows = [_epoch_row(sample, names) for sample in run.epochs]
     grid = [head, *rows]
     parts = [list(range(len(head)))] if width is None else column_parts(grid, 1, width - len(_INDENT))
-    tables = [_aligned([[row[place] for place in places] for row in grid]) for places in parts]
-    return [line for table in tables for line in ("", *table)][1:]
-
-
-def _aligned(grid: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    return [
-        _INDENT + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in grid
+    tables = [
+        grid_text([[row[at] for at in places] for row in grid], [True] * len(places)) for places in parts
     ]
+    return [f"{_INDENT}{line}".rstrip() for line in "\n\n".join(tables).splitlines()]
 
 
 def _step_text(sample: EpochSample) -> str:

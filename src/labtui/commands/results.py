@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.commands.terminal import (
     Meter,
     add_folder_argument,
+    add_json_argument,
     count,
+    print_json,
     require_trust,
     say,
     say_error,
@@ -42,32 +43,25 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the number of images, and the form of the answer."""
     from labtui.commands.parse import add_pattern_argument
 
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="training logs (a job's .gpu.csv is read with its log); without any, this lab folder's runs",
-    )
+    _add_input(parser)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument(
-        "--images",
-        type=count,
-        metavar="N",
-        help="images per epoch, where a log does not give it "
-        "(default: the edition's, else what its steps and batch allow)",
+        "--details", action="store_true", help="also factors, laws, costs, both readings, notes"
     )
-    parser.add_argument(
-        "--details", action="store_true", help="also print factors, laws, costs, both readings and all notes"
-    )
-    parser.add_argument(
-        "--sources", action="store_true", help="also print job, file and line of every number"
-    )
+    parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
     add_pattern_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--csv", action="store_true", help="print CSV with full precision")
     form.add_argument("--markdown", action="store_true", help="print Markdown tables")
     form.add_argument("--latex", action="store_true", help="print LaTeX tables")
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="training logs (default: this lab folder's runs)"
+    )
+    parser.add_argument("--images", type=count, metavar="N", help="images per epoch, where a log has none")
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -82,9 +76,6 @@ def run_results(args: argparse.Namespace) -> int:
     if given.unread:
         return 2
     return 0 if there else 1
-
-
-# --------------------------------------------------------------------------- the answer
 
 
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
@@ -111,10 +102,13 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
     from labtui.export.measurements import SAMPLER_END, Measurements, beside, samples_in
     from labtui.results.measured import measured_from_reports
 
-    once = _each_once(paths)
-    logs = [path for path in once if not path.endswith(SAMPLER_END)]
-    missing = [path for path in once if path.endswith(SAMPLER_END) and not Path(path).is_file()]
-    files = parse_files([*logs, *missing], patterns, programs_of(lab))
+    each = {path if path == "-" else str(Path(path).absolute()): path for path in paths}  # each log once
+    samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
+    companions = {
+        f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")
+    }  # read with their .out
+    logs = [path for key, path in each.items() if path not in samplers and key not in companions]
+    files = parse_files(logs, patterns, programs_of(lab))
     found = any(one.report is not None and one.report.runs for one in files)
     for one in files:
         if one.error is not None:
@@ -129,21 +123,6 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
     )
 
 
-def _each_once(paths: Sequence[str]) -> list[str]:
-    """The paths without repetition, and without a .err whose .out is given: both are read together.
-
-    So a log named twice is still one run, and an empty .err, which is how a job should end, is no complaint.
-    """
-    seen: dict[str, str] = {}
-    for path in paths:
-        seen.setdefault(path if path == "-" else str(Path(path).absolute()), path)
-    return [path for key, path in seen.items() if not _is_companion(key, seen)]
-
-
-def _is_companion(path: str, given: Mapping[str, str]) -> bool:
-    return path.endswith(".err") and path.removesuffix(".err") + ".out" in given
-
-
 # --------------------------------------------------------------------------- the lab folder
 
 
@@ -154,13 +133,11 @@ def _named_folder(args: argparse.Namespace) -> LabFolder | None:
 
     if args.folder and args.files:
         raise UsageError("--folder takes no log files.", "Leave out one of them.")
-    if args.folder:
-        return LabFolder.open(args.folder)
     if args.files:
         (first, *more) = args.files
         return LabFolder.open(first) if not more and (Path(first) / SETTINGS_FILE).is_file() else None
     try:
-        return LabFolder.open(find_folder())
+        return LabFolder.open(args.folder or find_folder())
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
 
@@ -175,37 +152,22 @@ def _of_folder(folder: LabFolder) -> Measurements:
     return measurements_of(folder)
 
 
-_FORMATS = ("png", "svg", "pdf")
-
-
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="training logs; without any, this lab folder's runs"
-    )
+    _add_input(parser)
     add_folder_argument(parser, default=None)
+    parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
+    words = "png, svg, pdf (default png)"
+    parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
+    parser.add_argument("--size", choices=("wide", "half"), default="wide", help="16:9, or half a slide")
     parser.add_argument(
-        "--out", metavar="DIR", help="where to write (default: plots/ in the lab folder; here for logs)"
-    )
-    parser.add_argument(
-        "--format", type=formats_of, default=("png",), metavar="F[,F...]", help="png, svg, pdf (default png)"
-    )
-    parser.add_argument(
-        "--size", choices=("wide", "half"), default="wide", help="a 16:9 picture, or one for half a slide"
-    )
-    parser.add_argument(
-        "--chart", action="append", default=[], metavar="KEY", help="only this chart; may be repeated"
+        "--chart", action="append", default=[], metavar="KEY", help="only this chart; repeatable"
     )
     parser.add_argument("--kind", choices=("bars", "lines"), help="bars or lines for the scaling charts")
-    parser.add_argument(
-        "--as-printed", action="store_true", help="draw whole seconds of epoch 2, as textbooks do"
-    )
-    parser.add_argument(
-        "--images", type=count, metavar="N", help="images per epoch, where a log does not give it"
-    )
+    parser.add_argument("--as-printed", action="store_true", help="whole seconds of epoch 2, as textbooks do")
     parser.add_argument("--list", action="store_true", help="only list the available charts")
 
 
-def formats_of(text: str, known: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
+def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tuple[str, ...]:
     """``png,svg`` as a tuple; ``none``, where that is known, as an empty one."""
     names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(known) or ("none" in names and len(names) > 1):
@@ -216,27 +178,34 @@ def formats_of(text: str, known: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
 def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
     from labtui.export import lab_plots
+    from labtui.export.plots import write_plots
+    from labtui.results.charts import with_kind
 
-    given, out, root = _input(args)
+    folder = _named_folder(args)
+    given = of_files(args.files) if folder is None else _of_folder(folder)
     results = given.results(args.images)
     charts = lab_plots(given, results, reading="as-printed" if args.as_printed else "precise")
-    charts = chosen(charts, args.chart) if charts else ()
     if not charts:
         if given.runs or not given.unread:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
+    charts = chosen(charts, args.chart)
     if args.list:
         _list_charts(charts)
         return 0
-    from labtui.export.plots import write_plots
-    from labtui.results.charts import with_kind
-
-    charts = tuple(with_kind(chart, args.kind) for chart in charts)
+    inside = folder if not args.out else None
+    if inside is not None:
+        require_trust(inside.path, args)
     with Meter() as meter:
         written = write_plots(
-            charts, out, root=root, formats=args.format, size=args.size, progress=meter.show
+            tuple(with_kind(chart, args.kind) for chart in charts),
+            inside.plots if inside else Path(args.out or "."),
+            root=inside.path if inside else None,
+            formats=args.format,
+            size=args.size,
+            progress=meter.show,
         )
-    print("\n".join(str(path) for path in written))
+    print("\n".join(map(str, written)))
     return 2 if given.unread else 0
 
 
@@ -265,44 +234,20 @@ def _list_charts(charts: Sequence[ChartSpec]) -> None:
         print(f"{stem:<32} {key:<28} {title}")
 
 
-def _input(args: argparse.Namespace) -> tuple[Measurements, Path, Path | None]:
-    """What is measured, where pictures go, and the lab folder where they go into it."""
-    folder = _named_folder(args)
-    if folder is None:
-        return of_files(args.files), Path(args.out or "."), None
-    if args.out:
-        return _of_folder(folder), Path(args.out), None
-    require_trust(folder.path, args)
-    return _of_folder(folder), folder.plots, folder.path
-
-
-_DECKS = ("pptx", "pdf")
-_REPORTS = ("pdf", "ipynb")
-
-
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Which files, where to, and which template."""
     add_folder_argument(parser, default=None)
-    parser.add_argument(
-        "--deck",
-        type=functools.partial(formats_of, known=(*_DECKS, "none")),
-        metavar="F[,F]",
-        help="slides: pptx, pdf or none (default: as the lab is handed in)",
-    )
-    parser.add_argument(
-        "--report",
-        type=functools.partial(formats_of, known=(*_REPORTS, "none")),
-        default=_REPORTS,
-        metavar="F[,F]",
-        help="report.pdf, analysis.ipynb: pdf, ipynb or none (default: both)",
-    )
+    decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
+    words = "slides: pptx, pdf or none (default: as the lab is handed in)"
+    parser.add_argument("--deck", type=decks, metavar="F[,F]", help=words)
+    reports = functools.partial(formats_of, known=("pdf", "ipynb", "none"))
+    words = "report.pdf, analysis.ipynb: pdf, ipynb or none (default: both)"
+    parser.add_argument("--report", type=reports, default=("pdf", "ipynb"), metavar="F[,F]", help=words)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
-    parser.add_argument(
-        "--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used instead"
-    )
+    parser.add_argument("--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used")
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
     parser.add_argument("--progress", action="store_true", help="print each step on its own line on stderr")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -330,12 +275,8 @@ def run_export(args: argparse.Namespace) -> int:
     for note in report.notes:
         say(f"note: {note}")
     if args.json:
-        document = {
-            "files": [str(path) for path in report.files],
-            "notes": list(report.notes),
-            "seconds": round(time.monotonic() - began, 3),
-        }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        seconds = round(time.monotonic() - began, 3)
+        print_json({"files": list(map(str, report.files)), "notes": list(report.notes), "seconds": seconds})
     else:
-        sys.stdout.writelines(f"{path}\n" for path in report.files)
+        print("\n".join(map(str, report.files)))
     return 0

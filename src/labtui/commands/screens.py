@@ -8,10 +8,9 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from labtui.cluster.local_files import named_path
 from labtui.domain.errors import UsageError
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
     import argparse
 
     from labtui.domain.state import LabState
+    from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
 
 
-LOOK_S = 2.0
-CLOSE_S = 10.0
-"""How long closing may take once the window is gone."""
+_NO_FOLDER = "`labtui --help` lists the commands; `labtui init DIR` or `labtui ./DIR` makes a lab folder."
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
@@ -35,17 +33,9 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
         UsageError: there is no terminal, or the folder named is no lab folder.
     """
     path = _folder(named)
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
-        if named and path is None:
-            raise UsageError(
-                f"{named} is not a lab folder.",
-                "`labtui init DIR --lab ID --cluster PROFILE` makes one; on a terminal `labtui DIR` does.",
-            )
-        raise UsageError(
-            "The screens need a terminal.",
-            "The commands work without one: `labtui --help` lists them (submit, watch, results ...).",
-        )
-    refuse_dumb_terminal()
+    if named and path is None and not has_screen():
+        raise UsageError(f"{named} is not a lab folder.", _NO_FOLDER)
+    need_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
     if path is None:
         made = _make_one(Path(named) if named else None)
         if made == "practice":
@@ -61,17 +51,17 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
     return show(path)
 
 
-def refuse_dumb_terminal() -> None:
-    """Screens need a cursor that moves; where there is none Textual would draw the same picture for ever.
+def has_screen() -> bool:
+    """Whether all streams are a terminal: Textual draws on stderr."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
-    Raises:
-        UsageError: the terminal says that it is a dumb one.
-    """
+
+def need_screen(hint: str) -> None:
+    """Raise UsageError where no screen can be drawn; on a dumb terminal Textual would draw the same one for ever."""
+    if not has_screen():
+        raise UsageError("The screens need a terminal.", hint)
     if os.environ.get("TERM") == "dumb":
-        raise UsageError(
-            "This terminal cannot show screens (TERM is dumb).",
-            "Open a terminal window, or use the commands: `labtui --help` lists them.",
-        )
+        raise UsageError("This terminal cannot show screens (TERM is dumb).", hint)
 
 
 def _folder(named: str | None) -> Path | None:
@@ -87,15 +77,9 @@ def _folder(named: str | None) -> Path | None:
     path = named_path(named)
     if (path / SETTINGS_FILE).is_file():
         return path
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(
-            f"{named} is neither a command of labtui nor a lab folder.", "`labtui --help` lists the commands."
-        )
-    if not path.exists() and "/" not in named and "\\" not in named and not named.startswith("~"):
-        raise UsageError(
-            f"{named} is neither a command of labtui nor a folder.",
-            "`labtui --help` lists the commands; `labtui ./NAME` makes a new lab folder.",
-        )
+    free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
+    if not free:
+        raise UsageError(f"{named} is neither a command of labtui nor a lab folder.", _NO_FOLDER)
     return None
 
 
@@ -103,8 +87,7 @@ def _make_one(place: Path | None) -> Path | Literal["practice"] | None:
     """The wizard; None when the student left it, "practice" where they want to practise first."""
     from labtui.tui.screens.wizard import WizardApp
 
-    with leaving_with_the_terminal():
-        return WizardApp(named_path(place or Path.cwd() / "lab")).run()
+    return WizardApp(named_path(place or Path.cwd() / "lab")).run()
 
 
 def show(
@@ -127,14 +110,13 @@ def show(
 
     prompter = ScreenPrompter()
     session = Session.open(folder, prompter=prompter, start=False)
-    with leaving_with_the_terminal(session.close):
-        try:
-            app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
-            code = app.run()
-        finally:
-            prompter.close()
-            session.close()
-            gc.enable()
+    try:
+        app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
+        code = app.run()
+    finally:
+        prompter.close()
+        session.close()
+        gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
         _print_remaining_work(session.state)
     elif app.keep_in is not None:
@@ -158,52 +140,19 @@ def _keep(folder: Path, place: Path) -> None:
     print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; its cluster is over.")
 
 
-@contextlib.contextmanager
-def leaving_with_the_terminal(close: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """End the program, after `close`, when its window is gone without a hang-up (as under nohup).
-
-    Textual's own threads would read the end of input for ever, and wait for ever to write.
-    """
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(LOOK_S):
-            if not _terminal_there():
-                closing = threading.Thread(target=close, name="labtui-closing", daemon=True)
-                closing.start()
-                closing.join(CLOSE_S)
-                os._exit(129)  # as a hang-up would have ended it
-
-    threading.Thread(target=watch, name="labtui-terminal", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
-def _terminal_there() -> bool:
-    try:
-        return sys.__stdin__ is not None and sys.__stdin__.isatty()
-    except (OSError, ValueError):
-        return False
-
-
 def _print_remaining_work(state: LabState) -> None:
     """After the screens are gone: what runs on without them."""
     from labtui.domain.model import RunPhase
 
-    running = [
-        run
-        for run in state.runs.values()
-        if run.phase in {RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING}
-    ]
-    waiting = [run for run in state.runs.values() if run.phase is RunPhase.WAITING]
+    live = (RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
+    running = sum(run.phase in live for run in state.runs.values())
+    waiting = sum(run.phase is RunPhase.WAITING for run in state.runs.values())
     if running:
-        goes = "1 run continues" if len(running) == 1 else f"{len(running)} runs continue"
-        print(f"{goes} on the cluster; open labtui again to catch up.")
+        print(f"Runs that continue on the cluster: {running}. Open labtui again to catch up.")
     if waiting:
-        stays = "1 run stays" if len(waiting) == 1 else f"{len(waiting)} runs stay"
-        print(f"{stays} in the submission queue, to be sent while labtui or `labtui watch` is open.")
+        print(
+            f"Runs in the submission queue: {waiting}. They are sent while labtui or `labtui watch` is open."
+        )
 
 
 LAB = "hpc4ai-ch10"
@@ -211,39 +160,26 @@ LAB = "hpc4ai-ch10"
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the rehearsal."""
-    from labtui.commands.terminal import add_trust_argument
+    from labtui.commands.terminal import add_trust_argument, count
 
-    parser.add_argument(
-        "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; see `labtui labs`)"
-    )
+    parser.add_argument("--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB})")
     add_trust_argument(parser)
     parser.add_argument(
-        "--keep",
-        metavar="DIR",
-        help="keep the lab folder and the cluster in DIR, and continue there next time",
+        "--keep", metavar="DIR", help="keep lab folder and cluster in DIR, and continue there"
     )
     parser.add_argument(
         "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
     )
     parser.add_argument(
-        "--train", action="store_true", help="train for real on this computer's CPU, with small images"
+        "--train", action="store_true", help="really train, with small images, on this computer"
     )
+    words = "simulate this incident, once a job has run for a minute (--list shows them)"
+    parser.add_argument("--rehearse", action="append", default=[], metavar="NAME", help=words)
     parser.add_argument(
-        "--rehearse",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="simulate this incident, once a job has run for a minute (--list shows them)",
-    )
-    parser.add_argument(
-        "--seeded", type=int, metavar="N", help="simulate three incidents, chosen by this number"
+        "--seeded", type=count, metavar="N", help="simulate three incidents, chosen by this number"
     )
     parser.add_argument("--list", action="store_true", help="list the incidents and explain each")
-    parser.add_argument(
-        "--serve",
-        action="store_true",
-        help="no screens: start the cluster, print how to log in, and wait until interrupted",
-    )
+    parser.add_argument("--serve", action="store_true", help="no screens: print how to log in, and wait")
 
 
 def run_practice(arguments: argparse.Namespace) -> int:
@@ -274,37 +210,29 @@ def run_practice(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from labtui.domain.errors import UsageError
+    """Refuse what cannot work before the cluster starts."""
+    import importlib.util
+
     from labtui.lab.plan import framework_scripts
     from labtui.session.labs import load_edition
 
-    edition = load_edition(arguments.lab)  # a sentence now, not a lab folder that cannot be opened later
+    edition = load_edition(arguments.lab)
     if arguments.train and framework_scripts(edition):
         raise UsageError(
             f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
             "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
         )
+    if arguments.train and importlib.util.find_spec("tensorflow") is None:
+        raise UsageError(
+            "--train needs TensorFlow, which is not installed here.",
+            "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are.",
+        )
     if arguments.keep:
         _check_folder(named_path(arguments.keep), arguments)
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
-    if arguments.train:
-        import importlib.util
-
-        if importlib.util.find_spec("tensorflow") is None:
-            raise UsageError(
-                "--train needs TensorFlow, which is not installed here.",
-                "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are. "
-                "Without --train, training is simulated.",
-            )
-    if not arguments.serve and not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
-        raise UsageError(
-            "The screens need a terminal.",
-            "`labtui practice --serve` starts the cluster alone; the commands (submit, watch, results "
-            "...) then work on it.",
-        )
     if not arguments.serve:
-        refuse_dumb_terminal()
+        need_screen("`labtui practice --serve` starts the cluster alone; the commands then work on it.")
 
 
 def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
@@ -315,7 +243,6 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
         NotTrusted: it came from somebody else: its jobs would run on this computer.
     """
     from labtui.commands.terminal import require_trust
-    from labtui.domain.errors import UsageError
     from labtui.practice.layout import Layout
     from labtui.session.settings import SETTINGS_FILE, read_settings
 
@@ -335,40 +262,15 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
     require_trust(lab.parent, arguments)
 
 
-@contextlib.contextmanager
-def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
+def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
 
     folder = named_path(arguments.keep) / "cluster" if arguments.keep else None
-    cluster = PracticeCluster.start(
-        folder, factor=arguments.factor or DEFAULT_FACTOR, train=arguments.train, seed=arguments.seeded or 0
-    )
-    ended = False
-
-    both = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-
-    def end(*_: object) -> None:
-        nonlocal ended
-        ended = True
-        for number in both:  # a window that closes and a `kill` come together: closing is not interrupted
-            signal.signal(number, signal.SIG_IGN)
-        last = threading.Timer(CLOSE_S, os._exit, (143,))
-        last.daemon = True
-        last.start()
-        sys.exit(143)
-
-    # A closed window or a `kill` ends the cluster as a key does; after kill -9 its watchdog does it.
-    for number in both:
-        signal.signal(number, end)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-        if ended:  # Textual's thread would read the end of input for ever, and Python wait for it
-            os._exit(143)
+    factor = arguments.factor or DEFAULT_FACTOR
+    return PracticeCluster.start(folder, factor=factor, train=arguments.train, seed=arguments.seeded or 0)
 
 
-def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
+def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:
     """The lab folder, made or brought up to date with this cluster's port and keys."""
     from labtui.lab.plan import framework_scripts, withheld_scripts
     from labtui.session.folder import LabFolder
@@ -388,7 +290,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     return folder.path
 
 
-def _serve(cluster: Any, folder: Path, names: list[str]) -> int:
+def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
     from labtui.practice.incidents import IncidentPlan
 
     login = cluster.login
@@ -406,7 +308,7 @@ def _serve(cluster: Any, folder: Path, names: list[str]) -> int:
     return 0
 
 
-def _show(cluster: Any, folder: Path, names: list[str], *, kept: bool) -> int:
+def _show(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: bool) -> int:
     from labtui.practice.incidents import IncidentPlan
 
     happened: list[IncidentNote] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
+    add_json_argument,
     plain,
+    print_json,
+    print_line,
     print_wrapped,
+    run_row,
     say,
     say_error,
 )
 from labtui.domain.errors import LabError
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, RunState
 
 if TYPE_CHECKING:
     from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition
-    from labtui.results.rows import ResultRow
     from labtui.slurm.site_probe import SiteLoad
 
 
@@ -52,15 +54,11 @@ READ_END_S = 30.0
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
     add_folder_argument(parser)
+    parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument(
-        "--offline", action="store_true", help="show what is stored, without asking the cluster"
+        "--all", action="store_true", help="all your jobs in the queue, free GPUs, your fair share"
     )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="all your jobs in the queue, including those labtui did not submit; free GPUs and your fair share",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_queue(args: argparse.Namespace) -> int:
@@ -80,7 +78,7 @@ def run_queue(args: argparse.Namespace) -> int:
         _add_warnings(rows, lab.state)
         bill = spent(lab.state, practice=lab.session.practice)
         if args.json:
-            print(json.dumps({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill}, indent=1))
+            print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill})
         else:
             _print_queue(rows, lab.state)
             _print_bill(bill)
@@ -100,58 +98,45 @@ def _site_load(lab: Open) -> SiteLoad | None:
 
 def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
     """Every living job, and which one holds the only slot of its queue; what is free now, and the fair share."""
-    jobs = lab.session.my_jobs()
+    jobs, state = lab.session.my_jobs(), lab.state
     if as_json:
-        rows = [{**asdict(job), "phase": job.phase.value} for job in jobs]
         free = asdict(load) if load is not None else None
-        answer = {
-            "refreshed_at": lab.state.refreshed_at,
-            "jobs": rows,
-            "more": lab.state.more_jobs,
-            "load": free,
-        }
-        print(json.dumps(answer, indent=1))
+        rows = [asdict(job) for job in jobs]
+        print_json({"refreshed_at": state.refreshed_at, "jobs": rows, "more": state.more_jobs, "load": free})
         return 0
     if not jobs:
-        say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
+        say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
     for job in jobs:
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
         lasted = f"for {job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
         slot = "holds the slot" if job.holds_slot else ""
-        reason = _reason({"reason": job.reason}) if job.phase is JobPhase.QUEUED else ""
+        reason = _reason(job.reason) if job.phase is JobPhase.QUEUED else ""
         words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
-        print(plain("  ".join(word for word in words if word)))
-    if lab.state.more_jobs:
-        say(f"{lab.state.more_jobs:,} older jobs of yours are not listed.")
+        print_line("  ".join(word for word in words if word))
+    if state.more_jobs:
+        say(f"{state.more_jobs:,} older jobs of yours are not listed.")
     if load is not None:
-        say(plain(load.sentence))
+        say(load.sentence)
     return 0
 
 
-def _ask_once(lab: Open, *, all_jobs: bool = False) -> None:
-    from labtui.slurm.job_evidence import live
+def _ask_once(lab: Open, *, all_jobs: bool) -> None:
+    """Read the queue, and in the logs of jobs that are over how their runs ended."""
+    from labtui.slurm.job_evidence import live, unread
 
     try:
         lab.online()
         if not lab.session.read_only:
             if all_jobs or live(lab.state):
-                lab.session.refresh()
-                lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
-            _read_ends(lab)
+                lab.refresh()
+            if tokens := {item.token for item in unread(lab.state)}:
+                lab.session.watch_logs(tokens)
+                lab.wait(lambda state: not unread(state), limit_s=READ_END_S)
     except LabError as error:
         say_error(error)
         say("The last known state follows.")
     for problem in lab.state.problems:
         say(f"labtui: {problem.sentence}")
-
-
-def _read_ends(lab: Open) -> None:
-    """How the runs of jobs that are over ended stands in their logs."""
-    from labtui.slurm.job_evidence import unread
-
-    if tokens := {item.token for item in unread(lab.state)}:
-        lab.session.watch_logs(tokens)
-        lab.wait(lambda state: not unread(state), limit_s=READ_END_S)
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
@@ -162,17 +147,9 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
     sentence = submission.sentence
     if submission.status is SubmissionStatus.WAITING:
         sentence = waiting_reason(state, profile, submission)
-    return {
-        "run": run.run_id,
-        "task": run.task_id,
-        "model": run.spec.model,
-        "n_gpus": run.spec.n_gpus,
-        "practice": run.practice and not state.is_small(run),
-        "small": state.is_small(run),
+    return run_row(state, run) | {
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
-        "phase": run.phase.value,
-        "outcome": run.outcome,
         "smaller_batch_helps": run.gpu_memory_ran_out,
         "submission": {
             "token": run.token,
@@ -183,51 +160,24 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
             "accepted": [asdict(found) for found in submission.accepted],
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
-        "job": _job(submission.job) if submission.job else None,
+        "job": asdict(submission.job) if submission.job else None,
     }
 
 
 def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
     """Whether a time limit will come before the end of a run in progress, as far as its epochs can tell."""
-    from labtui.results.pace import limit_warning, running_run
+    from labtui.results.compute import compute_results
+    from labtui.results.measured import measured_from_state
+    from labtui.results.pace import limit_warning
 
-    going = {
-        run.run_id
-        for item in state.submissions.values()
-        if item.job is not None and (run := running_run(item, state.runs)) is not None
-    }
-    paces: dict[int, ResultRow] = {}
-    if going:
-        from labtui.results.compute import compute_results
-        from labtui.results.measured import measured_from_state
-
-        for result in compute_results(measured_from_state(state)).rows:
-            paces |= {member.run_id: result for member in result.members if member.run_id in going}
+    going = {run.run_id for run in state.runs.values() if run.phase is RunPhase.RUNNING}
+    found = compute_results(measured_from_state(state)).rows if going else ()
+    paces = {member.run_id: row for row in found for member in row.members}
     for row in rows:
-        submission = state.submissions[state.runs[row["run"]].token]
-        pace = paces.get(row["run"])
-        row["limit_warning"] = (
-            limit_warning(submission, state.runs, pace, state.cluster_time) if row["run"] in going else ""
-        )
-
-
-def _job(job: JobView) -> dict[str, Any]:
-    return {
-        "job_id": job.job_id,
-        "phase": job.phase.value,
-        "slurm_state": job.slurm_state,
-        "reason": job.reason,
-        "start_estimate": job.start_estimate,
-        "start_time": job.start_time,
-        "end_time": job.end_time,
-        "node": job.node,
-        "exit_code": job.exit_code,
-        "time_limit_s": job.time_limit_s,
-        "elapsed_s": job.elapsed_s,
-        "evidence": job.evidence,
-        "seen_at": job.seen_at,
-        "unknown_since": job.unknown_since,
-    }
+        number = row["run"]
+        item = state.submissions[state.runs[number].token]
+        warning = limit_warning(item, state.runs, paces.get(number), state.cluster_time)
+        row["limit_warning"] = warning if number in going else ""
 
 
 def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
@@ -239,15 +189,15 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
-        device = (f"{row['n_gpus']} GPU{'s' * (row['n_gpus'] > 1)}") if row["n_gpus"] else "CPU"
-        why = _how_it_ended(row) or _reason(job) or row["submission"]["sentence"]
-        line = (
-            f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
+        device = f"{row['n_gpus']} GPU{'s' * (row['n_gpus'] > 1)}" if row["n_gpus"] else "CPU"
+        why = _how_it_ended(row) or _reason(job.get("reason", "")) or row["submission"]["sentence"]
+        mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
+        print_line(
+            f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}{mark}"
+            f"  {job.get('job_id', '-'):<9} {why}"
         )
-        line += "  small run" if row["small"] else "  practice" if row["practice"] else ""
-        print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
         if row["limit_warning"]:
-            print(f"     {plain(row['limit_warning'])}")
+            print_line(f"     {row['limit_warning']}")
     if state.refreshed_at is not None:
         say(f"read {max(0.0, time.time() - state.refreshed_at):.0f} s ago")
 
@@ -272,19 +222,17 @@ def _print_bill(bill: dict[str, Any]) -> None:
             say(sentence + (" (practice)" if bill["practice"] else ""))
 
 
-def _reason(job: dict[str, Any]) -> str:
-    if not job.get("reason"):
-        return ""
+def _reason(reason: str) -> str:
     from labtui.slurm.states import explain_reason
 
-    return f"{job['reason']}: {explain_reason(job['reason'])}"
+    return f"{reason}: {explain_reason(reason)}" if reason else ""
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tasks, and the form of the answer."""
     parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
     add_folder_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -302,8 +250,7 @@ def run_check(args: argparse.Namespace) -> int:
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:
         rows = [asdict(check) | {"title": task_of(edition, check.task_id).title} for check in wanted]
-        answer = {"lab": edition.id, "tasks": rows, "progress": asdict(far), "spent": bill}
-        print(json.dumps(answer, indent=1, ensure_ascii=False))
+        print_json({"lab": edition.id, "tasks": rows, "progress": asdict(far), "spent": bill})
     else:
         for check in wanted:
             _print_task(edition, check, full=bool(args.task))

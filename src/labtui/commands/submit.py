@@ -6,7 +6,6 @@ A dry run takes the same path and stops before sending.
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from labtui.commands.job_files import (
     accepted_of,
     answers_of,
     blocked,
+    finding_line,
     finding_row,
     given_of,
     is_job_file,
@@ -28,10 +28,12 @@ from labtui.commands.job_files import (
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
+    add_json_argument,
     add_show_commands,
     agreed,
     count,
-    plain,
+    print_json,
+    print_line,
     run_number,
     say,
     say_error,
@@ -40,13 +42,13 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState
-from labtui.results.report import devices
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.batches import Proposal
     from labtui.session.preview import Preview
+    from labtui.slurm.job_control import TestOnly
 
 _UNKNOWN_LIMIT_S = 400.0
 """How long an unanswered submission is looked up before the command leaves it to the next session."""
@@ -55,47 +57,30 @@ _UNKNOWN_LIMIT_S = 400.0
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """The task, what to change of its plan, and how far to go."""
     parser.add_argument(
-        "task", metavar="TASK|FILE", help="a task's number in the lab, e.g. 10.5; or a job file of your own"
+        "task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or a job file of your own"
     )
     parser.add_argument(
-        "--task", dest="for_task", default="", metavar="TASK", help="the task that a job file's runs are for"
+        "--task", dest="for_task", default="", metavar="TASK", help="the task of a job file's runs"
     )
-    parser.add_argument(
-        "--model", default="", help="the model a job file trains, where its text does not say"
-    )
+    parser.add_argument("--model", default="", help="the model of a job file, where its text does not say")
     add_folder_argument(parser)
     parser.add_argument(
-        "--run", type=count, action="append", metavar="N", help="only the N-th job of the task's plan"
+        "--run", type=count, action="append", metavar="N", help="only the N-th job of the plan"
     )
-    parser.add_argument(
-        "--gpus",
-        metavar="N[,N...]",
-        help="only these numbers of GPUs (0: CPU); of a job file: the number its text does not give",
-    )
+    parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
     parser.add_argument("--epochs", type=count, metavar="N")
-    parser.add_argument(
-        "--batch-size", type=count, metavar="N", help="batch of each GPU (the global batch is N x GPUs)"
-    )
-    parser.add_argument(
-        "--form",
-        choices=("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU),
-        metavar="FORM",
-        help="how runs become jobs (cpu, one-gpu, one-job or job-per-size), or what starts PyTorch's processes "
-        "(torchrun or task-per-gpu)",
-    )
+    parser.add_argument("--batch-size", type=count, metavar="N", help="batch of each GPU")
+    forms = ("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU)
+    words = f"how runs become jobs, or what starts their processes: {', '.join(forms)}"
+    parser.add_argument("--form", choices=forms, metavar="FORM", help=words)
     parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
-    parser.add_argument("--qos", default="", help="another QoS this time")
-    parser.add_argument("--partition", default="", help="another partition this time")
-    parser.add_argument("--account", default="", help="another account this time")
+    for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
+        parser.add_argument(f"--{name}", default="", help=f"another {text} this time")
     parser.add_argument(
         "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
     )
-    parser.add_argument(
-        "--halve",
-        type=run_number,
-        metavar="RUN",
-        help="after a run that ran out of memory: the task's plan again with half its batch per GPU",
-    )
+    words = "after a run that ran out of memory: the task's plan again with half its batch per GPU"
+    parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
     add_sending_arguments(parser)
 
 
@@ -107,18 +92,13 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline", action="store_true", help="with --dry-run: do not ask the cluster either"
     )
-    parser.add_argument(
-        "--accept",
-        action="append",
-        default=[],
-        metavar="RULE=REASON",
-        help="override what a rule found, and why; the reason is kept and appears on the last page of the hand-in",
-    )
+    words = "override a rule's findings; the reason appears on the last page of the hand-in"
+    parser.add_argument("--accept", action="append", default=[], metavar="RULE=REASON", help=words)
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
     parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
     add_show_commands(parser)
     parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_argument(parser)
 
 
 def run_submit(args: argparse.Namespace) -> int:
@@ -172,53 +152,44 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
 
 def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft], str]:
     """What to submit, and the sentence that explains it when it is not simply the task's plan."""
-    sentence = ""
     if is_job_file(args.task):
-        return [_own_draft(lab, args)], sentence
+        return [_own_draft(lab, args)], ""
     if args.for_task or args.model:
         raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
+    sentence = ""
     if args.halve is not None:
         proposal = _proposal(lab, args)
-        drafts = list(proposal.drafts)
-        sentence = proposal.sentence
+        drafts, sentence = list(proposal.drafts), proposal.sentence
     else:
         drafts = list(lab.session.drafts(args.task, _overrides(args)))
+    if wrong := [number for number in args.run or () if number > len(drafts)]:
+        raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
     if args.run:
-        wrong = [number for number in args.run if not 1 <= number <= len(drafts)]
-        if wrong:
-            raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
         drafts = [drafts[number - 1] for number in args.run]
     if not drafts:
         raise UsageError(
             f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
             f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
-    if args.script_args:
-        words = shlex.split(args.script_args)
-        drafts = [
-            replace(
-                draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *words)) for run in draft.runs)
-            )
-            for draft in drafts
-        ]
-    return drafts, sentence
+    more = shlex.split(args.script_args or "")
+    return [
+        replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
+        for draft in drafts
+    ], sentence
 
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file; what it does not tell about its runs is asked for on a terminal."""
-    wrong = {
-        "--run": args.run,
-        "--form": args.form,
-        "--halve": args.halve,
-        "--script-args": args.script_args,
-    }
-    if named := [name for name, value in wrong.items() if value]:
-        raise UsageError(f"{named[0]} cannot be used with a job file.", "The file itself says what it runs.")
+    for name in ("run", "form", "halve", "script_args"):
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{option} cannot be used with a job file.", "The file itself says what it runs."
+            )
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
     draft = lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
-    if args.yes or args.dry_run or args.json or args.show_commands:
-        return draft
-    completed = prompt_for_missing(draft, answers)
+    silent = args.yes or args.dry_run or args.json or args.show_commands
+    completed = answers if silent else prompt_for_missing(draft, answers)
     if completed == answers:
         return draft
     return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=completed)
@@ -264,71 +235,54 @@ def _dry_run(
     trouble: LabError | None,
 ) -> int:
     words = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts, trouble)
-    rows = [_row(draft, preview, word) for draft, preview, word in zip(drafts, previews, words, strict=True)]
+    jobs = list(zip(drafts, previews, words, strict=True))
     if args.json:
-        print(json.dumps({"dry_run": True, "submissions": rows}, indent=1))
+        print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
-        for row in rows:
-            _print_row(row)
-    refused = any(word is not None and not word["ok"] and not word["wait"] for word in words)
+        for draft, preview, word in jobs:
+            print_line(f"# {job_line(draft, preview)}")
+            print(preview.script.rstrip())
+            for item in preview.files:
+                mark = ", changed by you" if item.changed else ""
+                print_line(f"# file {item.path} {item.size} bytes{mark}")
+            remarks = list(map(finding_line, preview.findings))
+            remarks += [f"the cluster says: {word.sentence}"] if word else []
+            for remark in remarks:
+                print_line(f"# {remark}")
+    refused = any(word is not None and not word.ok and not word.wait for word in words)
     return 1 if refused or blocked(previews) else 0
 
 
-def _ask_cluster(
-    lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
-) -> list[dict[str, Any] | None]:
+def _ask_cluster(lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None) -> list[TestOnly | None]:
     """The cluster's own word on each draft; None where it could not be asked, as `trouble` may say already."""
-    words: list[dict[str, Any] | None] = []
+    words: list[TestOnly | None] = []
     try:
         if trouble is not None:
             raise trouble
         for draft in drafts:
-            words.append(asdict(lab.session.test_only(draft).result(timeout=300)))
+            words.append(lab.session.test_only(draft).result(timeout=300))
     except LabError as error:
         say_error(error)
         say("Not checked on the cluster.")
     return [*words, *[None] * (len(drafts) - len(words))]
 
 
-def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) -> dict[str, Any]:
+_DRAFT_FIELDS = ["job_name", "account", "qos", "partition", "nodes", "gpus", "cpus", "time_limit_minutes"]
+
+
+def _row(draft: SubmissionDraft, preview: Preview, word: TestOnly | None) -> dict[str, Any]:
     return {
         "task": draft.task_id,
         "form": draft.form,
-        "job_name": draft.job_name,
-        "account": draft.account,
-        "qos": draft.qos,
-        "partition": draft.partition,
-        "nodes": draft.nodes,
-        "gpus": draft.gpus,
-        "cpus": draft.cpus,
-        "time_limit_minutes": draft.time_limit_minutes,
+        **{name: getattr(draft, name) for name in _DRAFT_FIELDS},
         "runs": [asdict(spec) for spec in draft.runs],
         "script": preview.script,
         "files": [asdict(item) for item in preview.files],
-        "findings": [finding_row(found) for found in preview.findings],
+        "findings": list(map(finding_row, preview.findings)),
         "seconds": asdict(preview.seconds) if preview.seconds else None,
         "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
-        "test_only": word,
+        "test_only": asdict(word) if word else None,
     }
-
-
-def _print_row(row: dict[str, Any]) -> None:
-    runs = "; ".join(
-        f"{spec['model']} on {devices(spec['n_gpus'])}, global batch {spec['batch_size']:,}"
-        for spec in row["runs"]
-    )
-    print(f"# {row['job_name']}: {plain(runs)}")
-    print(row["script"].rstrip())
-    for item in row["files"]:
-        print(plain(f"# file {item['path']} {item['size']} bytes{', changed by you' * item['changed']}"))
-    for found in row["findings"]:
-        print(f"# {found['severity']} {found['file']}:{found['line']} {plain(found['effect'])}")
-    if row["seconds"]:
-        print(f"# expected: {row['seconds']['lo']:.0f} to {row['seconds']['hi']:.0f} s")
-    if row["gpu_hours"] and row["gpus"]:
-        print(f"# cost: {row['gpu_hours']['lo']:.2g} to {row['gpu_hours']['hi']:.2g} GPU-hours")
-    if row["test_only"]:
-        print(f"# the cluster says: {plain(row['test_only']['sentence'])}")
 
 
 # --------------------------------------------------------------------------- submitting
@@ -362,12 +316,9 @@ def _submit(
         trouble = error
     rows = [_outcome(lab.state, token) for token in tokens]
     if args.json:
-        print(json.dumps({"submissions": rows}, indent=1))
-    else:
-        for row in rows:
-            print(
-                plain(f"{row['job_name']}  {row['status']}  {row['job_id'] or ''} {row['sentence']}").rstrip()
-            )
+        print_json({"submissions": rows})
+    for row in rows if not args.json else ():
+        print_line(f"{row['job_name']}  {row['status']}  {row['job_id'] or ''} {row['sentence']}")
     if trouble is not None:
         say_error(trouble)
     if any(row["status"] in ("waiting", "unknown", "sending") for row in rows):

@@ -1,4 +1,4 @@
-"""What commands share at a terminal: an open session, questions, messages on stderr, progress, `--show-commands`."""
+"""What commands share: an open session, questions, text and JSON on stdout, messages and progress on stderr."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
-from labtui.domain.state import ConnectionState, LabState
+from labtui.domain.state import ConnectionState, LabState, RunState
 from labtui.domain.terminal_text import fitted_lines
 from labtui.slurm.values import number
 
@@ -31,15 +31,15 @@ def window_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
-WIDEST = 100
-"""Sentences in longer lines are hard to read."""
+MAX_WIDTH = 100
+"""Cells of a sentence's line in a wide window."""
 
 
 def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> None:
     """Print sentences (on stdout), in a window broken between words; what follows is `hang` cells further in."""
     stream = stream or sys.stdout
     width = window_width(stream)
-    lines = fitted_lines(text.split("\n"), None if width is None else min(width, WIDEST), hang)
+    lines = fitted_lines(text.split("\n"), None if width is None else min(width, MAX_WIDTH), hang)
     print("\n".join(lines), file=stream, flush=True)
 
 
@@ -65,8 +65,7 @@ class Meter:
 
     def show(self, what: str, share: float) -> None:
         """Say that `what` is being done with `share` (0 to 1) of all behind."""
-        share = min(1.0, max(0.0, share))
-        text = "".join(char if char.isprintable() else " " for char in what)[: 200 if self._always else 48]
+        text = plain(what)[: 200 if self._always else 48]
         if self._terminal:
             done = round(share * _BAR)
             line = f"{'#' * done}{'.' * (_BAR - done)} {share:4.0%} {text}"
@@ -88,6 +87,15 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
+def print_line(text: str) -> None:
+    """A line of the answer, on stdout."""
+    print(plain(text).rstrip(), flush=True)
+
+
+def print_json(answer: object) -> None:
+    print(json.dumps(answer, indent=1, ensure_ascii=False), flush=True)
+
+
 def say(text: str) -> None:
     """A line of progress or explanation, on stderr."""
     print_wrapped(plain(text), stream=sys.stderr)
@@ -95,9 +103,8 @@ def say(text: str) -> None:
 
 def say_error(error: LabError) -> None:
     """An error's sentence and hint, on stderr."""
-    for text in (f"labtui: {error.sentence}", f"  hint: {error.hint}" if error.hint else ""):
-        if text:
-            print_wrapped("\n".join(map(plain, text.split("\n"))), stream=sys.stderr)
+    text = f"labtui: {error.sentence}" + (f"\n  hint: {error.hint}" if error.hint else "")
+    print_wrapped("\n".join(map(plain, text.split("\n"))), stream=sys.stderr)
 
 
 class TerminalPrompter:
@@ -108,7 +115,7 @@ class TerminalPrompter:
 
     def ask(self, question: LoginQuestion) -> str | None:
         """The answer, or None."""
-        if not sys.stdin.isatty():
+        if not at_terminal():
             self.unasked = plain(question.text)
             return None
         import getpass
@@ -116,48 +123,53 @@ class TerminalPrompter:
         text = plain(question.text).strip()
         try:
             if question.kind == "host-key":
-                say(f"{plain(question.host)}: {text}")
+                say(f"{question.host}: {text}")
                 say(f"  its fingerprint is {question.fingerprint}")
-                return (
-                    "yes" if self._line("Is this fingerprint correct? Type yes: ").lower() == "yes" else None
-                )
-            if question.echo:
-                return self._line(f"{text} ")
-            return getpass.getpass(f"{text} ", stream=sys.stderr)
+                return "yes" if typed("Is this fingerprint correct? Type yes: ").lower() == "yes" else None
+            return typed(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None
 
-    @staticmethod
-    def _line(text: str) -> str:
-        """What is typed; the question goes to stderr, since stdout may be a pipe."""
-        print(text, end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.strip()
+
+def at_terminal() -> bool:
+    """Whether questions can be asked: stdin is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def typed(question: str) -> str:
+    """What is typed after a question, which goes to stderr, since stdout may be a pipe. Raises EOFError."""
+    print(plain(question), end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip()
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_folder_argument(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
     """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
-    parser.add_argument(
-        "--folder", default=default, metavar="DIR", help="the lab folder (default: here or above)"
-    )
+    words = "the lab folder (default: here or above)"
+    parser.add_argument("--folder", default=default, metavar="DIR", help=words)
     add_trust_argument(parser)
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """``--trust``: the answer to the question about a folder that came from somebody else."""
-    parser.add_argument(
-        "--trust", action="store_true", help="trust the lab folder from now on, without asking"
-    )
+    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
 
 
 def agreed(question: str) -> bool:
     """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not at_terminal():
         return True
-    print(plain(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    try:
+        return typed(f"{question} [y/N] ").lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
@@ -174,7 +186,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     if why is None:
         return None
     if not given:
-        if sys.stdin is None or not sys.stdin.isatty():
+        if not at_terminal():
             return why
         for line in (why.sentence, *would_do(folder)):
             say(line)
@@ -190,29 +202,29 @@ def require_trust(folder: Path, args: argparse.Namespace) -> None:
         raise why
 
 
-CONNECTION_KEYS = (*("host", "port", "user", "identity", "host_key", "account", "qos", "partition", "root"),)
+_CONNECTION = {
+    "host": ("HOST", "login host, or its name in your SSH configuration"),
+    "port": ("N", "its SSH port"),
+    "user": ("USER", "your user name there"),
+    "identity": ("FILE", "private key file; only its path is stored"),
+    "host_key": ("SHA256:...", "the fingerprint the host must show"),
+    "account": ("A", "the account jobs are charged to"),
+    "qos": ("Q", "the QoS for GPU jobs"),
+    "partition": ("P", "the partition for GPU jobs"),
+    "root": ("DIR", "the remote folder to work under"),
+}
+CONNECTION_KEYS = tuple(_CONNECTION)
 """The options of `add_connection_arguments` that are settings of lab.toml."""
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for everything the wizard asks about the cluster."""
     group = parser.add_argument_group("the cluster")
-    group.add_argument(
-        "--cluster", metavar="PROFILE", help="cluster profile: an id, or a .toml file (see --host for others)"
-    )
-    group.add_argument("--host", default="", help="login host, or its name in your SSH configuration")
-    group.add_argument("--port", metavar="N", type=count, help="its SSH port")
-    group.add_argument("--user", default="", help="your user name there")
-    group.add_argument(
-        "--identity", default="", metavar="FILE", help="private key file; only its path is stored"
-    )
-    group.add_argument(
-        "--host-key", default="", metavar="SHA256:...", help="the fingerprint the host must show"
-    )
-    group.add_argument("--account", default="", metavar="A", help="the account jobs are charged to")
-    group.add_argument("--qos", default="", metavar="Q", help="the QoS for GPU jobs")
-    group.add_argument("--partition", default="", metavar="P", help="the partition for GPU jobs")
-    group.add_argument("--root", default="", metavar="DIR", help="the remote folder to work under")
+    group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
+    for key, (metavar, text) in _CONNECTION.items():
+        kind, default = (count, None) if key == "port" else (str, "")
+        name = f"--{key.replace('_', '-')}"
+        group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
 
 
 class Open:
@@ -296,6 +308,12 @@ class Open:
         self.wait(lambda state: _settled(state.connection), limit_s=limit_s)
         self.check_line()
 
+    def refresh(self, *, limit_s: float = 60.0) -> None:
+        """Read the queue once; where the process that has the folder reads it, nothing is waited for."""
+        self.session.refresh()
+        if not self.session.elsewhere:
+            self.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=limit_s)
+
     def check_line(self, *, patient: bool = False) -> None:
         """Raise why there is no connection; `patient` accepts one that will be tried again."""
         connection = self.state.connection
@@ -315,6 +333,21 @@ def _settled(connection: ConnectionState) -> bool:
     )
 
 
+def run_row(state: LabState, run: RunState) -> dict[str, Any]:
+    """What the rows of `queue --json` and `watch --json` have in common."""
+    small = state.is_small(run)
+    return {
+        "run": run.run_id,
+        "task": run.task_id,
+        "model": run.spec.model,
+        "n_gpus": run.spec.n_gpus,
+        "practice": run.practice and not small,
+        "small": small,
+        "phase": run.phase.value,
+        "outcome": run.outcome,
+    }
+
+
 def run_number(text: str) -> int:
     """A run's number from the command line: ``3`` or ``#3``."""
     found = number(text.removeprefix("#"))
@@ -331,22 +364,23 @@ def count(text: str) -> int:
     return found
 
 
-Group = tuple[str, "Sequence[ManualCommands]"]
-"""What some commands are about, and the commands."""
+def add_run_argument(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:
+    """A run's number, or several."""
+    parser.add_argument(name, nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it")
 
 
 def add_show_commands(parser: argparse.ArgumentParser) -> None:
     """``--show-commands``."""
-    parser.add_argument(
-        "--show-commands", action="store_true", help="print the equivalent shell commands; send nothing"
-    )
+    parser.add_argument("--show-commands", action="store_true", help="print shell commands; send nothing")
 
 
-def show_manual_commands(groups: Sequence[Group], *, as_json: bool = False) -> int:
-    """Print the commands, each with its sentence as a comment: what is printed can be run as it is. Exit code 0."""
+def show_manual_commands(
+    groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False
+) -> int:
+    """Print commands under what they are about, each with its sentence as a comment: they run as they are printed."""
     if as_json:
         rows = [{"about": about, "commands": [asdict(item) for item in actions]} for about, actions in groups]
-        print(json.dumps({"by_hand": rows}, indent=1))
+        print_json({"by_hand": rows})
         return 0
     if any(actions for _, actions in groups):
         say("Run this in the lab folder.")
