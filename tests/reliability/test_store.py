@@ -84,7 +84,15 @@ ROUNDS = int(os.environ.get("LABTUI_DAMAGE_ROUNDS", "60"))
 
 def damage(path: Path, chooser: random.Random) -> str:
     """One random damage of a database: of its bytes, or of a row as SQLite itself would write it."""
-    kind = chooser.choice(("bytes", "zeros", "cut", "row", "table"))
+    kind = chooser.choice(("bytes", "zeros", "cut", "row", "table", "emptied", "all rows"))
+    if kind == "emptied":
+        path.write_bytes(b"")
+        return kind
+    if kind == "all rows":
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("DELETE FROM submissions")
+            db.commit()
+        return kind
     if kind in ("row", "table"):
         table, column = chooser.choice(
             [

@@ -245,10 +245,10 @@ def _dry_run(
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""
                 print_line(f"# file {item.path} {item.size} bytes{mark}")
-            remarks = list(map(finding_line, preview.findings))
-            remarks += [f"the cluster says: {word.sentence}"] if word else []
-            for remark in remarks:
-                print_line(f"# {remark}")
+            for found in preview.findings:
+                print_line(f"# {finding_line(found)}")
+            if word is not None:
+                print_line(f"# the cluster says: {word.sentence}")
     refused = any(word is not None and not word.ok and not word.wait for word in words)
     return 1 if refused or blocked(previews) else 0
 

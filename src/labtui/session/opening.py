@@ -11,9 +11,10 @@ from pathlib import Path
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState
+from labtui.session import records
 from labtui.session.folder import LabFolder
 from labtui.session.readings import state_of
-from labtui.session.store import Store
+from labtui.session.store import Store, damaged
 from labtui.session.trust import check_trust, commands_of, connection_line
 from labtui.session.writer import FolderLock
 
@@ -57,6 +58,14 @@ def _store(folder: LabFolder, *, read_only: bool) -> Store:
         except BaseException:
             store.close()
             raise
+    return _not_emptied(folder, store)
+
+
+def _not_emptied(folder: LabFolder, store: Store) -> Store:
+    """Refuse a database without submissions where files beside job scripts tell of some."""
+    if store.is_empty() and records.read_files(folder):
+        store.close()
+        raise damaged("it is empty")
     return store
 
 
@@ -94,10 +103,11 @@ def copied_store(folder: LabFolder, database: Path | None = None) -> Store:
     """
     original = database or folder.database_path
     try:
-        return _copied_to(None, folder, original)
+        return _not_emptied(folder, _copied_to(None, folder, original))
     except OSError:
         try:
-            return _copied_to("/dev/shm", folder, original)  # noqa: S108 (a folder of our own in it: the disk may be full)
+            # A folder of our own in it: the disk may be full.
+            return _not_emptied(folder, _copied_to("/dev/shm", folder, original))  # noqa: S108
         except OSError as error:
             raise StoreError(
                 f"The lab folder's database cannot be copied to be read: {error.strerror}."

@@ -97,7 +97,7 @@ class Store:
         connection = _connect(self.path.as_uri())
         if version_of(connection) > _ABSURD_VERSION:
             connection.close()
-            raise _damaged("its version")
+            raise damaged("its version")
         if version_of(connection) > SCHEMA_VERSION:
             connection.close()
             raise StoreError(
@@ -283,6 +283,12 @@ class Store:
             )
         return {str(path): _content(digest, data) for path, digest, data in rows}
 
+    def is_empty(self) -> bool:
+        """Whether it holds no submission."""
+        ask = "SELECT NOT EXISTS (SELECT 1 FROM submissions)"
+        with self._lock:
+            return self._translated(lambda: bool(self._connection.execute(ask).fetchone()[0]))
+
     def files(self) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
         """The files of all submissions: contents by digest, and path -> digest by token.
 
@@ -294,12 +300,12 @@ class Store:
         def work() -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
             db = self._connection
             if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise _damaged("quick_check")
+                raise damaged("quick_check")
             blobs = {digest: _content(digest, data) for digest, data in db.execute("SELECT * FROM blobs")}
             snapshots: dict[str, dict[str, str]] = {}
             for token, name, digest in db.execute("SELECT token, path, hash FROM snapshots"):
                 if digest not in blobs:
-                    raise _damaged(f"the files of {token}")
+                    raise damaged(f"the files of {token}")
                 snapshots.setdefault(str(token), {})[str(name)] = digest
             return blobs, snapshots
 
@@ -395,7 +401,7 @@ def _explained(error: Exception) -> StoreError:
             "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
         )
     if "malformed" in text or "not a database" in text or "corrupt" in text:
-        return _damaged(str(error))
+        return damaged(str(error))
     if "locked" in text:
         return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
     if "readonly" in text or "unable to open" in text:
@@ -403,10 +409,11 @@ def _explained(error: Exception) -> StoreError:
             f"The lab folder's database cannot be opened for writing: {error}.",
             "Check who owns the folder, and its permissions.",
         )
-    return _damaged(str(error))
+    return damaged(str(error))
 
 
-def _damaged(what: str) -> StoreError:
+def damaged(what: str) -> StoreError:
+    """The error of a database in which `what` is wrong."""
     return StoreError(
         f"The lab folder's database is damaged ({what}).",
         "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
@@ -433,7 +440,7 @@ def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
         return from_json(unsealed(data), kind)
     except ValueError as error:
-        raise _damaged(f"what is stored of {of} cannot be read") from error
+        raise damaged(f"what is stored of {of} cannot be read") from error
 
 
 def _content(digest: object, data: object) -> bytes:
@@ -441,7 +448,7 @@ def _content(digest: object, data: object) -> bytes:
     import hashlib  # costs time, and the first paint needs no digest
 
     if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
-        raise _damaged("a stored file differs")
+        raise damaged("a stored file differs")
     return data
 
 
@@ -470,7 +477,7 @@ def _to_tables(db: sqlite3.Connection, present: int) -> None:
     try:
         records, readings, places = fold_events(db) if present else ([], [], Places(paths={}))
     except ValueError as error:
-        raise _damaged(str(error)) from error
+        raise damaged(str(error)) from error
     for table in _OF_EVENTS:
         db.execute(f"DROP TABLE IF EXISTS {table}")
     for statement in _SCHEMA:
