@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,7 @@ from labtui.slurm.job_control import cancel, check_script, details
 from labtui.slurm.probe import file_digest, slurm_probe
 from labtui.slurm.queue import JobRow, tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
-from labtui.slurm.site_probe import PartitionGpus, SiteLoad, site_load, site_probe
+from labtui.slurm.site_probe import site_probe
 from labtui.slurm.submit import TAKEN_AWAY, Lookup, lookup, submit
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
@@ -137,33 +136,6 @@ def test_what_init_asks_of_a_site(slurm_site: Site) -> None:
     assert (gpus.nodes_from, gpus.cpus) == ("sinfo", slurm_site.cpus_per_node)
     assert gpus.gpus == slurm_site.gpus_per_node
     assert found.default_account == slurm_site.account
-
-
-def test_what_is_free_and_the_fair_share(jobs: Jobs) -> None:
-    def load() -> SiteLoad:
-        return ask(jobs.site, site_load())
-
-    def gpus(found: SiteLoad) -> PartitionGpus:
-        return next(each for each in found.partitions if each.partition == jobs.site.gpu_partition)
-
-    def until_free(wanted: int) -> SiteLoad:
-        end = time.monotonic() + 240
-        while gpus(found := load()).free != wanted and time.monotonic() < end:
-            time.sleep(0.3)
-        return found
-
-    before = load()
-    assert before.refused == {} and 0.0 <= before.fair_shares[jobs.site.account] <= 1.0
-    assert jobs.site.cpu_partition not in {each.partition for each in before.partitions}
-    total = gpus(before).total
-    free = gpus(until_free(total)).free  # jobs of other tests may just be ending
-    assert 2 <= free <= total and total % jobs.site.gpus_per_node == 0
-    job_id = jobs.submit(f"{jobs.gpu(2)} -t 5 -J load long.sh")
-    jobs.wait_for(job_id, "RUNNING")
-    assert gpus(until_free(free - 2)) == PartitionGpus(jobs.site.gpu_partition, free - 2, total)
-    jobs.run(f"scancel {job_id}")
-    jobs.wait_for(job_id, "CANCELLED")
-    assert gpus(until_free(free)).free == free
 
 
 def test_size_and_digest_of_a_file(jobs: Jobs) -> None:

@@ -183,19 +183,6 @@ def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], 
     assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
 
 
-def test_what_is_free_or_that_it_is_refused(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
-    name = site[0]
-    load = lab.json("queue", "--all")["load"]
-    shown = lab("queue", "--all").stderr
-    if name == "several":
-        assert "sinfo" in load["refused"] and load["partitions"] == []
-        assert "this site refuses sinfo to users" in shown
-    else:
-        assert any(0 < each["free"] <= each["total"] for each in load["partitions"])
-        assert "Free now in gpu: " in shown
-    assert "Fair share" in shown
-
-
 def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
     profile = load_profile("cluster.toml", lab.folder)
     row = lab.json("submit", "10.5", "--gpus", "1", "--qos", "acc_debug", "--dry-run", "--offline")

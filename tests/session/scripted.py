@@ -15,7 +15,6 @@ from labtui.slurm.job_control import TestOnly
 from labtui.slurm.probe import FileDigest
 from labtui.slurm.queue import JobRow, Tick
 from labtui.slurm.remote_command import Call
-from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.slurm.submit import Lookup, accepted_unread
 
 LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits.", wait=True)
@@ -153,7 +152,6 @@ class ScriptedCluster:
             "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[1], "hold"),
             "release": lambda: self.control(words[1], "release"),
-            "site-load": self.site_load,
             "early-end": lambda: self.end_after(words[0], int(words[1])),
             "look": lambda: self.present(words),
             "digest": lambda: self.digest(words[0]),
@@ -250,10 +248,6 @@ class ScriptedCluster:
     def control(self, job_id: str, control: str) -> None:
         self._call(control, job_id)
         self.jobs[job_id].reason = "JobHeldUser" if control == "hold" else "Priority"
-
-    def site_load(self) -> SiteLoad:
-        self._call("site_load")
-        return SiteLoad(partitions=(PartitionGpus("acc", 12, 40),), fair_shares={"nct_000": 0.42})
 
     def end_after(self, job_id: str, minutes: int) -> None:
         self._call("end_after", (job_id, minutes))

@@ -113,38 +113,3 @@ def test_a_running_job_takes_no_longer_limit(bench: Bench) -> None:
     future = bench.session.set_limit(1, 90)
     bench.run(5, future.done)
     assert "no longer waiting" in str(future.exception())
-
-
-def test_what_is_free_is_asked_once_a_minute_and_counted_as_polls(bench: Bench) -> None:
-    bench.online()
-    first = bench.session.site_load()
-    bench.run(5, first.done)
-    assert bench.session.site_load().result().sentence == (
-        "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42."
-    )
-    assert len(calls_of(bench, "site_load")) == 1
-    bench.clock.sleep(61)
-    bench.run(5, bench.session.site_load().done)
-    assert len(calls_of(bench, "site_load")) == 2
-
-
-def test_what_is_free_waits_while_the_minute_is_full(bench: Bench) -> None:
-    bench.online()
-    began = bench.clock.now
-    while bench.clock.now < began + 30:
-        bench.session.refresh()
-        bench.run(1)
-    busy = bench.session.site_load()
-    bench.run(1, busy.done)
-    with pytest.raises(RemoteFailure, match="Too many requests"):
-        busy.result()
-    bench.clock.sleep(60)
-    again = bench.session.site_load()
-    bench.run(5, again.done)
-    assert again.result().fair_shares == {"nct_000": 0.42}
-    began = bench.clock.now
-    before = len(calls_of(bench, "tick"))
-    while bench.clock.now < began + 55:
-        bench.session.refresh()
-        bench.run(1)
-    assert len(calls_of(bench, "tick")) - before <= 3, "the question costs two of the five polls of a minute"

@@ -80,7 +80,6 @@ def test_nothing_is_asked_sent_or_written_before_trust(received: Path, bench: Be
             lambda: session.cancel(1),
             lambda: session.hold(1),
             session.push,
-            session.site_load,
         ):
             with pytest.raises(NotTrusted, match="not trusted"):
                 change()

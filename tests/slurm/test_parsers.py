@@ -27,7 +27,7 @@ from labtui.slurm.probe import (
 )
 from labtui.slurm.queue import parse_accounting, parse_queue, tick
 from labtui.slurm.remote_command import cut_frame, section_status
-from labtui.slurm.site_probe import gpus_of, site_load, site_probe
+from labtui.slurm.site_probe import gpus_of, site_probe
 from labtui.slurm.states import phase_of, plain_state
 from labtui.slurm.submit import lookup, parse_submit
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
@@ -173,7 +173,7 @@ def test_no_text_breaks_a_parser(text: str) -> None:
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
         tick(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(), paths_probe("/r", ["/a"]),
-        site_probe(), site_load(), check_options(()),
+        site_probe(), check_options(()),
     ):  # fmt: skip
         read(call, text, text)
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import (
-    PartitionGpus,
-    SiteLoad,
     SitePartition,
     SiteProbe,
     gpus_of,
-    site_load,
     site_probe,
 )
 from labtui.slurm.site_profile import Choices, questions, site_profile
@@ -210,72 +205,3 @@ def test_how_python_is_started(training: str, programs: tuple[str, ...], launch:
     made = site_profile("h", SLURM, site, Choices(training=training))
     found = {key: value for key, value, _ in made.launch}
     assert {key: found.get(key) for key in launch} == launch
-
-
-# ------------------------------------------------------------------ what is free now
-
-
-def load(
-    sinfo: str = "", sshare: str = "", *, errors: dict[str, str] | None = None, codes: str = "0 0"
-) -> SiteLoad:
-    first, second = codes.split()
-    out = f"{MARK}sinfo\n{sinfo}{MARK}sinfo-status {first}\n{MARK}sshare\n{sshare}{MARK}sshare-status {second}\n"
-    err = "".join(f"{MARK}{name}\n{words}\n" for name, words in (errors or {}).items())
-    return site_load().answer(CommandResult(out.encode(), err.encode(), 0), "abc")
-
-
-NODES = """\
-as01|acc|mixed|gpu:hopper:4(S:0-1)|gpu:hopper:1(IDX:0)|
-as02|acc|idle+planned|gpu:hopper:4|gpu:hopper:0(IDX:N/A)|
-as03|acc|idle+drain|gpu:hopper:4|gpu:hopper:0(IDX:N/A)|
-as04|acc|mixed+reserved|gpu:hopper:4|gpu:hopper:1(IDX:0)|
-as01|debug*|mixed|gpu:hopper:4(S:0-1)|gpu:hopper:1(IDX:0)|
-gs01|gpp|idle|(null)|gpu:0|
-"""
-
-
-def test_only_nodes_that_take_jobs_have_free_gpus() -> None:
-    found = load(NODES, "nct_000|nct01000|0.420000\n")
-    assert found.partitions == (PartitionGpus("acc", 7, 16), PartitionGpus("debug", 3, 4))
-    assert found.sentence == (
-        "Free now in acc: 7 of 16 GPUs. Free now in debug: 3 of 4 GPUs. Fair share of nct_000: 0.42."
-    )
-
-
-def test_what_is_refused_is_said() -> None:
-    denied = "slurm_load_node: Access/permission denied"
-    found = load(errors={"sinfo": denied, "sshare": "sshare: error: no"}, codes="1 1")
-    assert found.refused == {"sinfo": denied, "sshare": "sshare: error: no"}
-    assert found.sentence == (
-        f"Free GPUs: this site refuses sinfo to users ({denied}). "
-        "Fair share: sshare is refused (sshare: error: no)."
-    )
-    assert "names no node" in load().sentence and "not used at this site" in load().sentence
-
-
-def test_a_fair_share_that_is_none_is_absent() -> None:
-    assert load(sshare="a|me|nan\nb|me|\nc||0.5\nd|me|0.250000\n").fair_shares == {"d": 0.25}
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 16), st.integers(0, 16), st.sampled_from(["idle", "mixed", "down", "idle+maint"])
-        )
-    )
-)
-def test_free_gpus_are_the_sums_of_usable_nodes(nodes: list[tuple[int, int, str]]) -> None:
-    text = "".join(
-        f"n{i}|p|{state}|gpu:{total}|gpu:{used}(IDX:N/A)|\n" for i, (total, used, state) in enumerate(nodes)
-    )
-    free = sum(max(0, total - used) for total, used, state in nodes if state in ("idle", "mixed"))
-    all_of_them = sum(total for total, _, _ in nodes)
-    assert load(text).partitions == ((PartitionGpus("p", free, all_of_them),) if all_of_them else ())
-
-
-@given(st.text(), st.text())
-def test_no_answer_breaks_the_reader(sinfo: str, sshare: str) -> None:
-    found = load(sinfo, sshare)
-    assert all(0 <= each.free <= each.total for each in found.partitions)
-    assert all(0.0 <= share < 2.0 for share in found.fair_shares.values())
-    assert found.sentence

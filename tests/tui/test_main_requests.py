@@ -15,9 +15,7 @@ from textual.events import Key
 from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, ok, problem
-from labtui.domain.errors import LabError
 from labtui.domain.model import Diagnosis
-from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.pages import JobsPage, _job_cells
@@ -444,38 +442,6 @@ async def test_failed_runs_are_left_out_and_come_back(session: FedSession, app_o
         assert app.view_model.run_id == 1 and not app.view_model.marked
         await pilot.press("F")
         await until(pilot, lambda: "VGG99" in text_of(app) and "hidden" not in text_of(app))
-
-
-async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requests: list[Future[SiteLoad]] = []
-
-    def site_load() -> Future[SiteLoad]:
-        requests.append(Future())
-        return requests[-1]
-
-    monkeypatch.setattr(filled_session, "site_load", site_load)
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        assert not requests, "only while the page is open"
-        await pilot.press("Q")
-        await until(pilot, lambda: "Reading what is free" in text_of(app))
-        requests[0].set_exception(LabError("The cluster was busy."))
-        page = app.screen
-        assert isinstance(page, JobsPage)
-        page.refresh_jobs()
-        await until(pilot, lambda: len(requests) == 2)
-        requests[1].set_result(
-            SiteLoad(partitions=(PartitionGpus("acc", 12, 40),), fair_shares={"nct_000": 0.42})
-        )
-        page.refresh_jobs()
-        page.refresh_jobs()
-        await until(
-            pilot, lambda: "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42." in text_of(app)
-        )
-        assert len(requests) == 2
 
 
 async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(

@@ -27,7 +27,6 @@ from labtui.domain.state import LabState, RunState
 if TYPE_CHECKING:
     from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition
-    from labtui.slurm.site_probe import SiteLoad
 
 
 def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
@@ -46,7 +45,6 @@ def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
     }
 
 
-LOAD_LIMIT_S = 60.0
 READ_END_S = 30.0
 """How long the end of a finished job's log is waited for: it is quiet for a while before it counts as complete."""
 
@@ -56,7 +54,7 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder_argument(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument(
-        "--all", action="store_true", help="all your jobs in the queue, free GPUs, your fair share"
+        "--all", action="store_true", help="all your jobs in the queue, those of other programs, too"
     )
     add_json_argument(parser)
 
@@ -72,8 +70,7 @@ def run_queue(args: argparse.Namespace) -> int:
             lab.session.start()
             _ask_once(lab, all_jobs=args.all)
         if args.all:
-            load = None if args.offline else _site_load(lab)
-            return _all_jobs(lab, load, as_json=args.json)
+            return _all_jobs(lab, as_json=args.json)
         rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
         _add_warnings(rows, lab.state)
         bill = spent(lab.state, practice=lab.session.practice)
@@ -85,24 +82,12 @@ def run_queue(args: argparse.Namespace) -> int:
     return 0
 
 
-def _site_load(lab: Open) -> SiteLoad | None:
-    """What is free now; None, and a sentence, where nobody can be asked."""
-    try:
-        return lab.session.site_load().result(LOAD_LIMIT_S)
-    except LabError as error:
-        say_error(error)
-    except TimeoutError:
-        say("The query for free nodes got no answer.")
-    return None
-
-
-def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
-    """Every living job, and which one holds the only slot of its queue; what is free now, and the fair share."""
+def _all_jobs(lab: Open, *, as_json: bool) -> int:
+    """Every living job, and which one holds the only slot of its queue."""
     jobs, state = lab.session.my_jobs(), lab.state
     if as_json:
-        free = asdict(load) if load is not None else None
         rows = [asdict(job) for job in jobs]
-        print_json({"refreshed_at": state.refreshed_at, "jobs": rows, "more": state.more_jobs, "load": free})
+        print_json({"refreshed_at": state.refreshed_at, "jobs": rows, "more": state.more_jobs})
         return 0
     if not jobs:
         say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
@@ -115,8 +100,6 @@ def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
         print_line("  ".join(word for word in words if word))
     if state.more_jobs:
         say(f"{state.more_jobs:,} older jobs of yours are not listed.")
-    if load is not None:
-        say(load.sentence)
     return 0
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
+from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.state import ConnectionState
 from labtui.session import records
 from labtui.session.folder import SCRIPT_NAME
@@ -34,21 +34,17 @@ from labtui.session.worker_context import (
 from labtui.slurm.job_control import check_script
 from labtui.slurm.job_evidence import live
 from labtui.slurm.probe import present
-from labtui.slurm.site_probe import site_load
 
 if TYPE_CHECKING:
     from labtui.cluster.push import PushReport
     from labtui.domain.model import Stream
     from labtui.slurm.job_control import TestOnly
     from labtui.slurm.remote_command import Call
-    from labtui.slurm.site_probe import SiteLoad
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
 _AFTER_FAULT_S = 2.0
 _OURS_S = 0.25
-LOAD_POLLS = 2
-"""What `sinfo` and `sshare` cost together, in polls of two requests each (measured with sdiag)."""
 
 
 class ClusterWorker:
@@ -130,19 +126,6 @@ class ClusterWorker:
     def ask(self, call: Call[_T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
         return self._ask_aside(lambda: call, lambda _: self._poller.press())
-
-    def site_load(self) -> Future[SiteLoad]:
-        """Ask what is free, in the background; counted as polls, and refused while the minute has no room for it."""
-
-        def question() -> Call[SiteLoad]:
-            if not self._poller.spend(LOAD_POLLS):
-                raise RemoteFailure(
-                    "Too many requests to the cluster in this minute.",
-                    "labtui asks at most ten times a minute.",
-                )
-            return site_load()
-
-        return self._ask_aside(question)
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]]:
         """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.

@@ -79,15 +79,6 @@ class Poller:
         """Something happened (a submission, a line in a log that ends a run): look again soon."""
         self._changed_at = self._context.now()
 
-    def spend(self, polls: int) -> bool:
-        """Count another question to the controller as so many polls; False: not now, the minute has no room for it."""
-        now = self._context.now()
-        lately = sum(1 for at in self._polls if now - at < 60.0)
-        if lately + polls > POLLS_PER_MINUTE:
-            return False
-        self._polls.extend([now] * polls)
-        return True
-
     def due_at(self) -> float | None:
         """When to ask next; None while there is nothing to watch."""
         if self._asking:

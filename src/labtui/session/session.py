@@ -44,13 +44,11 @@ if TYPE_CHECKING:
     from labtui.slurm.job_control import TestOnly
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
-    from labtui.slurm.site_probe import SiteLoad
 
 __all__ = ["Session", "Update"]
 
 _COMMANDS_KEPT = 500
 _LOOK_EVERY_S = 0.5
-LOAD_FRESH_S = 60.0
 
 
 class Session:
@@ -88,7 +86,6 @@ class Session:
         self._factory: ClusterFactory | None = None
         self._closed = False
         self._looking: set[str] = set()
-        self._load: tuple[float, Future[SiteLoad]] | None = None
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -460,20 +457,6 @@ class Session:
         from labtui.slurm.job_control import cancel
 
         return self._running_worker().ask(cancel(job_id))
-
-    def site_load(self) -> Future[SiteLoad]:
-        """What is free on the cluster now, and the student's fair share; an answer serves for `LOAD_FRESH_S`.
-
-        Asked when somebody looks, never by itself.
-        """
-        known, now = self._load, self.clock.wall()
-        if known is not None and 0 <= now - known[0] < LOAD_FRESH_S:
-            future = known[1]
-            if not future.done() or future.exception() is None:
-                return future
-        future = self._running_worker().site_load()
-        self._load = (now, future)
-        return future
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""

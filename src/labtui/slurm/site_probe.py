@@ -1,7 +1,7 @@
 """What a Slurm cluster tells any user about itself: partitions, nodes, configuration, programs, modules, data.
 
 One command that only reads. Sites refuse parts of it (`sinfo`, `scontrol show node`, `sacctmgr`), so every part may be
-missing, and `refused` says which and why. A second, small one asks what is free now, and for the student's fair share.
+missing, and `refused` says which and why.
 """
 
 from __future__ import annotations
@@ -198,96 +198,3 @@ def _share(total: int | None, nodes: int | None) -> int | None:
 def _megabytes(text: str) -> int | None:
     kib = size_kib(text, unit="M")
     return None if kib is None else int(kib / 1024)
-
-
-# --------------------------------------------------------------------------- what is free now, and one's share
-
-_USABLE = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"}
-"""A node in any other state as well (drained, reserved, down ...) has nothing to give."""
-_MAX_PARTITIONS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionGpus:
-    """GPUs of a partition: those no job holds on nodes that take jobs now, and all there are."""
-
-    partition: str
-    free: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteLoad:
-    """What is free now. `fair_shares` are fractions of 1 by account (1: nothing used yet); `refused` as `SiteProbe`."""
-
-    partitions: tuple[PartitionGpus, ...] = ()
-    fair_shares: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def sentence(self) -> str:
-        """Free GPUs and fair shares in words; what the site refuses, too."""
-        parts = [
-            f"Free now in {each.partition}: {each.free} of {each.total} GPUs."
-            for each in self.partitions[:_MAX_PARTITIONS]
-        ]
-        if "sinfo" in self.refused:
-            parts = [f"Free GPUs: this site refuses sinfo to users ({self.refused['sinfo']})."]
-        elif not parts:
-            parts = ["Free GPUs: sinfo names no node with GPUs."]
-        shares = [f"Fair share of {account}: {share:.2f}." for account, share in self.fair_shares.items()]
-        if "sshare" in self.refused:
-            shares = [f"Fair share: sshare is refused ({self.refused['sshare']})."]
-        return " ".join((*parts, *(shares or ["Fair share: not used at this site."])))
-
-
-def site_load() -> Call[SiteLoad]:
-    """Ask for the GPUs in use on each node, and for the student's fair share; what the site refuses is said in it."""
-    fields = ",".join(f"{name}:|" for name in ("NodeHost", "Partition", "StateComplete", "Gres", "GresUsed"))
-    return Call(
-        name="site-load",
-        script='mark sinfo; limit 20 sinfo --noheader --Node --Format="$1"; mark "sinfo-status $?"\n'
-        "mark sshare; limit 20 sshare -U --noheader --parsable2 --format=Account,User,FairShare\n"
-        'mark "sshare-status $?"',
-        arguments=(fields,),
-        limit_s=65,
-        read=_read_load,
-        silence=("The query for free nodes got no answer.", "labtui asks again later."),
-    )
-
-
-def _read_load(result: CommandResult) -> SiteLoad:
-    """Lines that say nothing it knows are passed over."""
-    out = result.sections
-    refused = {name: words[:120] for name, words in result.refused("sinfo", "sshare").items()}
-    return SiteLoad(
-        partitions=_gpus_by_partition(out.get("sinfo", "") if "sinfo" not in refused else ""),
-        fair_shares=_fair_shares(out.get("sshare", "") if "sshare" not in refused else ""),
-        refused=refused,
-    )
-
-
-def _gpus_by_partition(text: str) -> tuple[PartitionGpus, ...]:
-    """The partitions with GPUs, the largest first."""
-    sums: dict[str, tuple[int, int]] = {}
-    for line in text.splitlines():
-        words = [word.strip() for word in line.split("|")]
-        if len(words) != 6 or not words[1]:
-            continue
-        total = gpus_of(words[3])[1]
-        usable = set(re.split(r"[+]", words[2].upper())) <= _USABLE
-        free = max(0, total - gpus_of(words[4])[1]) if usable else 0
-        before = sums.get(words[1].removesuffix("*"), (0, 0))
-        sums[words[1].removesuffix("*")] = (before[0] + free, before[1] + total)
-    found = (PartitionGpus(name, free, total) for name, (free, total) in sums.items() if total)
-    return tuple(sorted(found, key=lambda each: (-each.total, each.partition)))
-
-
-def _fair_shares(text: str) -> dict[str, float]:
-    """By account, of the lines that name a user."""
-    shares = {}
-    for line in text.splitlines():
-        words = [word.strip() for word in line.split("|")]
-        if len(words) == 3 and words[1] and re.fullmatch(r"[01]\.[0-9]+", words[2]):
-            shares[words[0]] = float(words[2])
-    return shares

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -19,7 +18,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Static
 
-from labtui.domain.errors import LabError
 from labtui.domain.state import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from labtui.practice.incidents import IncidentNote
     from labtui.session.session import Session
     from labtui.slurm.job_evidence import MyJob
-    from labtui.slurm.site_probe import SiteLoad
     from labtui.tui.app import LabApp
 
 _Answer = TypeVar("_Answer")
@@ -226,12 +223,11 @@ class JobsPage(ModalPage[None]):
         super().__init__()
         self._session, self._clock, self._factor = session, clock, factor
         self._jobs: tuple[MyJob, ...] = ()
-        self._load: Future[SiteLoad] | None = None
 
     def body(self) -> ComposeResult:
         yield KeyedTable(id="jobs-table")
         yield Static(Text(""), markup=False, id="jobs-none")
-        yield Static(Text(""), markup=False, id="jobs-load")
+        yield Static(Text(""), markup=False, id="jobs-more")
 
     def on_mount(self) -> None:
         """Fill, then keep filling."""
@@ -258,23 +254,8 @@ class JobsPage(ModalPage[None]):
         chosen = min(max(0, table.cursor_row), len(cells) - 1)
         self.query_one("#jobs-none", Static).update(Text("  ".join(cells[chosen]) if cells else empty))
         more = self._session.state.more_jobs
-        older = f"{more:,} older jobs are not listed. " if more else ""
-        self.query_one("#jobs-load", Static).update(Text(older + self._load_sentence()))
-
-    def _load_sentence(self) -> str:
-        """What is free now and the fair share: asked once while this page is open, again only after a failure."""
-        if self._load is None or (self._load.done() and self._load.exception() is not None):
-            if self._session.state.connection.status != "online" or self._session.read_only:
-                return ""
-            try:
-                self._load = self._session.site_load()
-            except LabError as error:
-                return error.sentence
-        if not self._load.done():
-            return "Reading what is free ..."
-        if (failure := self._load.exception()) is not None:
-            return display_text(str(failure).encode())
-        return display_text(self._load.result().sentence.encode())
+        older = f"{more:,} older jobs are not listed." if more else ""
+        self.query_one("#jobs-more", Static).update(Text(older))
 
     @on(DataTable.RowHighlighted)
     def _moved(self) -> None:
