@@ -198,7 +198,7 @@ def test_of_very_many_jobs_the_rest_is_counted(capsys: pytest.CaptureFixture[str
 
     state = SimpleNamespace(refreshed_at=1.0, more_jobs=4500)
     lab = SimpleNamespace(state=state, session=SimpleNamespace(my_jobs=tuple))
-    assert _all_jobs(lab, None, as_json=False) == 0  # type: ignore[arg-type]
+    assert _all_jobs(lab, as_json=False) == 0  # type: ignore[arg-type]
     assert "4,500 older jobs of yours are not listed." in capsys.readouterr().err
-    assert _all_jobs(lab, None, as_json=True) == 0  # type: ignore[arg-type]
+    assert _all_jobs(lab, as_json=True) == 0  # type: ignore[arg-type]
     assert json.loads(capsys.readouterr().out)["more"] == 4500

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from labtui.domain.errors import SubmitRefused
-from labtui.domain.model import JobPhase
+from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.job_control import cancel, check_script, details
 from labtui.slurm.probe import file_digest, slurm_probe
-from labtui.slurm.queue import JobRow, tick
+from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 from labtui.slurm.site_probe import site_probe
 from labtui.slurm.submit import TAKEN_AWAY, Lookup, lookup, submit
@@ -42,7 +42,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     name = f"own-{token[-6:]}"
     job_id = ask(jobs.site, submit(jobs.directory, "long.sh", token, name, gpu_options(jobs), attempt=0))
 
-    def row() -> JobRow:
+    def row() -> JobView:
         found = ask(jobs.site, tick())
         assert found.jobs is not None, found.problem
         assert found.server_time is not None
@@ -58,12 +58,12 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     )
     jobs.wait_for(job_id, "RUNNING")
     running = row()
-    assert running.phase is JobPhase.RUNNING and running.nodes and running.start is not None
+    assert running.phase is JobPhase.RUNNING and running.node and running.start_time is not None
     assert running.work_dir.removesuffix("/.") == jobs.directory
 
     known = ask(jobs.site, details(job_id))
     assert known is not None
-    assert known.state == "RUNNING" and known.exit_code == "0:0"
+    assert known.slurm_state == "RUNNING" and known.exit_code == "0:0"
 
     found = ask(jobs.site, lookup(jobs.directory, token, name))
     assert (found.job_id, found.certain) == (job_id, True)
@@ -73,7 +73,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     last = ask(jobs.site, tick([job_id]))
     assert last.accounting is not None, last.accounting_problem
     ended = next(row for row in last.accounting if row.job_id == job_id)
-    assert (ended.state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)
+    assert (ended.slurm_state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)
 
 
 def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs: Jobs) -> None:

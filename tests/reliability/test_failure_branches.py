@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, UsageError
-from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.slurm.queue import JobRow
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.slurm.queue import job_row
 from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
@@ -52,21 +52,21 @@ def test_closing_tells_who_waits_for_a_cancel(bench: Bench) -> None:
     assert isinstance(done.exception(0), LabError)
 
 
-ENDED = JobRow(job_id="100", state="TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
+ENDED = job_row("100", "TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
 
 
 @pytest.mark.parametrize(
     ("answer", "phase", "outcome"),
     [
         (ENDED, JobPhase.FINISHED, "time-limit"),
-        (JobRow(job_id="100", state="RUNNING"), JobPhase.SETTLING, None),
+        (job_row("100", "RUNNING"), JobPhase.SETTLING, None),
         (UNCLEAR, JobPhase.SETTLING, None),
         (CUT, JobPhase.SETTLING, None),
     ],
     ids=["ended", "lives", "no answer", "line lost"],
 )
 def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(
-    bench: Bench, answer: JobRow | LabError, phase: JobPhase, outcome: str | None
+    bench: Bench, answer: JobView | LabError, phase: JobPhase, outcome: str | None
 ) -> None:
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False

@@ -11,9 +11,10 @@ from typing import Any
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
+from labtui.domain.model import JobView
 from labtui.slurm.job_control import TestOnly
 from labtui.slurm.probe import FileDigest
-from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.queue import Tick, job_row
 from labtui.slurm.remote_command import Call
 from labtui.slurm.submit import Lookup, accepted_unread
 
@@ -176,9 +177,9 @@ class ScriptedCluster:
         if self.queue_down:
             return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
-            JobRow(
-                job_id=job.job_id,
-                state=job.state,
+            job_row(
+                job.job_id,
+                job.state,
                 reason=job.reason,
                 name=job.name,
                 comment=f"labtui:{job.token}",
@@ -189,7 +190,7 @@ class ScriptedCluster:
         if self.accounting_down and vanished:
             return Tick(jobs=rows, accounting=None, accounting_problem="sacct failed: Connection refused")
         known = tuple(
-            JobRow(job_id=job.job_id, state=job.state, exit_code=job.exit_code, source="sacct")
+            job_row(job.job_id, job.state, exit_code=job.exit_code, evidence="sacct")
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )
@@ -233,7 +234,7 @@ class ScriptedCluster:
             return Lookup(attempts=tries, accepted_as=self.accepted_as, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
-    def job_details(self, job_id: str) -> JobRow | None:
+    def job_details(self, job_id: str) -> JobView | None:
         self._call("job_details", job_id)
         return None
 

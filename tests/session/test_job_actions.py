@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from labtui.domain.errors import RemoteFailure, UsageError
-from labtui.domain.model import JobPhase, OtherJob, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import my_jobs
@@ -37,8 +37,8 @@ def test_only_living_jobs_of_ones_own_can_be_cancelled_by_number(bench: Bench) -
 
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> None:
-    waits = OtherJob(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
-    runs = OtherJob(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
+    waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
+    runs = JobView(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
     profile = load_profile("mn5")
     read = LabState(other_jobs=(waits, runs), refreshed_at=5.0, cluster_time=10_000.0)
     assert [job.lasted_s for job in my_jobs(read, profile)] == [1_000.0, 100.0]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.slurm.job_evidence import could_not_ask, differs, observe
-from labtui.slurm.queue import POLLS_PER_MINUTE, JobRow, Situation, Tick, next_poll_at, poll_delay
+from labtui.slurm.queue import POLLS_PER_MINUTE, Situation, Tick, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED
 from tests.changes import after, seen
 from tests.domain.test_submission_queue import planned, status
@@ -66,7 +66,7 @@ _ticks = st.one_of(
     st.just(Tick(jobs=None, accounting=None, problem="squeue failed")),
     st.just(Tick(jobs=())),
     st.just(Tick(jobs=(), accounting=None, accounting_problem="sacct failed")),
-    st.builds(lambda word: Tick(jobs=(JobRow(job_id="7", state=word),)), _words),
+    st.builds(lambda word: Tick(jobs=(job_row("7", word),)), _words),
 )
 
 
@@ -78,7 +78,7 @@ def test_finished_only_on_slurms_own_word(ticks: list[Tick], waits: list[float])
         lab = after(seen(observe(lab, tick, now)), state=lab)
         job = lab.submissions["t1"].job
         assert job is not None
-        states = {row.state for row in tick.jobs or ()}
+        states = {row.slurm_state for row in tick.jobs or ()}
         if job.phase is JobPhase.FINISHED:
             assert states & set(FINISHED)
             return
@@ -99,7 +99,7 @@ def test_what_was_known_stays_beside_unknown_since() -> None:
 
 def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> None:
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    row = JobRow(job_id="7", state="PENDING", start=9_600.0)
+    row = job_row("7", "PENDING", start=9_600.0)
     lab = after(seen(observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
@@ -107,7 +107,7 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> No
 def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     for word in ("RUNNING", "PENDING", "RUNNING"):
-        row = JobRow(job_id="7", state=word)
+        row = job_row("7", word)
         lab = after(seen(observe(lab, Tick(jobs=(row,)), 10.0)), state=lab)
     assert lab.submissions["t1"].job.restarts == 1
 
@@ -115,14 +115,14 @@ def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
 def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again() -> None:
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    running = JobRow(job_id="7", state="RUNNING", start=5.0)
+    running = job_row("7", "RUNNING", start=5.0)
     lab = after(seen(observe(lab, Tick(jobs=(running,)), 10.0)), state=lab)
     silent = Tick(jobs=None, accounting=None, problem="squeue failed")
     for moment in (20.0, 4000.0):
         lab = after(seen(observe(lab, silent, moment)), state=lab)
     assert lab.submissions["t1"].job.phase is JobPhase.UNKNOWN
     for moment in (4010.0, 4020.0):
-        waiting = JobRow(job_id="7", state="PENDING")
+        waiting = job_row("7", "PENDING")
         lab = after(seen(observe(lab, Tick(jobs=(waiting,)), moment)), state=lab)
     job = lab.submissions["t1"].job
     assert (job.restarts, job.start_time, job.phase) == (1, None, JobPhase.QUEUED)

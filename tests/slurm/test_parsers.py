@@ -46,10 +46,9 @@ def test_recorded_queue(version: str) -> None:
     phases = {row.phase for row in rows.values()}
     assert phases == {JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.FINISHED}
     odd = next(row for row in rows.values() if row.name == "x y|z")
-    assert odd.state == "RUNNING"
-    assert odd.start is not None and odd.time_limit_s == 600.0 and odd.nodes and odd.qos == "acc_training"
-    view = odd.view(seen_at=5.0)
-    assert (view.evidence, view.start_time, view.start_estimate) == ("squeue", odd.start, None)
+    assert odd.slurm_state == "RUNNING"
+    assert odd.time_limit_s == 600.0 and odd.node and odd.qos == "acc_training"
+    assert odd.start_time is not None and (odd.evidence, odd.start_estimate) == ("squeue", None)
 
 
 @releases
@@ -61,21 +60,21 @@ def test_recorded_empty_queue(version: str) -> None:
 def test_recorded_accounting(version: str) -> None:
     rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE).rows}
     ours, failed = rows["labtui:tok-1234"], rows["labtui:tok-fail"]
-    assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end is not None
-    assert (failed.state, failed.exit_code) == ("FAILED", "3:0")
+    assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end_time is not None
+    assert (failed.slurm_state, failed.exit_code) == ("FAILED", "3:0")
     refused = [
         row
         for row in parse_accounting(answer(version, "sacct-mixed").out, NONCE).rows
-        if row.state == "FAILED"
+        if row.slurm_state == "FAILED"
     ]
-    assert refused and refused[0].exit_code == "1:0" and refused[0].nodes == ""
+    assert refused and refused[0].exit_code == "1:0" and refused[0].node == ""
     assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ((), ())
 
 
 @releases
 def test_recorded_time_limit_kill(version: str) -> None:
     rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
-    assert [row.state for row in rows] == ["TIMEOUT"]
+    assert [row.slurm_state for row in rows] == ["TIMEOUT"]
 
 
 @releases
@@ -84,7 +83,7 @@ def test_recorded_details(version: str) -> None:
     job_id = running.split()[0].removeprefix("JobId=")
     details = parse_details(running, job_id)
     assert details is not None
-    assert details.state == "RUNNING" and details.exit_code == "0:0"
+    assert details.slurm_state == "RUNNING" and details.exit_code == "0:0"
     assert parse_details(running, "999999") is None
     assert parse_details(answer(version, "scontrol-unknown-job").out, job_id) is None
 
@@ -94,9 +93,7 @@ def test_a_hostile_job_name_cannot_forge_its_end() -> None:
         "JobId=7 JobName=x JobState=COMPLETED ExitCode=9:9\n   JobState=COMPLETED\n"
         "   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=1 ExitCode=0:0\n"
     )
-    assert parse_details(text, "7") == queue.JobRow(
-        job_id="7", state="RUNNING", exit_code="0:0", source="scontrol"
-    )
+    assert parse_details(text, "7") == queue.job_row("7", "RUNNING", exit_code="0:0", evidence="scontrol")
 
 
 # --------------------------------------------------------------------------- round trips
@@ -132,7 +129,7 @@ def test_any_content_survives_accounting(name: str, comment: str) -> None:
     record = "".join(value + mark for value in values.values()) + "\n"
     other = "".join(value + mark for value in (values | {"JobIDRaw": "78"}).values()) + "\n"
     rows, unread = parse_accounting("a banner\n" + record + other, NONCE)
-    assert [(row.job_id, row.state, row.name, row.comment) for row in rows] == [
+    assert [(row.job_id, row.slurm_state, row.name, row.comment) for row in rows] == [
         (number, "CANCELLED", name, comment) for number in ("77", "78")
     ]
     assert not unread
@@ -181,7 +178,7 @@ def test_no_text_breaks_a_parser(text: str) -> None:
 def test_two_rows_of_one_job_are_one_job() -> None:
     """The screens key their rows by it; the last one is the newest."""
     text = queue_row({"job_id": "12", "state": "PENDING"}) + queue_row({"job_id": "12", "state": "RUNNING"})
-    assert [(row.job_id, row.state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
+    assert [(row.job_id, row.slurm_state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
     _, mark = queue.separators(NONCE)
     records = "".join(
         "".join(
@@ -193,7 +190,7 @@ def test_two_rows_of_one_job_are_one_job() -> None:
         + "\n"
         for state in ("NODE_FAIL", "COMPLETED")
     )
-    assert [row.state for row in parse_accounting(records, NONCE).rows] == ["COMPLETED"]
+    assert [row.slurm_state for row in parse_accounting(records, NONCE).rows] == ["COMPLETED"]
 
 
 @pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
@@ -207,7 +204,7 @@ def test_a_bad_row_is_left_out_and_counted_and_the_others_stand(bad: str) -> Non
 def test_odd_times_of_a_row_are_absent() -> None:
     text = queue_row({"job_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99})
     (row,) = parse_queue(text, NONCE).rows
-    assert (row.time_limit_s, row.elapsed_s, row.start) == (None, None, None)
+    assert (row.time_limit_s, row.elapsed_s, row.start_time) == (None, None, None)
 
 
 def test_the_queue_is_asked_without_a_capital_c() -> None:

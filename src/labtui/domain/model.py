@@ -400,23 +400,6 @@ class JobPhase(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherJob:
-    """A living job of the student's that this lab folder did not send. Times are UNIX seconds of the cluster."""
-
-    job_id: str
-    name: str
-    phase: JobPhase
-    slurm_state: str = ""
-    reason: str = ""
-    qos: str = ""
-    partition: str = ""
-    node: str = ""
-    submit_time: float | None = None
-    start_time: float | None = None
-    time_limit_s: float | None = None
-
-
 class RunPhase(StrEnum):
     """What a run's row shows."""
 
@@ -456,6 +439,15 @@ class JobView:
     seen_at: float = 0.0
     unknown_since: float | None = None
     restarts: int = 0
+    name: str = ""
+    qos: str = ""
+    comment: str = ""
+    work_dir: str = ""
+
+    @property
+    def since(self) -> float | None:
+        """When it started, or was submitted where it waits."""
+        return (self.submit_time if self.phase is JobPhase.QUEUED else self.start_time) or None
 
     def ran_s(self, cluster_time: float | None) -> float:
         """Seconds it has run, by the cluster's clock alone; `cluster_time` is None where that is not known.

@@ -21,7 +21,6 @@ from labtui.domain.model import (
     JobForm,
     JobPhase,
     JobView,
-    OtherJob,
     Outcome,
     RunPhase,
     RunSpec,
@@ -186,7 +185,7 @@ class LabState:
     """When the queue was last read completely."""
     cluster_time: float | None = None
     """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
-    other_jobs: tuple[OtherJob, ...] = ()
+    other_jobs: tuple[JobView, ...] = ()
     """The student's living jobs that this folder did not send, as of `refreshed_at`: the newest."""
     more_jobs: int = 0
     """How many more jobs of the student's there are, living ones and others."""

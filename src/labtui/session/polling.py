@@ -25,7 +25,6 @@ from labtui.slurm.job_evidence import (
 from labtui.slurm.queue import (
     OVER_LATELY_S,
     POLLS_PER_MINUTE,
-    JobRow,
     Situation,
     Tick,
     next_poll_at,
@@ -50,7 +49,7 @@ class Poller:
         context: WorkerContext,
         script_ended: Callable[[str], bool],
         freed: Callable[[], None],
-        cancel_duplicates: Callable[[SubmissionState, Sequence[JobRow]], None],
+        cancel_duplicates: Callable[[SubmissionState, Sequence[JobView]], None],
     ) -> None:
         """Callbacks into the other duties.
 
@@ -234,8 +233,8 @@ class Poller:
             view = replace(
                 job,
                 phase=JobPhase.FINISHED,
-                slurm_state=known.state,
-                end_time=known.end,
+                slurm_state=known.slurm_state,
+                end_time=known.end_time,
                 exit_code=known.exit_code,
                 reason="",
                 evidence="scontrol",

@@ -22,7 +22,7 @@ from labtui.domain.errors import (
     SubmitRefused,
     UsageError,
 )
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.domain.submission_queue import sendable
 from labtui.session.folder import SCRIPT_NAME
@@ -34,7 +34,6 @@ from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, su
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from labtui.slurm.queue import JobRow
     from labtui.slurm.remote_command import Call
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
@@ -339,7 +338,7 @@ class Submitter:
 
     # ------------------------------------------------------------------ two jobs of one submission
 
-    def cancel_duplicates(self, submission: SubmissionState, duplicates: Sequence[JobRow]) -> None:
+    def cancel_duplicates(self, submission: SubmissionState, duplicates: Sequence[JobView]) -> None:
         """More than one job bears this token, or its job ended as a twin: keep the one that began, cancel the rest."""
         token, now = submission.token, self._context.now()
         if now < self._duplicates_at.get(token, 0.0):
@@ -361,7 +360,7 @@ class Submitter:
         )
 
     def _keep_one(
-        self, submission: SubmissionState, duplicates: Sequence[JobRow], started_id: str | None
+        self, submission: SubmissionState, duplicates: Sequence[JobView], started_id: str | None
     ) -> None:
         job = submission.job
         if job is None:

@@ -9,10 +9,10 @@ from functools import cache, partial
 from typing import Literal
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import Stream
+from labtui.domain.model import JobView, Stream
 from labtui.domain.state import SubmissionState
 from labtui.slurm import values
-from labtui.slurm.queue import JobRow
+from labtui.slurm.queue import job_row
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.states import plain_state, sentences
 from labtui.slurm.values import epoch_seconds
@@ -149,7 +149,7 @@ def _read_test_only(result: CommandResult) -> TestOnly:
 # --------------------------------------------------------------------------- a job
 
 
-def details(job_id: str) -> Call[JobRow | None]:
+def details(job_id: str) -> Call[JobView | None]:
     """What Slurm keeps about a living job; None when it does not remember it. Reading may raise RemoteFailure."""
     return Call(
         name="details",
@@ -160,7 +160,7 @@ def details(job_id: str) -> Call[JobRow | None]:
     )
 
 
-def _read_details(result: CommandResult, *, job_id: str) -> JobRow | None:
+def _read_details(result: CommandResult, *, job_id: str) -> JobView | None:
     if result.status == 0:
         return parse_details(result.out, job_id)
     if "invalid job id" in result.err.lower():
@@ -169,7 +169,7 @@ def _read_details(result: CommandResult, *, job_id: str) -> JobRow | None:
     raise RemoteFailure(sentence, classify(result.err).sentence, detail=result.err.strip())
 
 
-def parse_details(text: str, job_id: str) -> JobRow | None:
+def parse_details(text: str, job_id: str) -> JobView | None:
     """The details, or None when the text does not tell of this job."""
     if f"JobId={job_id}" not in text.split():
         return None
@@ -179,10 +179,10 @@ def parse_details(text: str, job_id: str) -> JobRow | None:
         found = re.findall(rf"(?:^|\s){key}=(\S*)", text)
         return "" if not found or found[-1] in ("(null)", "N/A") else found[-1]
 
-    return JobRow(
-        source="scontrol",
-        job_id=job_id,
-        state=plain_state(word("JobState")),
+    return job_row(
+        job_id,
+        plain_state(word("JobState")),
+        evidence="scontrol",
         exit_code=word("ExitCode"),
         end=epoch_seconds(word("EndTime")),
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from labtui.domain.model import JobPhase, JobView, OtherJob, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState
-from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.queue import Tick
 from labtui.slurm.submit import COMMENT_PREFIX, TWIN_STATUS
 
 UNKNOWN_AFTER_S = 20.0
@@ -78,11 +78,11 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
             row = rows.get(old.job_id)
             if row is None or row.phase not in (JobPhase.QUEUED, JobPhase.RUNNING):
                 continue
-            view = replace(row.view(at), restarts=old.restarts + 1)
+            view = replace(row, seen_at=at, restarts=old.restarts + 1)
         elif tick.jobs is None:
             view = could_not_ask(old, at)
         elif old.job_id in rows:
-            view = _by_our_clock(_seen(old, rows[old.job_id].view(at)), tick, at)
+            view = _by_our_clock(_seen(old, replace(rows[old.job_id], seen_at=at)), tick, at)
         else:
             view = _missing(old, accounts.get(old.job_id), tick, at)
         if differs(old, view):
@@ -90,9 +90,9 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
     return views
 
 
-def duplicates(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRow, ...]]:
+def duplicates(state: LabState, rows: Sequence[JobView]) -> dict[str, tuple[JobView, ...]]:
     """By token: living jobs that bear the token of a submission whose job is another one."""
-    found: dict[str, tuple[JobRow, ...]] = {}
+    found: dict[str, tuple[JobView, ...]] = {}
     for row in rows:
         token = token_of(row.comment)
         submission = state.submissions.get(token)
@@ -138,10 +138,10 @@ def _by_our_clock(view: JobView, tick: Tick, at: float) -> JobView:
     return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
 
 
-def _missing(old: JobView, account: JobRow | None, tick: Tick, at: float) -> JobView:
+def _missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> JobView:
     """A job that a good answer of the queue did not hold."""
     if account is not None and account.phase is JobPhase.FINISHED:
-        return replace(account.view(at), restarts=old.restarts, node=account.nodes or old.node)
+        return replace(account, seen_at=at, restarts=old.restarts, node=account.node or old.node)
     since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
     forgotten = at - since >= FORGOTTEN_AFTER_S
     return replace(
@@ -202,99 +202,71 @@ def phase_counts(submissions: Sequence[SubmissionState]) -> tuple[int, int, int]
 
 
 # --------------------------------------------------------------------------- all of the student's jobs
-
-
-def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
+def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     """The living jobs in the queue that this folder's submissions did not become, in the queue's order."""
     ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
-    tokens = set(state.submissions)
     return tuple(
-        OtherJob(
-            job_id=row.job_id,
-            name=row.name,
-            phase=row.phase,
-            slurm_state=row.state,
-            reason="" if row.reason == "None" else row.reason,
-            qos=row.qos,
-            partition=row.partition,
-            node=row.nodes,
-            submit_time=row.submit,
-            start_time=row.start if row.phase is JobPhase.RUNNING else None,
-            time_limit_s=row.time_limit_s,
-        )
+        row
         for row in rows
         if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING)
         and row.job_id not in ours
-        and token_of(row.comment) not in tokens
+        and token_of(row.comment) not in state.submissions
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MyJob:
-    """A row of the list of all the student's jobs.
+    """A row of the list of all the student's jobs; `token` and `run_ids` are empty for one of another program.
 
-    `token` and `run_ids` are empty for a job that this folder did not send. `since` is when it started, or was
-    submitted, by the cluster's clock (UNIX seconds, which on a practice cluster run fast). `lasted_s` is how long it
-    had run, or waited, at `LabState.refreshed_at`, in the cluster's seconds; None when that is not known.
-    `holds_slot` says that its queue takes no further job of the student while it lives.
+    `since` is when it started, or was submitted, by the cluster's clock (UNIX seconds). `lasted_s` is how long it had
+    run, or waited, when the queue was read; None when that is not known. `holds_slot` says that its queue takes no
+    further job of the student while it lives.
     """
 
     job_id: str
     name: str
     phase: JobPhase
-    slurm_state: str = ""
-    reason: str = ""
-    queue: str = ""
-    node: str = ""
-    since: float | None = None
-    lasted_s: float | None = None
-    time_limit_s: float | None = None
-    token: str = ""
-    run_ids: tuple[int, ...] = ()
-    held: bool = False
-    holds_slot: bool = False
+    slurm_state: str
+    reason: str
+    queue: str
+    node: str
+    since: float | None
+    lasted_s: float | None
+    time_limit_s: float | None
+    token: str
+    run_ids: tuple[int, ...]
+    held: bool
+    holds_slot: bool
 
 
 def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
     """Every living job of the student: this folder's first, then the others."""
-    rows = [_ours(item, profile, state.cluster_time) for item in live(state)]
-    return (*rows, *(_other(job, profile, state.cluster_time) for job in state.other_jobs))
+    ours = [(item.job, item) for item in live(state) if item.job is not None]
+    pairs = (*ours, *((job, None) for job in state.other_jobs))
+    return tuple(_my_job(job, item, profile, state.cluster_time) for job, item in pairs)
 
 
-def _since(job: JobView | OtherJob) -> float | None:
-    return (job.submit_time if job.phase is JobPhase.QUEUED else job.start_time) or None
-
-
-def _lasted(job: JobView | OtherJob, cluster_time: float | None) -> float | None:
-    began = _since(job)
-    return max(0.0, cluster_time - began) if began and cluster_time is not None else None
-
-
-def _ours(item: SubmissionState, profile: Profile, cluster_time: float | None) -> MyJob:
-    job = item.job or JobView(job_id="", phase=JobPhase.QUEUED)
-    row = _row(job, item.job_name, item.qos or job.partition, profile, cluster_time)
-    return replace(row, token=item.token, run_ids=item.run_ids, held=item.held)
-
-
-def _other(job: OtherJob, profile: Profile, cluster_time: float | None) -> MyJob:
-    queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
-    return replace(_row(job, job.name, queue, profile, cluster_time), held="JobHeld" in job.reason)
-
-
-def _row(
-    job: JobView | OtherJob, name: str, queue: str, profile: Profile, cluster_time: float | None
+def _my_job(
+    job: JobView, item: SubmissionState | None, profile: Profile, cluster_time: float | None
 ) -> MyJob:
+    queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
+    if item is not None:
+        queue = item.qos or job.partition
     limits = profile.queue(queue)
+    since = job.since
     return MyJob(
         job_id=job.job_id,
-        name=name,
+        name=item.job_name if item else job.name,
         phase=job.phase,
         slurm_state=job.slurm_state,
         reason=job.reason,
         queue=queue,
         node=job.node,
-        since=_since(job),
-        lasted_s=_lasted(job, cluster_time),
+        since=since,
+        lasted_s=None if since is None or cluster_time is None else max(0.0, cluster_time - since),
         time_limit_s=job.time_limit_s,
+        token=item.token if item else "",
+        run_ids=item.run_ids if item else (),
+        held=item.held if item else "JobHeld" in job.reason,
         holds_slot=limits is not None and limits.max_submit_per_user == 1,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.remote_command import (
@@ -43,61 +43,39 @@ ACCOUNTING_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """One job as the queue, accounting or the controller (`source`) shows it; times in UNIX seconds of the cluster.
+def job_row(
+    job_id: str,
+    state: str,
+    *,
+    evidence: str = "squeue",
+    start: float | None = None,
+    end: float | None = None,
+    reason: str = "",
+    **fields: Any,
+) -> JobView:
+    """One job as the queue, accounting or the controller (`evidence`) shows it; times in UNIX seconds of the cluster.
 
     In the queue `start` is an estimate while the job waits, the true start afterwards.
     """
-
-    job_id: str
-    state: str
-    submit: float | None = None
-    start: float | None = None
-    end: float | None = None
-    elapsed_s: float | None = None
-    time_limit_s: float | None = None
-    nodes: str = ""
-    partition: str = ""
-    qos: str = ""
-    comment: str = ""
-    name: str = ""
-    reason: str = ""
-    work_dir: str = ""
-    exit_code: str = ""
-    source: Literal["squeue", "sacct", "scontrol"] = "squeue"
-
-    @property
-    def phase(self) -> JobPhase:
-        """Queued, running or finished, by Slurm's word."""
-        return phase_of(self.state)
-
-    def view(self, seen_at: float) -> JobView:
-        """This row as evidence; `seen_at` is UNIX seconds of our clock."""
-        estimated = self.source == "squeue" and self.phase is JobPhase.QUEUED
-        return JobView(
-            job_id=self.job_id,
-            phase=self.phase,
-            slurm_state=self.state,
-            reason=self.reason if self.reason != "None" else "",
-            exit_code=self.exit_code,
-            submit_time=self.submit,
-            start_estimate=self.start if estimated else None,
-            start_time=None if estimated else self.start,
-            end_time=self.end if self.phase is JobPhase.FINISHED else None,
-            time_limit_s=self.time_limit_s,
-            elapsed_s=self.elapsed_s,
-            node=self.nodes,
-            partition=self.partition,
-            evidence=self.source,
-            seen_at=seen_at,
-        )
+    phase = phase_of(state)
+    estimated = evidence == "squeue" and phase is JobPhase.QUEUED
+    return JobView(
+        job_id=job_id,
+        phase=phase,
+        slurm_state=state,
+        reason="" if reason == "None" else reason,
+        start_estimate=start if estimated else None,
+        start_time=None if estimated else start,
+        end_time=end if phase is JobPhase.FINISHED else None,
+        evidence=evidence,
+        **fields,
+    )  # fmt: skip
 
 
 class Rows(NamedTuple):
     """The rows of an answer, one for each job, and the texts that are no row."""
 
-    rows: tuple[JobRow, ...]
+    rows: tuple[JobView, ...]
     unread: tuple[str, ...] = ()
 
 
@@ -118,21 +96,21 @@ def parse_accounting(text: str, nonce: str) -> Rows:
     return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> JobRow:
+def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> JobView:
     minutes = number(values_by_field["TimelimitRaw"])
     elapsed = number(values_by_field["ElapsedRaw"])
     nodes = values_by_field["NodeList"].strip()
-    return JobRow(
-        source="sacct",
-        job_id=job_id,
-        state=plain_state(values_by_field["State"]),
+    return job_row(
+        job_id,
+        plain_state(values_by_field["State"]),
+        evidence="sacct",
         exit_code=values_by_field["ExitCode"].strip(),
-        submit=epoch_seconds(values_by_field["Submit"]),
+        submit_time=epoch_seconds(values_by_field["Submit"]),
         start=epoch_seconds(values_by_field["Start"]),
         end=epoch_seconds(values_by_field["End"]),
         elapsed_s=None if elapsed is None else float(elapsed),
         time_limit_s=None if minutes is None else minutes * 60.0,
-        nodes="" if nodes == "None assigned" else nodes,
+        node="" if nodes == "None assigned" else nodes,
         partition=values_by_field["Partition"],
         qos=values_by_field["QOS"],
         comment=values_by_field["Comment"],
@@ -182,21 +160,21 @@ def parse_queue(text: str, nonce: str) -> Rows:
     return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _row(fields: dict[str, str]) -> JobRow:
+def _row(fields: dict[str, str]) -> JobView:
     empty = {"N/A", "(null)", "n/a"}
     text = {name: "" if value in empty else value for name, value in fields.items()}
-    return JobRow(
-        job_id=fields["job_id"].strip(),
-        state=plain_state(fields["state"]),
+    return job_row(
+        fields["job_id"].strip(),
+        plain_state(fields["state"]),
         reason=text["reason"].strip(),
         start=epoch_seconds(fields["start"]),
-        submit=epoch_seconds(fields["submit"]),
+        submit_time=epoch_seconds(fields["submit"]),
         end=epoch_seconds(fields["end"]),
         time_limit_s=duration_seconds(fields["limit"]),
         elapsed_s=duration_seconds(fields["used"]),
         partition=text["partition"],
         qos=text["qos"],
-        nodes=text["nodes"],
+        node=text["nodes"],
         work_dir=text["work_dir"],
         comment=text["comment"],
         name=fields["name"],
@@ -213,8 +191,8 @@ class Tick:
     could not be read and were left out, `more` how many of the student's other jobs are not listed.
     """
 
-    jobs: tuple[JobRow, ...] | None
-    accounting: tuple[JobRow, ...] | None = ()
+    jobs: tuple[JobView, ...] | None
+    accounting: tuple[JobView, ...] | None = ()
     server_time: float | None = None
     problem: str = ""
     accounting_problem: str = ""

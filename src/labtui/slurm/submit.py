@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.model import JobView
 from labtui.slurm.job_control import Refusal, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.queue import (
     ACCOUNTING_FIELDS,
     QUEUE_CODES,
-    JobRow,
     Rows,
     answer_problem,
     parse_accounting,
@@ -322,7 +322,7 @@ def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
     return float(asked_at)
 
 
-def _another_submissions(row: JobRow, token: str) -> bool:
+def _another_submissions(row: JobView, token: str) -> bool:
     """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
 
     The name alone counts where a site keeps no comments, or writes its own.
