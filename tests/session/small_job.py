@@ -8,10 +8,11 @@ from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
-from labtui.slurm.job_script import with_started_guard
+from labtui.slurm.job_script import STARTED_GUARD
 from tests.real_cluster import Student
 
-SCRIPT = with_started_guard("""#!/bin/bash
+SCRIPT = (
+    """#!/bin/bash
 #SBATCH --account={account}
 #SBATCH --qos=gp_training
 #SBATCH --time=00:05:00
@@ -19,10 +20,14 @@ SCRIPT = with_started_guard("""#!/bin/bash
 #SBATCH --cpus-per-task=1
 #SBATCH --output=%x.%j.out
 #SBATCH --error=%x.%j.err
+"""
+    + STARTED_GUARD
+    + """
 echo "hello from $SLURM_JOB_NAME"
 seq 1 {lines}
 printf 'no newline at the end'
-""")
+"""
+)
 """A small job, to be filled in with `str.format`; it goes on only as the first of its submission."""
 
 

@@ -334,14 +334,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "nodes of a script": lambda text: script(f"--nodes={text}").nodes - 1 or None,
     "GPUs of a script": lambda text: script(f"--gres=gpu:{text}").gpus or None,
     "CPUs of a script": lambda text: script(f"--cpus-per-task={text}").cpus,
-    "loop of a script": lambda text: next(
-        (
-            c
-            for c in read_script("j", f"for i in {{{text}..{text}}}; do echo $i; done").filled
-            if "{" not in c.text
-        ),
-        None,
-    ),
     "port": lambda text: _port(text),
 }
 """Every reader of a number in Slurm's world: an unreadable one is None."""

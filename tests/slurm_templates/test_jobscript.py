@@ -122,7 +122,6 @@ def test_time(minutes: int, text: str) -> None:
         {"job_name": "x" * 200},
         {"cpus": 0},
         {"time_limit_minutes": 0},
-        {"gpus": 0},
         {"account": "<account>"},
         {"qos": "acc debug"},
         {"reservation": "x;y"},

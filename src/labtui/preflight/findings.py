@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.slurm.batch_script import JobScript, ScriptCommand, read_script, without_comment
+from labtui.slurm.batch_script import JobScript, read_script, without_comment
+from labtui.slurm.script_commands import Command
 
 Severity = Literal["error", "warning"]
 """An error stops a submission, a warning asks."""
@@ -376,7 +377,7 @@ def comment_out(job: JobScript, line: int, title: str) -> Fix | None:
     return replace_line(job, line, f"#{text}" if text.startswith("#") else f"# {text}", title)
 
 
-def swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title: str) -> Fix | None:
+def swap(job: JobScript, command: Command, pattern: str, new: str, title: str) -> Fix | None:
     """A fix in the first physical line of a command where the pattern is found."""
     for number in range(command.line, min(command.end, len(job.lines)) + 1):
         line = job.lines[number - 1]

@@ -19,7 +19,7 @@ from labtui.preflight.findings import (
     swap,
 )
 from labtui.slurm.batch_script import JobScript, without_comment
-from labtui.slurm.script_commands import RANK, FilledCommand
+from labtui.slurm.script_commands import RANK, Command
 
 _CONTAINER = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
 _BAD_ASSIGNMENT = re.compile(
@@ -37,7 +37,7 @@ _STARTERS = re.compile(
 )
 
 
-def once(commands: Iterable[FilledCommand]) -> Iterator[FilledCommand]:
+def once(commands: Iterable[Command]) -> Iterator[Command]:
     """Each command of the script once, whatever loop it stands in."""
     return (command for command in commands if not command.repeated)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from labtui.preflight.directives import log_folder
 from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, replace_line, rule
-from labtui.slurm.batch_script import JobScript, ScriptCommand, without_comment
-from labtui.slurm.script_commands import split_words
+from labtui.slurm.batch_script import JobScript, without_comment
+from labtui.slurm.script_commands import Command, split_words
 
 _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
@@ -101,7 +101,7 @@ _LOOKALIKES = str.maketrans("oli-", "011_")
 """Letters that are taken for others, once capitals are gone."""
 
 
-def _named_right(context: ScriptContext, job: JobScript, command: ScriptCommand, name: str) -> Fix | None:
+def _named_right(context: ScriptContext, job: JobScript, command: Command, name: str) -> Fix | None:
     """A fix where one script alone has the name apart from capitals and lookalikes (O and 0, l and 1, - and _)."""
     alike = name.casefold().translate(_LOOKALIKES)
     names = [n for n in context.files if n.endswith(".py") and n.casefold().translate(_LOOKALIKES) == alike]
@@ -161,7 +161,7 @@ def other_path(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield from _of_others(context, job, number, code, line[len(code) :])
     for directive in job.directives if job in context.jobs else ():
         if "/" in directive.value and directive.name != "account":
-            yield from _of_others(context, job, directive.line, directive.text, "")
+            yield from _of_others(context, job, directive.line, job.lines[directive.line - 1], "")
 
 
 @rule("other-path", over="pythons")

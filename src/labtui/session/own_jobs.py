@@ -24,7 +24,7 @@ from labtui.domain.model import (
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
-from labtui.slurm.script_commands import FilledCommand
+from labtui.slurm.script_commands import Command
 from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
 
@@ -168,7 +168,7 @@ _NOTHING = {"model": "", "device": "gpu", "n_gpus": 0, "batch_size": 0, "epochs"
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
 
-def _run(script: JobScript, command: FilledCommand, answers: Answers) -> RunSpec | None:
+def _run(script: JobScript, command: Command, answers: Answers) -> RunSpec | None:
     """The run that a command starts; None for a program that only looks like one."""
     read = read_command(_inner(command.text))
     names = [

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from labtui.slurm.script_commands import FilledCommand, filled_commands, open_quote, quoting, statements_of
+from labtui.slurm.script_commands import Command, filled_commands, open_quote, quoting, statements_of
 from labtui.slurm.values import number
 
 _FLAG_NAMES = """
@@ -47,12 +47,17 @@ _SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "over
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One option as written: `name` in its long form; `known` is false where sbatch itself has no such option."""
+class Directive:
+    """One option, `name` in its long form; `known` is false where sbatch has no such option.
+
+    `line` is that of its ``#SBATCH``; `late`: after the first command, where Slurm ignores it.
+    """
 
     name: str
     value: str
     known: bool = True
+    line: int = 0
+    late: bool = False
 
 
 def long_name(written: str) -> str | None:
@@ -63,7 +68,7 @@ def long_name(written: str) -> str | None:
     return fitting.pop() if len(fitting) == 1 else None
 
 
-def read_options(text: str) -> Iterator[Option]:
+def read_options(text: str, line: int = 0, *, late: bool = False) -> Iterator[Directive]:
     """The options of one directive, `text` being what stands behind ``#SBATCH``."""
     words = _words(text)
     while words:
@@ -76,13 +81,13 @@ def read_options(text: str) -> Iterator[Option]:
                 value = words.pop(0)
             if name == "gres" and value.endswith(":") and words:
                 value = f"{value} {words.pop(0)}"
-            yield Option(name or written, value, known=name is not None)
+            yield Directive(name or written, value, name is not None, line, late)
         elif word.startswith("-") and len(word) > 1 and word[1].isalpha():
             name = SHORT_OPTIONS.get(word[1])
             value = word[2:].removeprefix("=")
             if name in VALUED and not value and words:
                 value = words.pop(0)
-            yield Option(name or word[1], value, known=name is not None)
+            yield Directive(name or word[1], value, name is not None, line, late)
 
 
 def directive_words(script: str) -> Iterator[list[str]]:
@@ -115,30 +120,6 @@ _TRAINING = re.compile(
 _PRINTS = re.compile(r"\s*(?:echo|printf)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
-    """One option of a ``#SBATCH`` line; `late`: after the first command, where Slurm ignores it.
-
-    `known` is false where sbatch has no such option.
-    """
-
-    line: int
-    text: str
-    name: str
-    value: str
-    late: bool = False
-    known: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptCommand:
-    """A command, continuation lines joined and comments gone, from physical line `line` to `end`."""
-
-    line: int
-    end: int
-    text: str
-
-
 @dataclass(frozen=True)
 class JobScript:
     """A parsed job script. `lines` are the physical lines, carriage returns included.
@@ -150,15 +131,14 @@ class JobScript:
     text: str
     lines: tuple[str, ...]
     directives: tuple[Directive, ...] = ()
-    commands: tuple[ScriptCommand, ...] = ()
-    trainings: tuple[ScriptCommand, ...] = ()
+    commands: tuple[Command, ...] = ()
     inert: frozenset[int] = frozenset()
     given: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def filled(self) -> tuple[FilledCommand, ...]:
+    def filled(self) -> tuple[Command, ...]:
         """The commands with known variables filled in and loops over known words unrolled."""
-        pieces = [piece for c in self.commands for piece in statements_of(c.line, c.end, c.text)]
+        pieces = [piece for command in self.commands for piece in statements_of(command)]
         nodes = self.value("nodes")
         known = (
             dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if number(nodes) is not None else {}
@@ -166,11 +146,16 @@ class JobScript:
         return filled_commands(pieces, known)
 
     @cached_property
-    def launches(self) -> tuple[FilledCommand, ...]:
+    def trainings(self) -> tuple[Command, ...]:
+        """The commands, as they are written, that start a training."""
+        return tuple(command for command in self.commands if is_training(command.text))
+
+    @cached_property
+    def launches(self) -> tuple[Command, ...]:
         """The filled commands that start a training; one that is only printed starts none."""
         return tuple(c for c in self.filled if is_training(c.text) and not _PRINTS.match(c.text))
 
-    def source(self, filled: FilledCommand) -> ScriptCommand:
+    def source(self, filled: Command) -> Command:
         """The command as written that a filled command came from."""
         return next(c for c in self.commands if c.line == filled.line)
 
@@ -253,21 +238,12 @@ def read_script(name: str, text: str, given: Mapping[str, str] | None = None) ->
     commands = tuple(_commands(lines, inert))
     first = commands[0].line if commands else len(lines) + 1
     directives = tuple(
-        d
+        directive
         for number, line in enumerate(lines, 1)
-        if number not in inert
-        for d in _directives(number, line, first)
+        if number not in inert and (match := _DIRECTIVE.match(line.rstrip("\r")))
+        for directive in read_options(match["rest"], number, late=number > first)
     )
-    trainings = tuple(c for c in commands if is_training(c.text))
-    return JobScript(name, text, lines, directives, commands, trainings, frozenset(inert), given or {})
-
-
-def _directives(number: int, line: str, first: int) -> Iterator[Directive]:
-    match = _DIRECTIVE.match(line.rstrip("\r"))
-    if match is None:
-        return
-    for option in read_options(match["rest"]):
-        yield Directive(number, line, option.name, option.value, late=number > first, known=option.known)
+    return JobScript(name, text, lines, directives, commands, frozenset(inert), given or {})
 
 
 def without_comment(line: str) -> str:
@@ -280,7 +256,7 @@ def without_comment(line: str) -> str:
     return line
 
 
-def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[ScriptCommand]:
+def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
     """The commands; the lines of here documents are added to `inert`."""
     number = 0
     while number < len(lines):
@@ -296,7 +272,7 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[ScriptCommand
             text = "\n".join([text, *lines[number:end]])
             number = end
         if text.strip():
-            yield ScriptCommand(start + 1, number, text[:MAX_LINE])
+            yield Command(start + 1, number, text[:MAX_LINE])
         here = _HEREDOC.search(text)
         if here and "<<<" not in text:
             while number < len(lines) and lines[number].strip() != here[2]:

@@ -7,137 +7,51 @@ from __future__ import annotations
 
 import re
 import shlex
-import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.slurm.script_commands import open_quote
 from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
 
-LINES = "_lines"
 _DIRECTIVE_VALUE = re.compile(r"[A-Za-z0-9._+:=/@,%-]+")
-
-
-class JobTemplate(string.Template):
-    """`string.Template` with ``@{name}`` and nothing else: ``$x``, ``"$@"``, ``${x[@]}`` are the shell's."""
-
-    delimiter = "@"
-    pattern = r"""
-    @(?:
-        (?P<escaped>(?!))            |  # nothing needs escaping
-        (?P<named>(?!))              |  # no short form
-        \{(?P<braced>[a-z][a-z0-9_]*)\} |
-        (?P<invalid>(?=\{))
-    )
-    """  # type: ignore[assignment]  # compiled by string.Template
-    flags = re.VERBOSE
-
-
-def placeholders(template: str) -> tuple[str, ...]:
-    """The names a template asks for, in order of appearance, each once.
-
-    Raises:
-        TemplateError: at a ``@{`` that begins no placeholder.
-    """
-    return tuple(dict.fromkeys(name for _, _, name, _ in _places(template)))
+PLACE = re.compile(r"@\{([a-z][a-z0-9_]*)\}")
+"""A placeholder: ``@{name}``; one called ``..._lines`` stands alone in its line, for whole lines or none."""
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """The template with its values put in.
+    """The template with its values put in, each as one word of shell code, or as it is in a directive or comment.
 
     Raises:
-        TemplateError: for a placeholder without a value, a value without a placeholder, a placeholder in
-            quotes, and a value that may not stand where its placeholder stands.
+        TemplateError: for a value that may not stand where its placeholder stands.
     """
-    named = set(placeholders(template))
-    if unknown := sorted(named - values.keys()):
-        raise TemplateError(
-            f"The job script template has unknown placeholders: {_listed(unknown)}.",
-            f"Known placeholders: {_listed(sorted(values))}.",
-        )
-    if missing := sorted(values.keys() - named):
-        raise TemplateError(
-            f"The job script template has no place for {_listed(missing)}.",
-            "Put the placeholder back, or take the template that came with labtui.",
-        )
     rendered = []
-    for number, line in enumerate(template.split("\n"), start=1):
-        filled = _fill(line, number, values)
-        if filled is not None:
-            rendered.append(filled)
+    for line in template.split("\n"):
+        block = PLACE.fullmatch(line.strip())
+        if block is None or not block[1].endswith("_lines"):
+            rendered.append(_line(line, values))
+        elif values[block[1]].strip():
+            rendered.append(values[block[1]].rstrip("\n"))
     return "\n".join(rendered)
+
+
+def _line(line: str, values: Mapping[str, str]) -> str:
+    def word(place: re.Match[str]) -> str:
+        value = _one_line(values[place[1]])
+        if line.startswith("#SBATCH") and not safe_word(value):
+            raise TemplateError(
+                f"{value!r} cannot be used in the job script as {place[1].replace('_', ' ')}.",
+                "Use letters, digits, dots, dashes and underscores, without spaces.",
+            )
+        return value if line.startswith("#") else shlex.quote(value)
+
+    return PLACE.sub(word, line)
 
 
 def safe_word(text: str) -> bool:
     """Whether a text may stand in an ``#SBATCH`` line and in a file name pattern."""
     return _DIRECTIVE_VALUE.fullmatch(text) is not None
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f"@{{{name}}}" for name in names)
-
-
-def _places(template: str) -> Iterator[tuple[int, str, str, int]]:
-    """(line number, line, name, offset in the line) of each placeholder."""
-    for number, line in enumerate(template.split("\n"), start=1):
-        for match in JobTemplate.pattern.finditer(line):  # type: ignore[attr-defined]  # compiled by string.Template
-            name = match["braced"]
-            if name is None:
-                raise TemplateError(
-                    f"Line {number} of the template has a '@{{' that is not a placeholder: {line.strip()!r}.",
-                    "A placeholder is @{name}, in small letters.",
-                )
-            yield number, line, name, match.start()
-
-
-def _fill(line: str, number: int, values: Mapping[str, str]) -> str | None:
-    """One line with its values; None when it vanishes."""
-    found = list(_places(line))
-    if not found:
-        return line
-    filled = {}
-    for _, _, name, offset in found:
-        if name.endswith(LINES):
-            return _block(line, number, name, values[name])
-        filled[name] = _value(line, number, name, offset, values[name])
-    return JobTemplate(line).substitute(filled)
-
-
-def _block(line: str, number: int, name: str, value: str) -> str | None:
-    if line.strip() != f"@{{{name}}}":
-        raise TemplateError(
-            f"@{{{name}}} stands for whole lines; line {number} contains something else, too."
-        )
-    if "\0" in value or "\r" in value:
-        raise TemplateError(f"The value of @{{{name}}} contains a character that no job script may contain.")
-    return value.rstrip("\n") or None
-
-
-def _value(line: str, number: int, name: str, offset: int, value: str) -> str:
-    if any(not char.isprintable() for char in value):
-        raise TemplateError(
-            f"The value of @{{{name}}} contains a line break or a control character: {value!r}.",
-            "Type it again by hand: such characters come with copied text.",
-        )
-    text = line.lstrip()
-    if text.startswith("#SBATCH"):
-        if not safe_word(value):
-            raise TemplateError(
-                f"{value!r} cannot be used in the job script as {name.replace('_', ' ')}.",
-                "Use letters, digits, dots, dashes and underscores, without spaces.",
-            )
-        return value
-    if text.startswith("#"):
-        return value
-    if open_quote(line[:offset]):
-        raise TemplateError(
-            f"In line {number} of the job script template @{{{name}}} is inside quotes.",
-            "Write it without quotes: labtui quotes the value itself.",
-        )
-    return shlex.quote(value)
 
 
 DATA_VARIABLE = "CIFAR10_DATA"
@@ -195,6 +109,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "task": draft.task_id,
         "form": draft.form,
         "practice": "yes" if context.practice else "no",
+        "once_lines": STARTED_GUARD,
         "run_facts_lines": "\n".join(run_facts(i, run) for i, run in enumerate(draft.runs, start=1)),
         "setup_lines": "\n".join(_setup_lines(draft, profile, context)),
         "run_lines": "\n".join(_one_line(_run_line(run, draft, profile, context)) for run in draft.runs),
@@ -209,7 +124,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         values["cpus"] = str(max(1, draft.cpus // draft.gpus))  # Slurm counts them for each task
     if draft.form in MANY_NODES:
         values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
-    return with_started_guard(render(template.replace("\r\n", "\n"), values))
+    return render(template, values)
 
 
 def _program_values(draft: SubmissionDraft, profile: Profile) -> dict[str, str]:
@@ -239,18 +154,6 @@ def _program_command(run: RunSpec, draft: SubmissionDraft) -> tuple[str, ...]:
     # srun takes neither the nodes nor the cores of a smaller step by itself.
     step = (f"--nodes={run.nodes}", f"--ntasks={run.processes}", f"--cpus-per-task={_cpus_per_task(draft)}")
     return ("srun", *step, *run.arguments, *run.extra_args)
-
-
-def with_started_guard(script: str) -> str:
-    """A shell job script that goes on only as the first job in its directory: `STARTED_GUARD` before its commands."""
-    if STARTED in script:
-        return script
-    lines = script.split("\n")
-    code = (number for number, line in enumerate(lines) if line.strip() and not line.startswith("#"))
-    place = next(code, len(lines))
-    while place > 1 and lines[place - 1].startswith("#") and not lines[place - 1].startswith("#SBATCH"):
-        place -= 1  # above the comment of the first command
-    return "\n".join([*lines[:place], *STARTED_GUARD.split("\n"), *lines[place:]])
 
 
 def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
@@ -342,24 +245,6 @@ def _check(draft: SubmissionDraft) -> None:
         )
     if draft.cpus < 1 or draft.time_limit_minutes < 1:
         raise TemplateError("A job needs at least one CPU core and one minute.")
-    if draft.form == "mpi":
-        if any(run.program is None or run.processes < 1 for run in draft.runs):
-            raise TemplateError("A job of this form runs programs, each on one process or more.")
-        return
-    if (draft.form == "cpu") != (draft.gpus == 0) or draft.gpus < 0:
-        raise TemplateError(
-            f"The job form {draft.form} does not fit {draft.gpus} GPUs.",
-            "A CPU job asks for none, every other form for at least one.",
-        )
-    if draft.form in MANY_NODES and (
-        len(draft.runs) != 1 or draft.runs[0].n_gpus != draft.all_gpus or draft.runs[0].launcher != draft.form
-    ):
-        raise TemplateError(
-            f"A {draft.form} job trains once, on all its GPUs.",
-            "Every size over several nodes is a job of its own.",
-        )
-    if draft.form not in (*MANY_NODES, "own") and draft.nodes != 1:
-        raise TemplateError(f"The job form {draft.form} is for one node, not for {draft.nodes}.")
 
 
 def _title(draft: SubmissionDraft) -> str:

@@ -8,7 +8,7 @@ they are those of the batch step and not of the task. Never raises, and never gr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MAX_COMMANDS = 400
@@ -20,181 +20,107 @@ _RANK_END = "\ue001"
 RANK = re.compile(f"{RANK_MARK}(\\w+):([0-9]+){_RANK_END}")
 _RANKS = frozenset({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"})
 
-_ASSIGN = re.compile(
-    r"\s*(?:(?:export|local|readonly|declare(?:\s+-\w+)*)\s+)?([A-Za-z_]\w*)(\+?=)(.*)\Z", re.S
-)
+_ASSIGN = re.compile(r"\s*(?:(?:export|local|readonly|declare(?:\s+-\w+)*)\s+)?([A-Za-z_]\w*)=(.*)\Z", re.S)
 _FOR = re.compile(r"\s*for\s+([A-Za-z_]\w*)\s+in\s+(.*)\Z", re.S)
-_COUNTED = re.compile(
-    r"\s*for\s*\(\(\s*(\w+)\s*=\s*([0-9]{1,6})\s*;\s*\1\s*(<=?)\s*([0-9]{1,6})\s*;\s*\1\s*(\+\+|\+=|\*=)\s*([0-9]{1,4})?\s*\)\)\s*\Z"
-)
-_VARIABLE = re.compile(
-    r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?P<default>:?-[^{}]*)?\}|(?P<plain>[A-Za-z_]\w*))"
-)
-_ARITHMETIC = re.compile(r"\$\(\(([^()]{1,80})\)\)")
-_SEQUENCE = re.compile(
-    r"\$\(\s*seq\s+([0-9]{1,6})(?:\s+([0-9]{1,6}))?(?:\s+([0-9]{1,6}))?\s*\)|`seq\s+([0-9]{1,6})\s+([0-9]{1,6})`"
-)
-_BRACES = re.compile(r"\{([0-9]{1,6})\.\.([0-9]{1,6})\}")
 _KEYWORD = re.compile(
     r"\A\s*(?:(?:do|then|else|if|elif|while|until|!|\{|time)(?:\s+|\Z))+|\A\s*(?:done|fi|\})\s*\Z"
+)
+_SUM = re.compile(r"\s*([0-9]{1,9})\s*(?:([*+/-])\s*([0-9]{1,9})\s*)?\Z")
+_VALUES = (
+    r"\$\(\((?P<sum>[^()]{1,80})\)\)"
+    r"|\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?::?-(?P<default>[^{}]*))?\}|(?P<plain>[A-Za-z_]\w*))"
+)
+_INSIDE = re.compile(rf"\\(?P<escaped>[$\"\\`\n])|{_VALUES}|[^\\$]+|.", re.S)
+"""The pieces of a text in double quotes."""
+_OUTSIDE = re.compile(
+    rf"\\(?P<escaped>.)|'(?P<literal>[^']*)'?|\"(?P<quoted>(?:\\.|[^\"\\])*)\"?|{_VALUES}|[^\\$'\"]+|.", re.S
 )
 _QUOTING = re.compile(r"[\\'\"]")
 _SPANNING = re.compile(r"[\\'\"(]")
 """What may make more than one blank-separated piece one word of shell code."""
-_SUM = re.compile(r"\s*([0-9]{1,9})\s*(?:([*+/-])\s*([0-9]{1,9})\s*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A piece of shell code between separators, from physical line `line` to `end`."""
+class Command:
+    """A piece of shell code from physical line `line` to `end`. `repeated` tells which round of a loop, from 0."""
 
     line: int
     end: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FilledCommand(Statement):
-    """A command with what the script's text decides filled in. `repeated` tells which round of a loop it is, from 0."""
-
     repeated: int = 0
-
-    @property
-    def unknown(self) -> bool:
-        """Whether a variable is left that the text does not decide."""
-        return "$" in self.text or "`" in self.text
 
 
 @dataclass(slots=True)
 class _Shell:
     variables: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
-    made: list[FilledCommand] = field(default_factory=list)
+    made: list[Command] = field(default_factory=list)
 
 
-def filled_commands(
-    statements: Sequence[Statement], known: Mapping[str, str] | None = None
-) -> tuple[FilledCommand, ...]:
+def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:
     """What the statements run, in order; each loop over known words unrolled. `known` are variables that Slurm sets."""
-    shell = _Shell(variables=dict(known or {}))
-    _run(shell, list(statements), 0)
+    shell = _Shell(variables=dict(known))
+    _run(shell, statements, 0)
     return tuple(shell.made)
 
 
-def _run(shell: _Shell, statements: list[Statement], repeated: int) -> None:
+def _run(shell: _Shell, statements: Sequence[Command], repeated: int) -> None:
     at = 0
     while at < len(statements) and len(shell.made) < MAX_COMMANDS:
         statement = statements[at]
-        rounds = _loop_words(shell, statement)
-        if rounds is None:
+        loop = _FOR.match(statement.text)
+        at += 1
+        if loop is None:
             _single(shell, statement, repeated)
-            at += 1
             continue
         end = _end_of_loop(statements, at)
-        name, words = rounds
-        body = statements[at + 1 : end]
+        words = _loop_words(shell, loop[2], statement.line)
         for number, word in enumerate(words):
-            if word is not None:
-                shell.variables[name] = word
+            if word is None:
+                shell.variables.pop(loop[1], None)
             else:
-                shell.variables.pop(name, None)
-            _run(shell, body, number if len(words) > 1 else repeated)
+                shell.variables[loop[1]] = word
+            _run(shell, statements[at:end], number if len(words) > 1 else repeated)
         at = end + 1
 
 
-def _without_keyword(statement: Statement) -> Statement:
-    return Statement(statement.line, statement.end, _KEYWORD.sub("", statement.text))
-
-
-def _end_of_loop(statements: list[Statement], start: int) -> int:
-    depth = 0
+def _end_of_loop(statements: Sequence[Command], start: int) -> int:
+    depth = 1
     for at in range(start, len(statements)):
         text = statements[at].text.strip()
-        if re.match(r"(?:do\s+)?(?:for|while|until)\b", text):
-            depth += 1
-        if re.match(r"done\b", text):
-            depth -= 1
-            if depth == 0:
-                return at
+        depth += bool(re.match(r"(?:do\s+)?(?:for|while|until)\b", text))
+        depth -= bool(re.match(r"done\b", text))
+        if not depth:
+            return at
     return len(statements)
 
 
-def _loop_words(shell: _Shell, statement: Statement) -> tuple[str, list[str | None]] | None:
-    """The variable of a ``for`` and its words; one unknown round where the text does not tell them."""
-    counted = _COUNTED.match(statement.text)
-    if counted:
-        return counted[1], list(_counted(counted)) or [None]
-    match = _FOR.match(statement.text)
-    if match is None:
-        return None
-    text = _SEQUENCE.sub(_sequence, match[2])
+def _loop_words(shell: _Shell, text: str, line: int) -> list[str | None]:
+    """The words of a ``for``; one unknown round where the text does not tell them."""
     words: list[str | None] = []
     for word in split_words(text):
-        array = _VARIABLE.fullmatch(word.strip("\"'"))
-        value = shell.variables.get(array["braced"] or array["plain"]) if array else None
-        if array and array["all"] and isinstance(value, tuple):
+        match = _OUTSIDE.fullmatch(word.strip("\"'"))
+        value = shell.variables.get(match["braced"] or match["plain"] or "") if match else None
+        if match and match["all"] and isinstance(value, tuple):
             words.extend(value)
         elif isinstance(value, str) and not word.startswith('"'):
             words.extend(value.split())
-        elif braces := _BRACES.fullmatch(word):
-            words.extend(
-                map(str, range(int(braces[1]), min(int(braces[2]), int(braces[1]) + _MAX_WORDS) + 1))
-            )
         else:
-            filled = _fill(shell, word, statement.line)
+            filled = _filled(shell, word, line)
             words.append(None if "$" in filled or "`" in filled else filled)
-    return match[1], words[:_MAX_WORDS] or [None]
+    return words[:_MAX_WORDS] or [None]
 
 
-def _counted(match: re.Match[str]) -> Iterator[str]:
-    value, last, step = int(match[2]), int(match[4]), int(match[6] or 1)
-    if match[3] == "<":
-        last -= 1
-    for _ in range(_MAX_WORDS):
-        if value > last:
-            return
-        yield str(value)
-        following = value * step if match[5] == "*=" else value + step
-        if following <= value:
-            return
-        value = following
-
-
-def _sequence(match: re.Match[str]) -> str:
-    numbers = [int(text) for text in match.groups() if text is not None]
-    first, step, last = (1, 1, numbers[0]) if len(numbers) == 1 else (numbers[0], 1, numbers[-1])
-    if len(numbers) == 3:
-        step = max(1, numbers[1])
-    return " ".join(map(str, list(range(first, last + 1, step))[:_MAX_WORDS]))
-
-
-def _single(shell: _Shell, statement: Statement, repeated: int) -> None:
-    statement = _without_keyword(statement)
-    assigned = _ASSIGN.match(statement.text)
-    if assigned and _one_word(assigned[3]):
-        _assign(shell, assigned, statement.line)
-        return
-    text = _fill(shell, statement.text, statement.line)
-    if text.strip():
-        shell.made.append(FilledCommand(statement.line, statement.end, text.strip(), repeated))
-
-
-def _assign(shell: _Shell, match: re.Match[str], line: int) -> None:
-    name, how, value = match[1], match[2], match[3].strip()
-    if value.startswith("(") and value.endswith(")"):
-        shell.variables[name] = tuple(
-            _fill(shell, word, line) for word in split_words(value[1:-1])[:_MAX_WORDS]
-        )
-        return
-    filled = _fill(shell, value, line)
-    before = shell.variables.get(name, "")
-    if how == "+=" and isinstance(before, str):
-        filled = before + filled
-    shell.variables[name] = filled[:MAX_LENGTH]
-
-
-def _one_word(value: str) -> bool:
-    value = value.strip()
-    return value.startswith("(") or len(split_words(value)) <= 1
+def _single(shell: _Shell, statement: Command, repeated: int) -> None:
+    line, text = statement.line, _KEYWORD.sub("", statement.text)
+    assigned = _ASSIGN.match(text)
+    value = assigned[2].strip() if assigned else ""
+    if assigned and value.startswith("(") and value.endswith(")"):
+        words = split_words(value[1:-1])[:_MAX_WORDS]
+        shell.variables[assigned[1]] = tuple(_filled(shell, word, line) for word in words)
+    elif assigned and (value.startswith("(") or len(split_words(value)) <= 1):
+        shell.variables[assigned[1]] = _filled(shell, value, line)
+    elif filled := _filled(shell, text, line).strip():
+        shell.made.append(Command(line, statement.end, filled, repeated))
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
@@ -228,67 +154,43 @@ def split_words(text: str) -> list[str]:
     """The words of shell code, quotes kept; what stands in ``$(...)`` is no word of its own."""
     if not _SPANNING.search(text):
         return text.split()
-    words, word, depth = [], "", 0
+    words, depth = [""], 0
     for at, (char, _, sign) in enumerate(quoting(text)):
-        if sign and char == "(" and text[at - 1 : at] == "$":
-            depth += 1
-        elif sign and char in "()" and depth:
+        if sign and char in "()" and (depth or (char == "(" and text[at - 1 : at] == "$")):
             depth += 1 if char == "(" else -1
-        elif sign and char.isspace() and not depth:
-            if word:
-                words.append(word)
-            word = ""
-            continue
-        word += char
-    return [*words, word] if word else words
-
-
-def _fill(shell: _Shell, text: str, line: int) -> str:
-    """The text with quotes taken off and the variables that are known filled in, as the shell does it once."""
-    made: list[str] = []
-    quote, at, size = "", 0, 0
-    while at < len(text) and size < MAX_LENGTH:
-        char = text[at]
-        if char == "\\" and quote != "'" and at + 1 < len(text):
-            kept = "" if not quote or text[at + 1] in '$"\\`\n' else "\\"
-            made.append(kept + text[at + 1])
-            at += 2
-            continue
-        if char == quote:
-            quote = ""
-        elif not quote and char in "'\"":
-            quote = char
-        elif char == "$" and quote != "'":
-            piece, at = _expanded(shell, text, at, line)
-            made.append(piece)
-            size += len(piece)
-            continue
+        if sign and char.isspace() and not depth:
+            words.append("")
         else:
-            made.append(char)
-        at += 1
+            words[-1] += char
+    return [word for word in words if word]
+
+
+def _filled(shell: _Shell, text: str, line: int, pieces: re.Pattern[str] = _OUTSIDE) -> str:
+    """The text with quotes taken off and the variables that are known filled in, as the shell does it once."""
+    made, size = [], 0
+    for match in pieces.finditer(text):
+        made.append(_piece(shell, match, line))
+        size += len(made[-1])
+        if size > MAX_LENGTH:
+            break
     return "".join(made)[:MAX_LENGTH]
 
 
-def _expanded(shell: _Shell, text: str, at: int, line: int) -> tuple[str, int]:
-    """What the ``$`` at this place becomes, and where the text goes on."""
-    arithmetic = _ARITHMETIC.match(text, at)
-    if arithmetic:
-        return _sum(_fill(shell, _with_dollars(arithmetic[1]), line), arithmetic[0]), arithmetic.end()
-    match = _VARIABLE.match(text, at)
-    if match is None:
-        return text[at], at + 1
-    name = match["braced"] or match["plain"]
+def _piece(shell: _Shell, match: re.Match[str], line: int) -> str:
+    found = {name: words for name, words in match.groupdict().items() if words is not None}
+    if "quoted" in found:
+        return _filled(shell, found["quoted"], line, _INSIDE)
+    if "sum" in found:
+        named = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", found["sum"])
+        return _sum(_filled(shell, named, line), match[0])
+    name = found.get("braced") or found.get("plain")
+    if name is None:
+        return found.get("escaped", found.get("literal", match[0]))
     if name in _RANKS:
-        return f"{RANK_MARK}{name}:{line}{_RANK_END}", match.end()
-    value = shell.variables.get(name)
-    if value is None:
-        default = (match["default"] or "").lstrip(":")
-        return (default[1:] if default and "$" not in default else match[0]), match.end()
-    return " ".join(value) if isinstance(value, tuple) else value, match.end()
-
-
-def _with_dollars(text: str) -> str:
-    return re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", text)
+        return f"{RANK_MARK}{name}:{line}{_RANK_END}"
+    default = found.get("default", "$")
+    value = shell.variables.get(name, match[0] if "$" in default else default)
+    return value if isinstance(value, str) else " ".join(value)
 
 
 def _sum(text: str, otherwise: str) -> str:
@@ -296,22 +198,14 @@ def _sum(text: str, otherwise: str) -> str:
     if match is None:
         return otherwise
     left, right = int(match[1]), int(match[3] or 0)
-    operations: dict[str | None, Callable[[], int]] = {
-        None: lambda: left,
-        "*": lambda: left * right,
-        "+": lambda: left + right,
-        "-": lambda: left - right,
-        "/": lambda: left // right if right else 0,
-    }
-    return str(operations[match[2]]())
+    if match[2] == "/":
+        return str(left // right if right else 0)
+    return str({"*": left * right, "+": left + right, "-": left - right}.get(match[2], left))
 
 
-def statements_of(line: int, end: int, text: str) -> Iterator[Statement]:
-    """A logical line cut at ``;``, ``&&``, ``||``, ``|`` and a lone ``&`` outside quotes and substitutions.
-
-    A counted ``for ((...; ...))`` stays whole.
-    """
-    start, depth = 0, 0
+def statements_of(command: Command) -> Iterator[Command]:
+    """A logical line cut at ``;``, ``&&``, ``||``, ``|`` and a lone ``&`` outside quotes and substitutions."""
+    text, start, depth = command.text, 0, 0
     for at, (char, _, sign) in enumerate(quoting(text)):
         if not sign or at < start:
             continue
@@ -321,10 +215,10 @@ def statements_of(line: int, end: int, text: str) -> Iterator[Statement]:
             depth -= 1
         elif not depth and (width := _separator(text, at)):
             if text[start:at].strip():
-                yield Statement(line, end, text[start:at])
+                yield Command(command.line, command.end, text[start:at])
             start = at + width
     if text[start:].strip():
-        yield Statement(line, end, text[start:])
+        yield Command(command.line, command.end, text[start:])
 
 
 def _separator(text: str, at: int) -> int:
