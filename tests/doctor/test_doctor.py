@@ -26,7 +26,6 @@ from labtui.doctor.findings import (
     worst_status,
 )
 from labtui.doctor.places import check_paths, check_python
-from labtui.doctor.setup import profile_text
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
 from labtui.session.settings import load_profile, parse_profile
@@ -40,7 +39,8 @@ from labtui.slurm.probe import (
     parse_quota,
 )
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.site_profile import SiteProfile
+from labtui.slurm.site_probe import SitePartition, SiteProbe
+from labtui.slurm.site_profile import Choices, site_profile
 from tests.real_cluster import Cluster, Student
 
 PROFILE = Profile(
@@ -331,19 +331,22 @@ def test_a_lab_folder_says_who_and_where(
 
 def test_a_profile_takes_a_sites_words_as_data() -> None:
     hostile = 'gpu"\n[launch]\nsetup = ["rm -rf ~"]\x1b[2J'
-    site = SiteProfile(
-        values=(
-            ("id", "x", "so\nit = 1"),
-            ("title", hostile, hostile),
-            ("login_hosts", ["h"], ""),
-            ("notes", [hostile], ""),
-        ),
-        launch=(("python", "python3", hostile),),
-        queues=(({"name": hostile, "devices": "gpu"}, hostile),),
-        unknown=(hostile,),
+    site = SiteProbe(
+        partitions=(SitePartition(name=hostile, cpus=8, gpus=2, nodes_from=hostile),),
+        config={"ClusterName": hostile},
+        modules=(hostile,),
+        python=hostile,
+        tensorflow=True,
+        data=(hostile,),
+        refused={hostile: hostile},
+    )
+    slurm = SlurmProbe(
+        user="me", server_time=0.0, missing=(), version=None, version_text=hostile, queue_problem="",
+        accounting_problem="", associations=(Association(account=hostile, qos=(hostile, "b")),), qos=None,
+        has_module=False,
     )  # fmt: skip
-    text = profile_text(site, hostile, "2026-11-22")
+    text = site_profile(hostile, slurm, site, Choices(), "2026-11-22").text
     profile = parse_profile(text, "x")
-    assert profile.title == hostile and profile.queues[0].name == hostile and profile.notes == (hostile,)
+    assert profile.title == profile.queues[0].name == profile.data_dir == profile.default_account == hostile
     assert profile.launch.setup == () and profile.launch.python == "python3"
-    assert "\x1b" not in text
+    assert "\x1b" not in text and hostile in " ".join(profile.notes)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -28,7 +27,6 @@ from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import (
     Choices,
-    SiteProfile,
     SiteQuestion,
     qos_question,
     questions,
@@ -221,7 +219,7 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     Raises:
         LabError: the connection is gone, or the login shell does not start.
     """
-    slurm, site = ask_site(connection)
+    slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe())
     answered: set[str] = set()
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
@@ -237,62 +235,9 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
 def _tried(
     connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
 ) -> SiteSetup:
-    found = site_profile(host, slurm, site, choices)
-    text = profile_text(found, host, date.today().isoformat())
+    text, unknown = site_profile(host, slurm, site, choices, date.today().isoformat())
     profile = msgspec.convert(tomllib.loads(text), Profile)
     qos = choices.qos if profile.queue_option == "partition" else ""
     options = trial_options(profile, Requirements(qos=qos), account=profile.default_account, gpus=1)
     trial = connection.ask(check_options(options))
-    return SiteSetup(profile=profile, text=text, unknown=found.unknown, trial=trial, qos=qos)
-
-
-def ask_site(connection: Connection) -> tuple[SlurmProbe, SiteProbe]:
-    """Who we are on the cluster, and what it offers.
-
-    Raises:
-        LabError: the connection is gone, or the login shell does not start.
-    """
-    return connection.ask(slurm_probe()), connection.ask(site_probe())
-
-
-# --------------------------------------------------------------------------- as TOML
-
-
-def profile_text(site: SiteProfile, host: str, day: str) -> str:
-    """A profile as TOML, each value with a comment that says where it came from."""
-    import tomlkit
-
-    document = tomlkit.document()
-    document.add(tomlkit.comment(f"Read from {_one_line(host)} by labtui on {day}. Correct what is wrong."))
-    for sentence in site.unknown:
-        document.add(tomlkit.comment(f"Not known: {_one_line(sentence)}"))
-    document.add(tomlkit.nl())
-    _add(document, site.values)
-    launch = tomlkit.table()
-    _add(launch, site.launch)
-    document.add("launch", launch)
-    queues = tomlkit.aot()
-    for values, source in site.queues:
-        queue = tomlkit.table()
-        queue.comment(_one_line(source))
-        for key, value in values.items():
-            queue.add(key, value)
-        queues.append(queue)
-    if site.queues:
-        document.add("queues", queues)
-    return tomlkit.dumps(document)
-
-
-def _add(table: Any, values: Iterable[tuple[str, Any, str]]) -> None:
-    import tomlkit
-
-    for key, value, source in values:
-        item = tomlkit.item(value)
-        if source:
-            item.comment(_one_line(source))
-        table.add(key, item)
-
-
-def _one_line(text: str) -> str:
-    """Text from outside as the words of a comment."""
-    return "".join(char if char.isprintable() else " " for char in text)[:300]
+    return SiteSetup(profile=profile, text=text, unknown=unknown, trial=trial, qos=qos)

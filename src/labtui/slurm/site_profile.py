@@ -6,10 +6,11 @@ not tell is listed in `unknown`: nobody shall take a guess for a fact. The stude
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
@@ -55,16 +56,15 @@ class SiteQuestion:
         return words or self.default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueFact:
-    """A queue that this account may use: a partition, and the QoS that has to be named with it ("" for none)."""
+class SiteQueue(NamedTuple):
+    """A queue that this account may use: a partition, the QoS that has to be named with it ("" for none), its limits.
+
+    `limits` are those of a profile's queue, by their names there.
+    """
 
     partition: SitePartition
-    devices: str
-    qos: str = ""
-    max_minutes: int | None = None
-    max_submit: int | None = None
-    max_running: int | None = None
+    qos: str
+    limits: dict[str, int]
 
     @property
     def name(self) -> str:
@@ -73,20 +73,17 @@ class QueueFact:
     @property
     def words(self) -> str:
         """The queue in a line, for a person who chooses."""
-        limit = f"at most {self.max_minutes} min" if self.max_minutes else "no time limit known"
+        minutes = self.limits.get("max_minutes")
+        limit = f"at most {minutes} min" if minutes else "no time limit known"
         gpus = f", {self.partition.gpus} GPUs a node" if self.partition.gpus else ""
-        jobs = f", {self.max_submit} job{'s' * (self.max_submit != 1)} at a time" if self.max_submit else ""
-        return f"{self.name} ({limit}{gpus}{jobs})"
+        return f"{self.name} ({limit}{gpus})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteProfile:
-    """A profile to write: `values` and `launch` by key, each with its source; `queues` as tables with a source."""
+class SiteProfile(NamedTuple):
+    """A profile to write, as TOML, each value with where it came from; and what the site did not tell, as sentences."""
 
-    values: tuple[tuple[str, Any, str], ...]
-    launch: tuple[tuple[str, Any, str], ...]
-    queues: tuple[tuple[dict[str, Any], str], ...]
-    unknown: tuple[str, ...] = ()
+    text: str
+    unknown: tuple[str, ...]
 
 
 # --------------------------------------------------------------------------- what this user may use
@@ -98,40 +95,43 @@ def accounts(slurm: SlurmProbe, site: SiteProbe) -> tuple[str, ...]:
     return tuple(name for name in names if queues(slurm, site, name, gpus=True)) or names
 
 
-def queues(slurm: SlurmProbe, site: SiteProbe, account: str, *, gpus: bool) -> tuple[QueueFact, ...]:
+def queues(slurm: SlurmProbe, site: SiteProbe, account: str, *, gpus: bool) -> tuple[SiteQueue, ...]:
     """The queues open to the account whose nodes have GPUs, or have none; in Slurm's order."""
+    granted = set(_granted(slurm, account))
     found = []
     for partition in site.partitions:
         closed = partition.accounts is not None and account and account not in partition.accounts
-        if partition.up and not closed and bool(partition.gpus) == gpus:
-            found += [_queue(slurm, partition, qos) for qos in _qos_names(slurm, account, partition)]
+        if not partition.up or closed or bool(partition.gpus) != gpus:
+            continue
+        allowed = partition.qos
+        if allowed is None or (granted and _default_qos(slurm, account) in allowed):
+            allowed = ("",)
+        names = (name for name in allowed if not name or not granted or name in granted)
+        found += [SiteQueue(partition, name, _limits(slurm, partition, name)) for name in names]
     return tuple(found)
 
 
-def _queue(slurm: SlurmProbe, partition: SitePartition, qos: str) -> QueueFact:
-    limits = next((item for item in slurm.qos or () if item.name == (qos or "normal")), None)
-    walls = [partition.max_seconds, limits.max_wall_s if limits else None]
-    seconds = min((wall for wall in walls if wall), default=None)
-    return QueueFact(
-        partition=partition,
-        devices="gpu" if partition.gpus else "cpu",
-        qos=qos,
-        max_minutes=int(seconds // 60) if seconds else None,
-        max_submit=limits.max_submit_per_user if limits else None,
-        max_running=limits.max_jobs_per_user if limits else None,
-    )
+def _limits(slurm: SlurmProbe, partition: SitePartition, qos: str) -> dict[str, int]:
+    known = next((item for item in slurm.qos or () if item.name == (qos or "normal")), None)
+    walls = (partition.max_seconds, known.max_wall_s if known else None)
+    limits = {
+        "max_minutes": min((int(wall // 60) for wall in walls if wall), default=None),
+        "max_nodes": partition.max_nodes,
+        "max_submit_per_user": known.max_submit_per_user if known else None,
+        "max_running_per_user": known.max_jobs_per_user if known else None,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _qos_names(slurm: SlurmProbe, account: str, partition: SitePartition) -> tuple[str, ...]:
-    """The QoS a job in this partition has to name; ("",) where it need not name one, () where none is open."""
-    if partition.qos is None:
-        return ("",)
-    mine = [item for item in slurm.associations or () if not account or item.account == account]
-    granted = {name for item in mine for name in item.qos}
-    default = next((item.default_qos for item in mine if item.default_qos), "normal")
-    if granted and default in partition.qos:
-        return ("",)
-    return tuple(name for name in partition.qos if not granted or name in granted)
+def _granted(slurm: SlurmProbe, account: str) -> tuple[str, ...]:
+    """The QoS that the account has ("": any account of the user)."""
+    mine = (item.qos for item in slurm.associations or () if account in ("", item.account))
+    return tuple(dict.fromkeys(name for names in mine for name in names))
+
+
+def _default_qos(slurm: SlurmProbe, account: str) -> str:
+    mine = (item.default_qos for item in slurm.associations or () if account in ("", item.account))
+    return next((name for name in mine if name), "normal")
 
 
 # --------------------------------------------------------------------------- what has to be asked
@@ -161,7 +161,7 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[Sit
                 key="data_dir",
                 text=f"Where on the cluster are the CIFAR-10 pickles ({DATA_FOLDER})? The whole path; your teacher "
                 "knows it, or unpack https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz there.",
-                default=site.data[0] if site.data else f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}",
+                default=_data(site),
                 options=site.data,
             )
         )
@@ -180,8 +180,7 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[Sit
 
 def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
     """Which QoS jobs name, where Slurm refused one without: a rule of the site that no setting shows."""
-    mine = (item.qos for item in slurm.associations or () if not account or item.account == account)
-    names = tuple(dict.fromkeys(name for qos in mine for name in qos))
+    names = _granted(slurm, account)
     if not names:
         return None
     text = "Jobs have to name a QoS here. Which one shall GPU jobs name?"
@@ -196,7 +195,7 @@ def account_of(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> str:
     return site.default_account if site.default_account in names else ""
 
 
-def _chosen(found: Iterable[QueueFact], choices: Choices) -> QueueFact | None:
+def _chosen(found: Iterable[SiteQueue], choices: Choices) -> SiteQueue | None:
     """The queue that the student named, by partition or by a QoS that belongs to one."""
     wanted = {choices.queue, choices.qos} - {""}
     return next((queue for queue in found if queue.name in wanted or queue.partition.name in wanted), None)
@@ -210,166 +209,114 @@ def _training_options(site: SiteProbe) -> tuple[str, ...]:
 # --------------------------------------------------------------------------- the profile
 
 
-def site_profile(host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> SiteProfile:
-    """The profile of this cluster for this user. `host` is the login host as the student names it."""
+def site_profile(
+    host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices, day: str = ""
+) -> SiteProfile:
+    """The profile of this cluster for this user. `host` is the login host as the student names it, `day` today."""
     account = account_of(slurm, site, choices)
-    gpu_queues = queues(slurm, site, account, gpus=True)
-    cpu_queues = queues(slurm, site, account, gpus=False)
-    chosen = _chosen(gpu_queues, choices)
-    if chosen is None and gpu_queues and not choices.queue:
-        chosen = gpu_queues[0]
+    gpu_queues, cpu_queues = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
+    chosen = _chosen(gpu_queues, choices) or (gpu_queues[0] if gpu_queues and not choices.queue else None)
     by_qos = bool(chosen and chosen.qos)
-    cpu = next((queue for queue in cpu_queues if queue.partition.default), None) or next(
-        iter(cpu_queues), None
-    )
     gpu_name = chosen.name if chosen else choices.queue
-    cpu_name = _cpu_name(slurm, account, cpu, by_qos=by_qos) or gpu_name
-    name = re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"
-    values = (
-        ("id", name, ""),
-        ("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
-        ("login_hosts", [host], "as given"),
-        ("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
-        ("queue_option", "qos" if by_qos else "partition", _option_source(chosen)),
-        ("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
-        (
-            "cpu_queue",
-            cpu_name,
-            "the default partition" if cpu and cpu.partition.default else "see the queues below",
+    cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
+    cpu_name = cpu.name if cpu else gpu_name
+    if cpu and by_qos and not cpu.qos:  # where GPU jobs name a QoS, CPU jobs name the account's own one
+        cpu_name = _default_qos(slurm, account)
+    tables = {queue.name: queue for queue in gpu_queues}
+    if cpu:
+        tables.setdefault(cpu_name, cpu)
+    unknown = tuple(_unknown(slurm, site, chosen))
+    lines = [
+        *(f"# Not known: {sentence}" for sentence in unknown),
+        "",
+        _pair("id", re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"),
+        _pair("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
+        _pair("login_hosts", [host], "as given"),
+        _pair("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
+        _pair(
+            "queue_option", "qos" if by_qos else "partition", "what a job names (AllowQos of the partition)"
         ),
-        *_node_values(chosen, cpu if cpu_name != gpu_name else None),
-        ("root", "labtui", "below your home directory; a path from / names another place"),
-        ("data_dir", *_data(site, choices)),
-        ("notes", list(_notes(slurm, site, by_qos=by_qos)) or None, "more facts about the site"),
-    )
-    tables = [(_table(queue, queue.name, by_qos=by_qos), _queue_source(queue)) for queue in gpu_queues]
-    if cpu is not None and cpu_name not in {table["name"] for table, _ in tables}:
-        tables.append((_table(cpu, cpu_name, by_qos=by_qos), _queue_source(cpu)))
-    return SiteProfile(
-        values=tuple((key, value, source) for key, value, source in values if value not in ("", None)),
-        launch=_launch(site, choices),
-        queues=tuple(tables),
-        unknown=tuple(_unknown(slurm, site, chosen)),
-    )
+        _pair("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
+        _pair("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
+        *(_node(chosen.partition, cpu.partition if cpu else chosen.partition) if chosen else ()),
+        _pair("root", "labtui", "below your home directory; a path from / names another place"),
+        _pair("data_dir", choices.data_dir or _data(site), "`labtui doctor` looks whether it is complete"),
+        _pair("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
+        "",
+        "[launch]",
+        _pair("purge", False),
+        *_launch(site, choices),
+    ]
+    for name, queue in tables.items():
+        lines += ["", "[[queues]]  # scontrol show partition, sacctmgr show qos", _pair("name", name)]
+        lines += [_pair("devices", "gpu" if queue.partition.gpus else "cpu")]
+        lines += [_pair("partition", queue.partition.name if by_qos else "")]
+        lines += [_pair(limit, value) for limit, value in queue.limits.items()]
+    head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
+    kept = (_one_line(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
+    return SiteProfile("\n".join((*kept, "")), unknown)
 
 
-def _cpu_name(slurm: SlurmProbe, account: str, cpu: QueueFact | None, *, by_qos: bool) -> str:
-    """The CPU queue as jobs name it: where GPU jobs name a QoS, the account's own one."""
-    if cpu is None or cpu.qos or not by_qos:
-        return cpu.name if cpu else ""
-    mine = (
-        item.default_qos for item in slurm.associations or () if item.account == account and item.default_qos
-    )
-    return next(mine, "normal")
+def _pair(key: str, value: Any, source: str = "") -> str:
+    """A line of TOML; a value that is not known stands without its source."""
+    text = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    return f"{text}  # {source}" if source and value not in ("", []) else text
 
 
-def _option_source(chosen: QueueFact | None) -> str:
-    if chosen is None or not chosen.qos:
-        return "a job names its partition; --qos stays free for your own choice"
-    return f"the partition {chosen.partition.name} requires one of its own QoS (AllowQos)"
+def _one_line(text: str) -> str:
+    """Text from outside in a line of TOML."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _table(queue: QueueFact, name: str, *, by_qos: bool) -> dict[str, Any]:
-    table = {
-        "name": name,
-        "devices": queue.devices,
-        "max_minutes": queue.max_minutes,
-        "max_nodes": queue.partition.max_nodes,
-        "max_submit_per_user": queue.max_submit,
-        "max_running_per_user": queue.max_running,
-        "partition": queue.partition.name if by_qos else "",
-    }
-    return {key: value for key, value in table.items() if value not in (None, "")}
+def _node(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
+    if not gpu.cpus:
+        return
+    source, gpus = f"{gpu.nodes_from}, partition {gpu.name}", gpu.gpus or 1
+    yield _pair("gres", "gpu", source)
+    yield _pair("gpus_per_node", gpus, source)
+    yield _pair("cpus_per_node", min(gpu.cpus, cpu.cpus or gpu.cpus), "the smaller nodes of both queues")
+    yield _pair("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
+    if gpu.memory_mb:
+        yield _pair("memory_gb_per_node", round(gpu.memory_mb / 1024), source)
 
 
-def _queue_source(queue: QueueFact) -> str:
-    limits = ", sacctmgr show qos" if queue.qos or queue.max_submit else ""
-    return (
-        f"scontrol show partition{limits}"
-        if queue.partition.nodes_from != "sinfo" or limits
-        else ("scontrol show partition, sinfo")
-    )
+def _data(site: SiteProbe) -> str:
+    """Where the data are, or may be put."""
+    return site.data[0] if site.data else f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}"
 
 
-def _node_values(chosen: QueueFact | None, cpu: QueueFact | None) -> tuple[tuple[str, Any, str], ...]:
-    node = chosen.partition if chosen else None
-    if node is None or not node.cpus:
-        return ()
-    source = f"{node.nodes_from}, partition {node.name}"
-    gpus = node.gpus or 1
-    least = min([node.cpus, *([cpu.partition.cpus] if cpu and cpu.partition.cpus else [])])
-    kind = f"; GPUs of the type {node.gpu_type}" if node.gpu_type else ""
-    memory = None if not node.memory_mb else round(node.memory_mb / 1024)
-    smaller = (
-        f"{source}" if least == node.cpus else f"the smaller nodes of the CPU queue {cpu.name if cpu else ''}"
-    )
-    return (
-        ("gres", "gpu", f"{source}{kind}"),
-        ("gpus_per_node", gpus, source),
-        ("cpus_per_node", least, smaller),
-        ("cpus_per_gpu", max(1, node.cpus // gpus), f"{node.cpus} CPUs shared by {gpus} GPUs"),
-        ("memory_gb_per_node", memory, source),
-    )
-
-
-def _data(site: SiteProbe, choices: Choices) -> tuple[str, str]:
-    if choices.data_dir:
-        return choices.data_dir, "as given; `labtui doctor` looks whether it is complete"
-    if site.data:
-        return site.data[0], "found there"
-    return (
-        f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}",
-        "not found; put the files here, or name their place",
-    )
-
-
-def _launch(site: SiteProbe, choices: Choices) -> tuple[tuple[str, Any, str], ...]:
+def _launch(site: SiteProbe, choices: Choices) -> Iterator[str]:
     training = choices.training or ("" if site.tensorflow else (_training_options(site) or ("",))[0])
+    source = "as given" if choices.training else "found there"
     if training.endswith((".sif", ".simg")):
-        program = site.programs[0] if site.programs else "singularity"
-        modules = [] if site.programs else _container_modules(site)
-        source = "command -v" if site.programs else "module avail"
-        return (
-            ("purge", False, ""),
-            ("modules", modules, source if modules else f"{program} is there without a module"),
-            ("container", training, "as given" if choices.training else "found there"),
-            ("runtime", program, source),
-            ("python", "python", "inside the container"),
+        loaders = (
+            name
+            for name in ("singularity", "apptainer")
+            if any(m.split("/")[0] == name for m in site.modules)
         )
-    if training and "/" in training and re.search(r"python[0-9.]*$", training):
-        return (("purge", False, ""), ("python", training, "as given"))
-    if training and training != PLAIN_PYTHON:
-        return (("purge", False, ""), ("modules", training.split(), "as given"), ("python", PLAIN_PYTHON, ""))
-    source = f"{site.python or 'python3'} of the login node"
-    return (
-        ("purge", False, ""),
-        ("python", PLAIN_PYTHON, f"{source}{', with TensorFlow' * site.tensorflow}"),
-    )
+        yield _pair("modules", [] if site.programs else list(loaders)[:1], "module avail")
+        yield _pair("container", training, source)
+        yield _pair("runtime", site.programs[0] if site.programs else "singularity", "command -v")
+        yield _pair("python", "python", "inside the container")
+    elif "/" in training and re.search(r"python[0-9.]*$", training):
+        yield _pair("python", training, source)
+    else:
+        modules = training.split() if training != PLAIN_PYTHON else []
+        yield _pair("modules", modules, source)
+        found = f"{site.python or 'python3'} of the login node{', with TensorFlow' * site.tensorflow}"
+        yield _pair("python", PLAIN_PYTHON, "" if modules else found)
 
 
-def _container_modules(site: SiteProbe) -> list[str]:
-    return [
-        name for name in ("singularity", "apptainer") if any(m.split("/")[0] == name for m in site.modules)
-    ][:1]
-
-
-def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterable[str]:
+def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterator[str]:
     """What else the site told and a student may want to know."""
-    if slurm.version_text:
-        yield f"{slurm.version_text}."
-    if site.programs:
-        yield f"Containers: {', '.join(site.programs)}."
     if site.modules:
         yield f"Modules that may help: {', '.join(site.modules[:8])}."
-    granted = dict.fromkeys(name for item in slurm.associations or () for name in item.qos)
+    granted = _granted(slurm, "")
     if not by_qos and len(granted) > 1:
         yield f"QoS open to you (qos in lab.toml chooses one): {', '.join(granted)}."
-    memory = number(site.config.get("DefMemPerCPU", ""))
-    if memory is not None:
-        yield f"A job gets {memory / 1024:.1f} GB for each CPU unless it asks for more (DefMemPerCPU)."
 
 
-def _unknown(slurm: SlurmProbe, site: SiteProbe, chosen: QueueFact | None) -> Iterable[str]:
+def _unknown(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None) -> Iterator[str]:
     """What the site did not tell, as sentences."""
     for program, reason in site.refused.items():
         yield f"`{program}` was refused: {reason}"
