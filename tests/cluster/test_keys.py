@@ -57,8 +57,7 @@ def load(agent: str, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [("ed25519", ()), ("rsa", ("-b", "2048")), ("ecdsa", ()), ("rsa", ("-b", "2048", "-m", "PEM")),
-     ("ecdsa", ("-m", "PKCS8"))],
+    [("ed25519", ()), ("rsa", ("-b", "2048")), ("ecdsa", ()), ("rsa", ("-b", "2048", "-m", "PEM"))],
 )  # fmt: skip
 def test_keys_of_every_kind(tmp_path: Path, kind: str, more: tuple[str, ...]) -> None:
     path = make(tmp_path / "key", "", kind, *more)
@@ -87,6 +86,7 @@ def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path)
         (b"PuTTY-User-Key-File-3: ssh-ed25519\n", "PuTTYgen"),
         (b"ssh-ed25519 AAAA me@here\n", "public half"),
         (b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", "damaged"),
+        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "ssh-keygen -p -f"),
         (b"", "public half"),
     ],
 )
@@ -151,22 +151,8 @@ def certify(tmp_path: Path, key: Path, validity: str) -> Path:
     authority = tmp_path / "ca"
     if not authority.exists():
         make(authority)
-    subprocess.run(
-        [
-            openssh("ssh-keygen"),
-            "-q",
-            "-s",
-            str(authority),
-            "-I",
-            "me",
-            "-n",
-            "me",
-            "-V",
-            validity,
-            str(key) + ".pub",
-        ],
-        check=True,
-    )
+    words = [openssh("ssh-keygen"), "-q", "-s", str(authority), "-I", "me", "-n", "me", "-V", validity]
+    subprocess.run([*words, f"{key}.pub"], check=True)
     return key.with_name(key.name + "-cert.pub")
 
 
@@ -206,13 +192,6 @@ def test_a_certificate_of_another_key_is_passed_over(tmp_path: Path) -> None:
     path, other = make(tmp_path / "key"), make(tmp_path / "other")
     foreign = certify(tmp_path, other, "+1h")
     chosen = choose_key(at(path, certificates=(foreign,)), Person())
-    assert chosen is not None and chosen.key.public_blob is None
-
-
-def test_a_broken_certificate_is_passed_over(tmp_path: Path) -> None:
-    path = make(tmp_path / "key")
-    (tmp_path / "key-cert.pub").write_text("nonsense\n")
-    chosen = choose_key(at(path), Person())
     assert chosen is not None and chosen.key.public_blob is None
 
 

@@ -149,11 +149,6 @@ def test_a_relative_data_folder_starts_at_home(path: str) -> None:
     assert "export CIFAR10_DATA=\"$HOME\"/'data set/cifar'\n" in script
 
 
-def test_a_template_saved_on_windows() -> None:
-    template = read_template("cpu").replace("\n", "\r\n")
-    assert "\r" not in job_script(draft("cpu"), PROFILE, CONTEXT, template)
-
-
 @pytest.mark.parametrize(
     ("form", "option", "given"),
     [

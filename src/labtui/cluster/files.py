@@ -2,20 +2,20 @@
 
 SFTP does not expand ``~``; relative paths start at the home directory. Paths are the cluster's (POSIX), never ours.
 
-A long piece is read with many requests on their way, sent and taken by one thread. paramiko's own `readv` sends from a
-second thread, which goes on when the reader has stopped, keeps files alive that were closed, may send a request twice
-when answers are quick, and knows nothing of how fast the connection is.
+A long piece is read with many requests on their way, as many as the connection answers in about half a second: what is
+on its way has to be taken, and everything else waits behind it. paramiko's own `readv` sends from a second thread, may
+send a request twice when answers are quick, and knows nothing of how fast the connection is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import posixpath
 import re
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -34,28 +34,7 @@ SMALL_REQUEST = 32 * 1024
 """What every server gives in one answer."""
 
 QUICK_S, LATE_S = 0.25, 0.75
-"""Beyond two round trips: an answer that took less than the one lets more be on their way, more than the other less."""
-
-
-@dataclass(slots=True)
-class Pace:
-    """How many bytes may be on their way: so many as the connection brings within about half a second.
-
-    What is on its way has to be taken whatever happens, and everything else waits behind it.
-    """
-
-    on_the_way: int = LEAST
-
-    def answered(self, size: int, seconds: float, round_trip_s: float, *, held_back: bool) -> None:
-        """Learn from an answer of `size` bytes, `seconds` after it was asked for.
-
-        `held_back`: more would have been asked for, had the pace allowed it.
-        """
-        waited = seconds - 2 * round_trip_s
-        if waited < QUICK_S and held_back:
-            self.on_the_way = min(MOST, self.on_the_way + size)
-        elif waited > LATE_S:
-            self.on_the_way = max(LEAST, self.on_the_way - size)
+"""Beyond two round trips: what came within the one lets twice as much be on its way, beyond the other as much less."""
 
 
 class _Answers:
@@ -68,101 +47,30 @@ class _Answers:
         self.got[number] = (kind, message)
 
 
-@dataclass(slots=True)
-class _Asked:
-    number: int
-    offset: int
-    size: int
-    at: float
+def _read_ahead(sftp: Any, handle: bytes, offset: int, end: int, request: int) -> Iterator[bytes]:
+    """The bytes from `offset` to `end`, all asked for at once; they end with the first answer that is short."""
+    import paramiko
+    from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
 
-
-class Pipeline:
-    """One reading of an open file, from `offset` up to `end`; every answer that was asked for is taken."""
-
-    def __init__(
-        self,
-        sftp: paramiko.SFTPClient,
-        handle: bytes,
-        *,
-        pace: Pace,
-        round_trip_s: float,
-        most_request: int,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._sftp: Any = sftp
-        self._handle = handle
-        self._pace = pace
-        self._round_trip_s = round_trip_s
-        self._most_request = most_request
-        self._steady = steady
-        self._answers = _Answers()
-        self._waiting: deque[_Asked] = deque()
-
-    def read(self, offset: int, end: int, take: Callable[[bytes], bool], within_s: float | None) -> None:
-        """Give `take` the pieces in order, until it says no, the file ends, or `within_s` is over and all has come.
-
-        A far connection has four round trips more than `within_s`: as many as asking costs anyway.
-
-        Raises:
-            OSError: the server refused. paramiko's exceptions and TimeoutError: the connection.
-        """
-        until = None if within_s is None else self._steady() + within_s + 4 * self._round_trip_s
-        while True:
-            if until is None or self._steady() < until:
-                offset = self._ask_ahead(offset, end)
-            if not self._waiting:
-                return
-            first = self._waiting.popleft()
-            data = self._answer(first, held_back=offset < end)
-            if not data or not take(data):
-                break
-            if (
-                len(data) < first.size
-            ):  # the server gives less at once, or the file ends here: the next answer tells
-                self._waiting.appendleft(self._ask(first.offset + len(data), first.size - len(data)))
-        for request in self._waiting:
-            self._message(request)
-
-    def _ask_ahead(self, offset: int, end: int) -> int:
-        """Ask for as much as may be on its way; where to go on."""
-        on_the_way = sum(request.size for request in self._waiting)
-        while offset < end:
-            size = min(self._most_request, max(SMALL_REQUEST, self._pace.on_the_way // 8), end - offset)
-            if self._waiting and on_the_way + size > self._pace.on_the_way:
-                break
-            self._waiting.append(self._ask(offset, size))
-            offset += size
-            on_the_way += size
-        return offset
-
-    def _ask(self, offset: int, size: int) -> _Asked:
-        from paramiko.sftp import CMD_READ, int64
-
-        at = self._steady()
-        number = self._sftp._async_request(self._answers, CMD_READ, self._handle, int64(offset), size)
-        return _Asked(number, offset, size, at)
-
-    def _message(self, request: _Asked) -> tuple[int, Any]:
-        while request.number not in self._answers.got:
-            self._sftp._read_response()
-        return self._answers.got.pop(request.number)
-
-    def _answer(self, request: _Asked, *, held_back: bool) -> bytes:
-        """The bytes of one answer; none at the end of the file."""
-        import paramiko
-        from paramiko.sftp import CMD_DATA, CMD_STATUS
-
-        kind, message = self._message(request)
+    answers, asked = _Answers(), []
+    for at in range(offset, end, request):
+        size = min(request, end - at)
+        asked.append((sftp._async_request(answers, CMD_READ, handle, int64(at), size), size))
+    for number, size in asked:
+        while number not in answers.got:
+            sftp._read_response()
+        kind, message = answers.got.pop(number)
         if kind == CMD_STATUS:
             try:
-                self._sftp._convert_status(message)
+                sftp._convert_status(message)
             except EOFError:
-                return b""
+                return
         if kind != CMD_DATA:
             raise paramiko.SFTPError("The server returned no data.")
         data: bytes = message.get_string()
-        self._pace.answered(len(data), self._steady() - request.at, self._round_trip_s, held_back=held_back)
-        return data
+        yield data
+        if len(data) < size:
+            return
 
 
 LARGE_REQUEST = 255 * 1024
@@ -203,7 +111,7 @@ class RemoteFiles:
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
-        self._pace = Pace()
+        self._ahead = LEAST
         self._peeking: _Peeking | None = None
 
     def stat(self, path: str) -> FileStat | None:
@@ -251,25 +159,35 @@ class RemoteFiles:
         Raises:
             RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
         """
-        if limit <= 0:
-            return
+        end = offset + max(0, limit)
         try:
             with self._channel(path) as sftp:
                 # Two round trips: one to open, one for the data. How long the file is shows in what comes.
                 began = time.monotonic()
                 file: Any = sftp.open(path, "rb")
                 round_trip_s = time.monotonic() - began
-                most = request_size(sftp)
+                until = math.inf if within_s is None else time.monotonic() + within_s + 4 * round_trip_s
                 try:
-                    pipeline = Pipeline(
-                        sftp, file.handle, pace=self._pace, round_trip_s=round_trip_s, most_request=most
-                    )
-                    pipeline.read(offset, offset + limit, take, within_s)
+                    while offset < end and (asked_at := time.monotonic()) < until:
+                        before, most = offset, min(end, offset + self._ahead)
+                        for data in _read_ahead(sftp, file.handle, offset, most, request_size(sftp)):
+                            offset += len(data)
+                            if not take(data):
+                                return
+                        if offset == before:
+                            return
+                        self._learn(time.monotonic() - asked_at - 2 * round_trip_s)
                 finally:
                     _close_without_waiting(file)
         except (ConnectionLost, TimeoutError):
-            self._pace = Pace()
+            self._ahead = LEAST
             raise
+
+    def _learn(self, waited_s: float) -> None:
+        if waited_s < QUICK_S:
+            self._ahead = min(MOST, 2 * self._ahead)
+        elif waited_s > LATE_S:
+            self._ahead = max(LEAST, int(self._ahead * QUICK_S / waited_s))
 
     def peek(self, path: str, offset: int) -> bytes:
         """Up to `PEEK_BYTES` from `offset` in one round trip, from a file that stays open; empty at its end.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import io
 import socket
 import threading
 from collections.abc import Callable
@@ -146,15 +145,22 @@ def _ask_agent(where: str) -> tuple[Any, ...]:
 
 def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     """The private key in `path`, unlocked with a passphrase if it needs one."""
+    import paramiko
+
     answer: Secret | None = None
     for attempt in range(PASSPHRASE_TRIES + 1):
         try:
-            return _read_key(path, answer)
-        except _Locked:
-            if attempt == PASSPHRASE_TRIES:
-                break
+            # paramiko's hint says text; what it calls wants bytes.
+            key = paramiko.PKey.from_path(path, answer.reveal().encode() if answer else None)  # type: ignore[arg-type]
         except Exception as problem:
-            raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
+            # Locked is a TypeError without a passphrase, a ValueError with a wrong one.
+            if not isinstance(problem, ValueError if answer else TypeError):
+                raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
+        else:
+            key.public_blob = None  # a certificate beside it may be another key's
+            return key
+        if attempt == PASSPHRASE_TRIES:
+            break
         again = "That passphrase does not unlock it. " if attempt else ""
         reply = prompter.ask(
             LoginQuestion(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
@@ -171,48 +177,6 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     )
 
 
-class _Locked(Exception):
-    """The key is encrypted, and the passphrase (or none) does not open it."""
-
-
-def _read_key(path: Path, passphrase: Secret | None) -> paramiko.PKey:
-    """Read a key file of whatever form.
-
-    paramiko's `from_path` (5.1) takes no passphrase, no key in PKCS#8's form, and refuses a good key beside a damaged
-    certificate.
-
-    Raises:
-        _Locked: another passphrase is needed.
-        Exception: it is no key that can be used.
-    """
-    import paramiko
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-
-    data = path.read_bytes()
-    secret = passphrase.reveal().encode() if passphrase else None
-    modern = b"OPENSSH PRIVATE KEY" in data[:64]
-    load = serialization.load_ssh_private_key if modern else serialization.load_pem_private_key
-    try:
-        loaded = load(data, password=secret)
-    except (TypeError, ValueError) as problem:
-        if "password" in str(problem).lower() or (secret is not None and b"PRIVATE KEY" in data[:64]):
-            raise _Locked from None
-        raise
-    kinds = (
-        (rsa.RSAPrivateKey, paramiko.RSAKey),
-        (ed25519.Ed25519PrivateKey, paramiko.Ed25519Key),
-        (ec.EllipticCurvePrivateKey, paramiko.ECDSAKey),
-    )
-    reader = next(made for kind, made in kinds if isinstance(loaded, kind))
-    plain = loaded.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    return reader.from_private_key(io.StringIO(plain.decode()))
-
-
 def _reason(problem: Exception, path: Path) -> str:
     if isinstance(problem, PermissionError):
         return "You have no permission to read it: chmod 600."
@@ -220,6 +184,8 @@ def _reason(problem: Exception, path: Path) -> str:
         head = path.read_bytes()[:64]
         if head.startswith(b"PuTTY-User-Key-File"):
             return "It is in PuTTY's format: export it as an OpenSSH key with PuTTYgen."
+        if b"BEGIN PRIVATE KEY" in head or b"ENCRYPTED PRIVATE KEY" in head:
+            return f"It is in PKCS #8 format: `ssh-keygen -p -f {path}` writes it in OpenSSH's."
         if b"PRIVATE KEY" not in head:
             return "It does not look like a private key. Did you name the public half?"
     return "Its type is not supported or the file is damaged; make a new one with ssh-keygen -t ed25519."
