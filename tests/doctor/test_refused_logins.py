@@ -13,7 +13,7 @@ import pytest
 from labtui.cluster.login import refused_by_server
 from labtui.cluster.target import Endpoint
 from labtui.commands.cli import main
-from labtui.doctor.findings import NetworkFacts, check_refusal
+from labtui.doctor.findings import check_refusal
 from labtui.doctor.places import check_budget
 from labtui.domain.errors import CannotConnect, LoginRefused
 from labtui.domain.profile import Profile
@@ -187,36 +187,30 @@ def test_words_of_a_server_are_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "key", "words"),
+    ("others", "key", "words", "fix"),
     [
-        (NetworkFacts(online=False), "network", "no network"),
-        (
-            NetworkFacts(online=True, site_hosts=("dt1",), answering=("dt1",)),
-            "maintenance",
-            "dt1 of the same site",
-        ),
-        (NetworkFacts(online=True, site_hosts=("dt1",)), "network", "other hosts"),
-        (NetworkFacts(), "network", "h:22 does not answer."),
+        ({"dt1": True, "dt2": False}, "maintenance", "dt1 of the same site", "announcements"),
+        ({"dt1": False}, "network", "other hosts", "VPN"),
+        ({}, "network", "h:22 does not answer.", "Wait."),
     ],
 )
-def test_vpn_and_maintenance_are_told_apart(network: NetworkFacts, key: str, words: str) -> None:
-    check = check_refusal(
-        CannotConnect("h:22 does not answer.", "Wait.", reason="timeout"), SITE, "me", network
-    )
-    assert check.key == key and words in check.sentence and check.fix
-    assert ("VPN" in check.fix) == (network.online is True and not network.answering)
+def test_vpn_and_maintenance_are_told_apart(others: dict[str, bool], key: str, words: str, fix: str) -> None:
+    error = CannotConnect("h:22 does not answer.", "Wait.", reason="timeout")
+    check = check_refusal(error, SITE, "me", others)
+    assert check.key == key and words in check.sentence and fix in check.fix
 
 
 def test_where_a_password_is_changed_is_the_profiles_business() -> None:
     error = LoginRefused("The password has to be changed.", "Log in.", reason="password-expired")
-    assert "ssh me@dt1" in check_refusal(error, SITE, "me", NetworkFacts()).fix
+    assert "ssh me@dt1" in check_refusal(error, SITE, "me").fix
     plain = msgspec.structs.replace(SITE, password_host="")
-    assert check_refusal(error, plain, "me", NetworkFacts()).fix == "Log in."
+    assert check_refusal(error, plain, "me").fix == "Log in."
     wrong = LoginRefused("Wrong.", "Again.", reason="password")
-    assert "first password" in check_refusal(wrong, SITE, "me", NetworkFacts()).fix
-    assert check_refusal(
-        LoginRefused("No key.", "Make.", reason="no-key"), SITE, "me", NetworkFacts()
-    ).action == ("set-up-key")
+    assert "first password" in check_refusal(wrong, SITE, "me").fix
+    closed = LoginRefused("Closed.", "Ask.", reason="account-expired")
+    assert check_refusal(closed, SITE, "me").fix == "Ask. Support: help@x."
+    no_key = LoginRefused("No key.", "Make.", reason="no-key")
+    assert check_refusal(no_key, SITE, "me").action == "set-up-key"
 
 
 ACCT = """\x1b[1mCPU GROUP BUDGET:\x1b[0m

@@ -6,15 +6,12 @@ step judges file systems and computing time (`places`).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import msgspec
 
@@ -22,20 +19,20 @@ from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp
 from labtui.cluster.keys import certificate_times
 from labtui.cluster.known_hosts import known_keys
-from labtui.cluster.target import Endpoint, LoginQuestion, Overrides, Prompter, Target, resolve_target
+from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
 from labtui.doctor.findings import (
+    UNREACHABLE,
     Check,
-    NetworkFacts,
     Requirements,
     check,
     check_account,
     check_clock,
     check_qos,
     check_refusal,
-    check_sizes,
     check_slurm,
     check_trial,
     choose_account,
+    fine_unless,
     ok,
     problem,
     published_keys,
@@ -77,35 +74,13 @@ def examine(
         yield problem("ssh-config", error.sentence, error.hint)
         return
     yield from _configuration(profile, target)
-    if transfers := profile.data_host("" if not overrides.hosts else overrides.hosts[0]):
-        yield ok(
-            "data-host",
-            f"The site wants large copies on {transfers}: the scp commands that labtui shows go there. "
-            "labtui's own small files go over the connection it has.",
-        )
     yield from (_key(endpoint) for endpoint in target.endpoints[:1])
     yield _known(target, _advising(target, profile))
-    typing = _Typing(prompter)
-    connection = Connection(target, typing)
+    connection = Connection(target, prompter)
     try:
-        yield from _connected(connection, typing, profile, wanted, seen)
+        yield from _connected(connection, profile, wanted, seen)
     finally:
         connection.close()
-
-
-class _Typing:
-    """Hands questions on, and counts the seconds until they are answered."""
-
-    def __init__(self, prompter: Prompter) -> None:
-        self._prompter = prompter
-        self.seconds = 0.0
-
-    def ask(self, question: LoginQuestion) -> str | None:
-        began = time.monotonic()
-        try:
-            return self._prompter.ask(question)
-        finally:
-            self.seconds += time.monotonic() - began
 
 
 def _advising(target: Target, profile: Profile) -> Profile:
@@ -113,7 +88,7 @@ def _advising(target: Target, profile: Profile) -> Profile:
     if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in target.endpoints):
         return profile
     nothing = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
-    return msgspec.structs.replace(profile, host_keys={}, **nothing)
+    return msgspec.structs.replace(profile, host_keys={}, data_hosts=(), **nothing)
 
 
 def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
@@ -131,43 +106,30 @@ def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
 
 
 def _key(endpoint: Endpoint) -> Check:
-    files = [path for path in endpoint.identity_files if path.is_file()]
-    if not files and endpoint.identity_named:
+    path = next((path for path in endpoint.identity_files if path.is_file()), None)
+    if path is None and endpoint.identity_named:
         sentence = f"The key file {endpoint.identity_files[0]} does not exist."
         fix = "Correct the path (identity in lab.toml), or make a key: `labtui key`."
         return check("problem", "key", sentence, fix, action="set-up-key")
-    if not files:
+    if path is None:
         sentence = "There is no key file; the login needs the agent's only key or a password."
         fix = "`labtui key` makes a key and sends it, so that you need no password."
         return check("warning", "key", sentence, fix, action="set-up-key")
-    return _permissions(files[0]) or _certificate(endpoint, files[0])
-
-
-def _permissions(path: Path) -> Check | None:
     mode = stat.S_IMODE(path.stat().st_mode)
-    if path.suffix == ".pub" or os.name == "nt" or not mode & 0o077:
-        return None
-    sentence = f"Others on this computer can read {path} (mode {mode:o})."
-    fix = f"chmod 600 {path}: ssh itself refuses such a key."
-    return check("warning", "key", sentence, fix, action="protect-key", identity=str(path))
-
-
-def _certificate(endpoint: Endpoint, path: Path) -> Check:
-    sibling = path.with_name(path.name + "-cert.pub")
-    found = [file for file in (*endpoint.certificate_files, sibling) if file.is_file()]
-    if not found:
-        return ok("key", f"{path} is there.")
-    _, ends = certificate_times(found[0])
+    if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
+        sentence = f"Others on this computer can read {path} (mode {mode:o})."
+        fix = f"chmod 600 {path}: ssh itself refuses such a key."
+        return check("warning", "key", sentence, fix, action="protect-key", identity=str(path))
+    certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
+    file = next((file for file in certificates if file.is_file()), None)
+    ends = certificate_times(file)[1] if file else None
     if ends is None:
-        return ok("key", f"{path} with the certificate {found[0]}.")
+        return ok("key", f"{path}{f' with the certificate {file}' * bool(file)}.")
     left = (ends - datetime.now(UTC)).total_seconds()
-    if left <= 0:
-        sentence = f"The certificate {found[0]} expired on {ends:%Y-%m-%d at %H:%M} UTC."
-        return problem("key", sentence, "Get a new one where you got this one.")
-    sentence = f"{path}; the certificate {found[0]} is valid until {ends:%Y-%m-%d %H:%M} UTC."
-    if left < CERTIFICATE_SOON_S:
-        return warning("key", sentence, "Get a new one before the lab.")
-    return ok("key", sentence)
+    sentence = f"{path}; its certificate {file} is valid until {ends:%Y-%m-%d %H:%M} UTC."
+    soon = sentence if left < CERTIFICATE_SOON_S else ""
+    fix = "Get a new one where you got this one."
+    return fine_unless("key", soon, fix, sentence, "problem" if left <= 0 else "warning")
 
 
 def _known(target: Target, profile: Profile) -> Check:
@@ -185,49 +147,43 @@ def _known(target: Target, profile: Profile) -> Check:
 
 
 def _connected(
-    connection: Connection, typing: _Typing, profile: Profile, wanted: Requirements, seen: Seen | None
+    connection: Connection, profile: Profile, wanted: Requirements, seen: Seen | None
 ) -> Iterator[Check]:
     site = _advising(connection.target, profile)
-    began = time.monotonic()
     try:
         connection.connect()
     except LabError as error:
-        yield check_refusal(error, site, connection.user, _network(error, connection, profile))
+        yield check_refusal(error, site, connection.user, _others(error, connection, site))
         return
-    took = time.monotonic() - began - typing.seconds
-    way = f"by {' and '.join(connection.methods) or 'nothing'} in {took:.1f} s"
     asked_at = time.time()
     try:
         probe = connection.ask(slurm_probe())
     except LabError as error:
-        refusal = check_refusal(error, site, connection.user, NetworkFacts())
+        refusal = check_refusal(error, site, connection.user)
         yield (refusal if refusal.key != "network" else problem("login-shell", error.sentence, error.hint))
         return
-    yield ok("login", f"{connection.user} on {connection.host} {way}.")
+    methods = " and ".join(connection.methods) or "nothing"
+    yield ok("login", f"{connection.user} on {connection.host} by {methods}.")
     yield _sftp(connection)
     yield _shell(connection)
-    practice = profile.status == "practice"
-    yield check_clock(probe.server_time, asked_at, practice=practice)
+    yield check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from check_slurm(probe)
     yield check_account(probe, wanted, profile)
     yield from check_qos(probe, wanted, profile)
-    yield from _modules(probe, profile)
+    if profile.launch.modules and not probe.has_module:
+        sentence = "The login shell has no `module` command, which the job scripts use."
+        fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
+        yield warning("module", sentence, fix)
     yield from _places(connection, profile, wanted, probe, seen)
     yield from _trials(connection, profile, wanted, probe)
 
 
-def _network(error: LabError, connection: Connection, profile: Profile) -> NetworkFacts:
-    """What else can be reached, when the login hosts cannot: it tells maintenance from a missing VPN."""
-    if not isinstance(error, CannotConnect) or not error.reason or error.reason == "maintenance":
-        return NetworkFacts()
-    tried = {(endpoint.host, endpoint.port) for endpoint in connection.target.endpoints}
-    site = {endpoint.alias for endpoint in connection.target.endpoints} & set(profile.login_hosts)
-    others = [host for host in profile.data_hosts[:2] if site and (host, 22) not in tried]
-    return NetworkFacts(
-        online=_has_route(),
-        site_hosts=tuple(others),
-        answering=tuple(host for host in others if _reaches(host)),
-    )
+def _others(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
+    """Which other hosts of the site answer, where its login hosts do not: it tells maintenance from a missing VPN."""
+    if not isinstance(error, CannotConnect) or error.reason not in UNREACHABLE:
+        return {}
+    tried = {endpoint.host for endpoint in connection.target.endpoints}
+    return {host: _reaches(host) for host in site.data_hosts[:2] if host not in tried}
 
 
 def _reaches(host: str) -> bool:
@@ -236,15 +192,6 @@ def _reaches(host: str) -> bool:
     except (OSError, TimeoutError):
         return False
     return True
-
-
-def _has_route() -> bool:
-    """Whether this computer has a way to the internet at all. A UDP socket is only addressed; nothing is sent."""
-    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))
-            return True
-    return False
 
 
 def _sftp(connection: Connection) -> Check:
@@ -264,13 +211,6 @@ def _shell(connection: Connection) -> Check:
         fix = "Look for slow lines in .bashrc and .bash_profile (module loads, conda init)."
         return warning("login-shell", f"It takes {took:.0f} s to start; {words}.", fix)
     return ok("login-shell", f"It starts in {took:.1f} s; {words}.")
-
-
-def _modules(probe: SlurmProbe, profile: Profile) -> Iterator[Check]:
-    if profile.launch.modules and not probe.has_module:
-        sentence = "The login shell has no `module` command, which the job scripts use."
-        fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
-        yield warning("module", sentence, fix)
 
 
 # --------------------------------------------------------------------------- paths, and the smallest job
@@ -333,8 +273,6 @@ def _trials(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
 ) -> Iterator[Check]:
     """Slurm's word on the smallest jobs of the lab: one GPU, and the CPU where the lab trains there too."""
-    if (size := check_sizes(profile, wanted)) is not None:
-        yield size
     if "sbatch" in probe.missing:
         yield skipped("gpu-job", "There is no sbatch on this host to ask.")
         return

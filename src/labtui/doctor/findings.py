@@ -19,6 +19,8 @@ Action = Literal["", "settings", "set-up-key", "protect-key"]
 """What labtui can do about a check by itself: write `Check.settings` into lab.toml, make and send a key, chmod one."""
 CLOCK_LIMIT_S = 60.0
 OLDEST = (20, 11, 0)
+UNREACHABLE = ("timeout", "no-route", "refused")
+"""Failures that may be the network's or the site's; a name that is not known is neither."""
 TRIAL_MINUTES = 10
 """The time limit of the job that Slurm is only asked about."""
 
@@ -85,6 +87,11 @@ def skipped(key: str, sentence: str, fix: str = "") -> Check:
     return check("skipped", key, sentence, fix)
 
 
+def fine_unless(key: str, wrong: str, fix: str, fine: str, status: Status = "problem") -> Check:
+    """What is wrong, with its fix; where that is empty, what is fine."""
+    return check(status, key, wrong, fix) if wrong else ok(key, fine)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
     """What the lab folder (or the command line) asks for; empty texts fall back to profile and cluster.
@@ -114,65 +121,47 @@ def worst_status(checks: Sequence[Check]) -> Status:
 # --------------------------------------------------------------------------- the way there
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkFacts:
-    """What was seen after a failed connection: is there a network, and which other hosts of the site answer.
+def check_refusal(
+    error: LabError, profile: Profile, user: str, others: Mapping[str, bool] | None = None
+) -> Check:
+    """Why there is no session: the host key, the login, or the network, each with what to do.
 
-    `site_hosts` are those that were tried, None of `online` means that it is not known.
+    `others` tells which other hosts of the site, tried after it, answer.
     """
-
-    online: bool | None = None
-    site_hosts: tuple[str, ...] = ()
-    answering: tuple[str, ...] = ()
-
-
-def check_refusal(error: LabError, profile: Profile, user: str, network: NetworkFacts) -> Check:
-    """Why there is no session: the host key, the login, or the network, each with what to do."""
-    sentence, hint = error.sentence, error.hint
     if isinstance(error, HostKeyProblem):
-        return problem("host-key", sentence, f"{hint} {published_keys(profile)}".strip())
+        return problem("host-key", error.sentence, f"{error.hint} {published_keys(profile)}".strip())
     if isinstance(error, LoginRefused):
         return _refused_login(error, profile, user)
-    if isinstance(error, CannotConnect) and error.reason == "maintenance":
-        return problem("maintenance", sentence, hint)
-    return _no_network(error, network)
-
-
-def _no_network(error: LabError, network: NetworkFacts) -> Check:
-    """The sentence of the failure, and what the other hosts of the site say about its cause."""
-    sentence = error.sentence
-    if network.online is False:
-        return problem("network", f"{sentence} This computer has no network.", "Connect it (Wi-Fi, cable).")
-    if network.answering:
+    sentence, reason = error.sentence, error.reason if isinstance(error, CannotConnect) else ""
+    if reason not in UNREACHABLE or not others:
+        return problem("maintenance" if reason == "maintenance" else "network", sentence, error.hint)
+    if answering := [host for host, answers in others.items() if answers]:
         return problem(
             "maintenance",
-            f"{sentence} {', '.join(network.answering)} of the same site can be reached, so your network is fine.",
+            f"{sentence} {', '.join(answering)} of the same site can be reached, so your network is fine.",
             "The login nodes are down or in maintenance: look at the site's announcements and try again later.",
         )
-    blocked = isinstance(error, CannotConnect) and error.reason in ("timeout", "no-route", "refused")
-    if network.site_hosts and blocked:
-        return problem(
-            "network",
-            f"{sentence} None of the site's other hosts answers either ({', '.join(network.site_hosts)}).",
-            "Your network blocks the connection: connect to the site's VPN if it has one, or try another "
-            "network (a phone's). If that does not help, the site is offline.",
-        )
-    return problem("network", sentence, error.hint)
+    return problem(
+        "network",
+        f"{sentence} None of the site's other hosts answers either ({', '.join(others)}).",
+        "Your network blocks the connection, or the site is offline: connect to the site's VPN if it has one, "
+        "or try another network (a phone's).",
+    )
 
 
 def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
-    sentence, fix, ssh = error.sentence, error.hint, f"`ssh {user}@{profile.password_host}`"
-    if error.reason == "password-expired":
-        if profile.password_host:
-            fix = f"Run {ssh} in a terminal, then `passwd`. {profile.password_note}"
-        return problem("password-expired", sentence, fix.strip())
-    if error.reason == "account-expired":
-        support = f" Support: {profile.support}." if profile.support else ""
-        return problem("account-expired", sentence, f"{fix}{support}")
-    if error.reason == "password" and profile.password_host:
-        first = f"New account? The first password is changed with {ssh}."
-        return problem("login", sentence, f"{fix} {first} {profile.password_note}".strip())
-    return check("problem", "login", sentence, fix, action="set-up-key" if error.reason == "no-key" else "")
+    """With what the site's profile knows about it."""
+    fix, ssh = error.hint, f"`ssh {user}@{profile.password_host}`"
+    more = ""
+    if profile.password_host and error.reason == "password-expired":
+        fix, more = f"Run {ssh} in a terminal, then `passwd`.", profile.password_note
+    elif profile.password_host and error.reason == "password":
+        more = f"New account? The first password is changed with {ssh}. {profile.password_note}"
+    elif profile.support and error.reason == "account-expired":
+        more = f"Support: {profile.support}."
+    key = error.reason if error.reason in ("password-expired", "account-expired") else "login"
+    action: Action = "set-up-key" if error.reason == "no-key" else ""
+    return check("problem", key, error.sentence, f"{fix} {more}".strip(), action=action)
 
 
 def published_keys(profile: Profile) -> str:
@@ -188,11 +177,8 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
     if server_time is None:
         return skipped("clock", "The cluster did not report its time.")
     off = server_time - our_time
-    if abs(off) <= CLOCK_LIMIT_S:
+    if abs(off) <= CLOCK_LIMIT_S or practice:
         return ok("clock", f"The clocks differ by {abs(off):.0f} s.")
-    if practice:
-        minutes = f"{off / 60:.0f} minutes"
-        return ok("clock", f"The practice cluster's clock is {minutes} ahead: it runs faster than real time.")
     side = "behind" if off > 0 else "ahead of"
     return warning(
         "clock",
@@ -204,50 +190,25 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
 # --------------------------------------------------------------------------- Slurm
 
 
-def check_slurm(probe: SlurmProbe) -> list[Check]:
+def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
     """Programs, version, queue, accounting."""
-    missing = [name for name in probe.missing if name not in ("sha256sum", "timeout")]
-    checks = [ok("slurm-commands", "All are there.")]
-    if missing:
-        fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
-        checks = [problem("slurm-commands", f"Not on this host: {', '.join(missing)}.", fix)]
-    if "sha256sum" in probe.missing:
-        sentence = "This host has no sha256sum, which pushing files needs."
-        checks.append(problem("sha256sum", sentence, "Ask the site for GNU coreutils."))
-    checks.append(_version(probe))
+    missing = ", ".join(name for name in probe.missing if name != "timeout")
+    fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
+    yield fine_unless("slurm-commands", missing and f"Not on this host: {missing}.", fix, "All are there.")
+    told = probe.version_text or "`sbatch --version` gave no answer"
+    odd = "" if probe.version else f"The version is not known ({told})."
+    if probe.version and probe.version < OLDEST:
+        odd = f"{told} is older than what labtui was tried on (20.11)."
+    fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
+    yield fine_unless("slurm-version", odd, fix, f"{told}.", "warning")
     wait = "Wait and try again; the site may be in maintenance."
-    checks.append(
-        problem(
-            "squeue",
-            f"squeue did not answer: {probe.queue_problem}",
-            f"{wait} States are shown as unknown until it answers.",
-        )
-        if probe.queue_problem
-        else ok("squeue", "The queue answers.")
+    refused = probe.queue_problem and f"squeue did not answer: {probe.queue_problem}"
+    fix = f"{wait} States are shown as unknown until it answers."
+    yield fine_unless("squeue", refused, fix, "The queue answers.")
+    refused = probe.accounting_problem and f"sacct did not answer: {probe.accounting_problem}"
+    yield fine_unless(
+        "sacct", refused, f"{wait} Ends of jobs are shown late.", "Accounting answers.", "warning"
     )
-    checks.append(
-        warning(
-            "sacct",
-            f"sacct did not answer: {probe.accounting_problem}",
-            f"{wait} Ends of jobs are shown late.",
-        )
-        if probe.accounting_problem
-        else ok("sacct", "Accounting answers.")
-    )
-    return checks
-
-
-def _version(probe: SlurmProbe) -> Check:
-    if probe.version is None:
-        answer = probe.version_text or "`sbatch --version` gave no answer"
-        return warning(
-            "slurm-version", f"The version is not known ({answer}).", "Try `sbatch --version` there."
-        )
-    if probe.version < OLDEST:
-        sentence = f"{probe.version_text} is older than what labtui was tried on (20.11)."
-        fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
-        return warning("slurm-version", sentence, fix)
-    return ok("slurm-version", f"{probe.version_text}.")
 
 
 # --------------------------------------------------------------------------- account and QoS
@@ -282,7 +243,7 @@ def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> 
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
-    """Whether each QoS that jobs will name is open to this user, and the profile has its limits."""
+    """Whether each QoS that jobs will name is open to this user, and its limits."""
     planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
     if meant and probe.associations is None:
@@ -291,41 +252,22 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
     account = choose_account(probe, wanted, profile)
     of_account = [item for item in probe.associations or () if item.account == account]
     yours = {name for item in of_account or probe.associations or () for name in item.qos}
+    closed = f"You may not use it; open to you: {', '.join(sorted(yours)) or 'none'}."
     for name in meant:
-        if name in yours:
-            limits = next((item for item in probe.qos or () if item.name == name), None)
-            yield _limits(f"qos-{name}", limits, profile)
-            continue
-        listed = ", ".join(sorted(yours)) or "none"
-        sentence = f"You may not use it; open to you: {listed}."
-        yield problem(f"qos-{name}", sentence, "Choose one of those as qos in lab.toml.")
+        limits = next((item for item in probe.qos or () if item.name == name), None)
+        fix, wrong = "Choose one of those as qos in lab.toml.", "" if name in yours else closed
+        yield fine_unless(f"qos-{name}", wrong, fix, f"Open to you: {_limits(limits)}.")
 
 
-def _limits(key: str, limits: QosLimits | None, profile: Profile) -> Check:
+def _limits(limits: QosLimits | None) -> str:
     if limits is None:
-        return ok(key, "Open to you; its limits are not known.")
-    words = []
-    if limits.max_submit_per_user is not None:
-        jobs = "job" if limits.max_submit_per_user == 1 else "jobs"
-        words.append(f"{limits.max_submit_per_user} {jobs} per user in the queue")
-    if limits.max_jobs_per_user is not None:
-        words.append(f"{limits.max_jobs_per_user} running")
-    if limits.max_wall_s is not None:
-        words.append(f"{limits.max_wall_s / 60:.0f} minutes at most")
-    sentence = f"Open to you: {', '.join(words) or 'no limits known'}."
-    known = profile.queue(limits.name)
-    differs = []
-    if known and known.max_submit_per_user != limits.max_submit_per_user:
-        differs.append(f"jobs per user {known.max_submit_per_user or 'unknown'}")
-    if known and known.max_minutes and limits.max_wall_s and known.max_minutes * 60 > limits.max_wall_s:
-        differs.append(f"{known.max_minutes} minutes")
-    if not differs:
-        return ok(key, sentence)
-    return warning(
-        key,
-        f"{sentence} The profile says otherwise: {', '.join(differs)}.",
-        "Name a corrected copy of the profile in lab.toml; Slurm's own limits apply in any case.",
+        return "its limits are not known"
+    words = (
+        (limits.max_submit_per_user, "{:.0f} per user in the queue"),
+        (limits.max_jobs_per_user, "{:.0f} running"),
+        (limits.max_wall_s and limits.max_wall_s / 60, "{:.0f} minutes at most"),
     )
+    return ", ".join(text.format(limit) for limit, text in words if limit is not None) or "no limits known"
 
 
 # --------------------------------------------------------------------------- the smallest job
@@ -363,13 +305,3 @@ def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     words = f" (Slurm: {last[-1].strip()})" if last else ""
     fix = f"{trial.hint} Checked with `sbatch --test-only {' '.join(options)}`."
     return check("warning" if trial.wait else "problem", key, f"{trial.sentence}{words}", fix)
-
-
-def check_sizes(profile: Profile, wanted: Requirements) -> Check | None:
-    """Does a node have as many GPUs as the lab's largest run? None where the profile does not know its nodes."""
-    most = max(wanted.gpus, default=0)
-    if profile.status == "generic" or most <= profile.gpus_per_node:
-        return None
-    there = ",".join(str(size) for size in sorted(wanted.gpus) if 0 < size <= profile.gpus_per_node)
-    sentence = f"The lab plans runs on {most} GPUs; a node here has {profile.gpus_per_node}."
-    return warning("node-size", sentence, f"Submit the sizes there are: --gpus {there or '1'}.")

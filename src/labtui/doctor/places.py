@@ -8,7 +8,7 @@ from datetime import date
 from labtui.doctor.findings import (
     Check,
     Status,
-    check,
+    fine_unless,
     ok,
     problem,
     skipped,
@@ -39,73 +39,71 @@ def check_paths(
     today: date | None = None,
 ) -> Iterator[Check]:
     """Data, container, room to work, hours. `alternative_paths` maps a path to another one where the same may lie."""
-    if probe.root_writable:
-        yield ok("root", f"{root} is writable.")
-    else:
-        sentence = f"{root} cannot be made: you may not write to {probe.root_parent or 'its parent'}."
-        fix = "Is the account in the path yours? Or choose another place: root in lab.toml."
-        yield problem("root", sentence, fix)
-    facts = {path: probe.paths.get(path, PathFacts(path=path)) for path in (data_dir, container)}
+    wrong = f"{root} cannot be made: you may not write to {probe.root_parent or 'its parent'}."
+    fix = "Is the account in the path yours? Or choose another place: root in lab.toml."
+    yield fine_unless("root", "" if probe.root_writable else wrong, fix, f"{root} is writable.")
+
+    def facts(path: str) -> PathFacts:
+        return probe.paths.get(path, PathFacts(path=path))
+
     if data_dir:
-        other = alternative_paths.get(data_dir, "")
-        yield _data(
-            facts[data_dir], other if other in probe.paths and not probe.paths[other].batches_missing else ""
-        )
+        yield _data(facts(data_dir), facts(alternative_paths.get(data_dir, "")))
     if container:
-        other = alternative_paths.get(container, "")
-        yield _container(
-            facts[container], other if other in probe.paths and probe.paths[other].readable else ""
-        )
+        yield _container(facts(container), facts(alternative_paths.get(container, "")))
     yield from _room(probe)
     if probe.budget:
         yield check_budget(parse_budget(probe.budget), today)
 
 
-def _data(facts: PathFacts, other: str) -> Check:
-    """`other` is where the files are instead."""
+def _data(facts: PathFacts, other: PathFacts) -> Check:
+    """`other` is where the files may be instead."""
     path, missing, short = facts.path, facts.batches_missing, facts.batches_short
     there = facts.kind == "dir" and facts.readable
-    if there and not missing and short:
-        sentence = f"{', '.join(short)} in {path} is shorter than the other files: a broken copy."
-        return problem("data", sentence, "Copy it again, or name another folder (data_dir in lab.toml).")
     if there and not missing:
-        return ok("data", f"{path} has all files of CIFAR-10, and their sizes fit.")
-    if other:
-        sentence = f"CIFAR-10 is not in {path}, but it is in {other}."
-        return problem("data", sentence, f'Write data_dir = "{other}" in lab.toml.', data_dir=other)
+        wrong = f"{', '.join(short)} in {path} is shorter than the other files: a broken copy."
+        fix = "Copy it again, or name another folder (data_dir in lab.toml)."
+        fine = f"{path} has all files of CIFAR-10, and their sizes fit."
+        return fine_unless("data", wrong if short else "", fix, fine)
+    if not other.batches_missing:
+        sentence = f"CIFAR-10 is not in {path}, but it is in {other.path}."
+        return problem("data", sentence, f'Write data_dir = "{other.path}" in lab.toml.', data_dir=other.path)
     if there:
         fix = "Name the folder that holds the data_batch_ files themselves (cifar-10-batches-py)."
         return problem("data", f"{path} lacks {', '.join(missing)}.", fix)
-    why = "cannot be read by you" if facts.kind == "dir" else "does not exist"
     fix = "Check the account in the path; ask your teacher where the data are (data_dir in lab.toml)."
-    return problem("data", f"The data folder {path} {why}.", fix)
+    return problem("data", f"The data folder {path} {_why(facts)}.", fix)
 
 
-def _container(facts: PathFacts, other: str) -> Check:
+def _container(facts: PathFacts, other: PathFacts) -> Check:
     path = facts.path
-    if facts.kind != "missing" and facts.readable:
+    if facts.readable:
         return ok("container", f"{path} is there.")
-    if other:
-        sentence = f"The container is not at {path}, but it is at {other}."
-        return problem("container", sentence, f'Write container = "{other}" in lab.toml.', container=other)
-    why = "does not exist" if facts.kind == "missing" else "cannot be read by you"
+    if other.readable:
+        sentence = f"The container is not at {path}, but it is at {other.path}."
+        return problem(
+            "container", sentence, f'Write container = "{other.path}" in lab.toml.', container=other.path
+        )
     fix = "Check the account in the path; ask your teacher for the image (container in lab.toml)."
-    return problem("container", f"The container image {path} {why}.", fix)
+    return problem("container", f"The container image {path} {_why(facts)}.", fix)
+
+
+def _why(facts: PathFacts) -> str:
+    return "does not exist" if facts.kind == "missing" else "cannot be read by you"
 
 
 def _room(probe: PathsProbe) -> Iterator[Check]:
+    fix = "Delete what you do not need there; a full disk or quota causes unexpected failures."
     if probe.free_kib is not None:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
         sentence = f"{probe.free_kib / 1024**2:.1f} GiB are free where labtui works."
-        fix = "Delete what you do not need there." if full else ""
-        yield check("problem" if full else "ok", "room", sentence, fix)
-    worst = max(((line.share or 0.0, line.name) for line in parse_quota(probe.quota)), default=(0.0, ""))
-    if worst[0]:
-        status: Status = "problem" if worst[0] >= 1 else "warning" if worst[0] >= 0.95 else "ok"
-        fix = (
-            "" if status == "ok" else "Delete what you do not need; a full quota causes unexpected failures."
-        )
-        yield check(status, "quota", f"{worst[1]} is {100 * worst[0]:.0f} % full.", fix)
+        yield fine_unless("room", sentence if full else "", fix, sentence)
+    share, name = max(
+        ((line.share or 0.0, line.name) for line in parse_quota(probe.quota)), default=(0.0, "")
+    )
+    if share:
+        sentence = f"{name} is {100 * share:.0f} % full."
+        status: Status = "problem" if share >= 1 else "warning"
+        yield fine_unless("quota", sentence if share >= 0.95 else "", fix, sentence, status)
 
 
 def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
