@@ -143,8 +143,9 @@ def test_ones_own_limit(submission: Submission, line: Connection) -> None:
     line.ask(cancel(job_id))
     wait_until(lambda: _phase(line, job_id) is JobPhase.FINISHED, what="the job to end")
     for over in (job_id, "999999"):
-        with pytest.raises(RemoteFailure, match="it is over"):
+        with pytest.raises(RemoteFailure, match="did not accept") as ended:
             line.ask(end_after(over, 1))
+        assert "is over" in ended.value.hint
     with pytest.raises(RemoteFailure, match="not a job ID"):
         line.ask(end_after("1; touch pwned", 1))
     assert line.files.stat("pwned") is None
@@ -224,6 +225,6 @@ def test_a_students_own_settings_do_not_change_the_answers(
         "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
     )
     row = next(row for row in line.ask(tick([job_id])).jobs or () if row.job_id == job_id)
-    assert row.submit is not None and row.submit > 1_700_000_000
+    assert row.submit_time is not None and row.submit_time > 1_700_000_000
     another = Submission(line, cluster.student)
     assert another.submit().isdecimal()

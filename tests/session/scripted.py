@@ -151,9 +151,9 @@ class ScriptedCluster:
             "details": lambda: self.job_details(words[0]),
             "test-only": lambda: self.test_only(words[0]),
             "cancel": lambda: self.cancel(words[-1]),
-            "hold": lambda: self.control(words[1], "hold"),
-            "release": lambda: self.control(words[1], "release"),
-            "early-end": lambda: self.end_after(words[0], int(words[1])),
+            "hold": lambda: self.control(words[-1], "hold"),
+            "release": lambda: self.control(words[-1], "release"),
+            "early-end": lambda: self.end_after(words[1], int(words[0])),
             "look": lambda: self.present(words),
             "digest": lambda: self.digest(words[0]),
         }

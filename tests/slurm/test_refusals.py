@@ -180,7 +180,7 @@ def test_reasons_nobody_knows() -> None:
 
 
 def test_a_refused_hold_says_why() -> None:
-    with pytest.raises(RemoteFailure, match="is no longer waiting"):
+    with pytest.raises(RemoteFailure, match="was not held: Job is no longer pending"):
         read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
     with pytest.raises(RemoteFailure, match="was not released"):
         read(control("release", "7"), "", "Access/permission denied for job 7", 1)

@@ -75,9 +75,6 @@ def classify(stderr: str) -> Refusal:
     )
 
 
-_WOULD_START = re.compile(r"\bJob [0-9]+ to start at \S")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOnly:
     """Slurm's own word on a job script. `kind` is the `Refusal.key` of a job that would be refused."""
@@ -117,25 +114,15 @@ def check_options(options: Sequence[str]) -> Call[TestOnly]:
 def _read_test_only(result: CommandResult) -> TestOnly:
     """A status we do not know is "not ok" with a sentence that says so."""
     text = f"{result.err}\n{result.out}"
-    if result.status == 0 and _WOULD_START.search(text):
-        return TestOnly(ok=True, sentence="Slurm would accept this job.", detail=result.err.strip())
-    if result.status is None:
-        return TestOnly(
-            ok=False,
-            sentence="Slurm gave no answer about this job script.",
-            hint="Ask again in a moment.",
-            wait=True,
-        )
     if result.status == 0:
-        return TestOnly(ok=True, sentence="Slurm reported no problem.", detail=text.strip())
-    if result.status == 74:
-        return TestOnly(
-            ok=False,
-            sentence="The directory of this submission is not on the cluster.",
-            hint="Push the files first.",
-            detail=text.strip(),
-        )
+        return TestOnly(ok=True, sentence="Slurm would accept this job.", detail=text.strip())
+    if result.status is None:
+        sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
+        return TestOnly(ok=False, sentence=sentence, hint=hint, wait=True)
     refusal = classify(text)
+    if result.status == 74:
+        sentence = "The directory of this submission is not on the cluster."
+        refusal = Refusal("missing-script", sentence, "Push the files first.", detail=text.strip())
     return TestOnly(
         ok=False,
         sentence=refusal.sentence,
@@ -154,7 +141,7 @@ def details(job_id: str) -> Call[JobView | None]:
     return Call(
         name="details",
         script='limit 25 scontrol show job "$1"',
-        arguments=(_checked(job_id),),
+        arguments=(job_id,),
         limit_s=40,
         read=partial(_read_details, job_id=job_id),
     )
@@ -234,101 +221,60 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
     return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
 
 
-Control = Literal["hold", "release"]
-_DONE = {"hold": "held", "release": "released"}
-_LOOK = "Look at its state, then try again."
+_OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"
+_HINTS = (
+    (_OVER, "It is over, or no longer waiting; only a job that waits can be held."),
+    (
+        "permission denied",
+        "Only your own jobs can be changed, a running job's limit only shortened, and an administrator's hold only "
+        "taken off by them.",
+    ),
+)
 
 
-def control(what: Control, job_id: str) -> Call[None]:
-    """Hold a job that waits, or release one that is held. Reading raises RemoteFailure when Slurm says no."""
+def _command(
+    name: str, script: str, arguments: Sequence[str], failed: str, *, over: bool = False
+) -> Call[None]:
+    """A command about a job, its id last. Reading raises RemoteFailure with `failed` when Slurm says no.
+
+    With `over` it is fine that there is no such job any more.
+    """
+    if values.job_id(arguments[-1]) != arguments[-1]:
+        raise RemoteFailure(f"{arguments[-1]!r} is not a job ID.", "`labtui queue` shows the IDs.")
     return Call(
-        name=what,
-        script='scontrol "$1" "$2"',
-        arguments=(what, _checked(job_id)),
+        name=name,
+        script=script,
+        arguments=tuple(arguments),
         limit_s=60,
-        read=partial(_read_control, what, job_id),
-        silence=("Slurm did not answer.", _LOOK),
+        read=partial(_read_done, failed, over),
+        silence=("Slurm did not answer.", "Look at its state, then try again."),
     )
 
 
-def _read_control(what: Control, job_id: str, result: CommandResult) -> None:
-    if result.status == 0:
+def _read_done(failed: str, over: bool, result: CommandResult) -> None:
+    words = " ".join(result.err.split())
+    if result.status == 0 or (over and re.search(_OVER, words, re.IGNORECASE)):
         return
-    text = " ".join(result.err.split())
-    sentence = f"Job {job_id} was not {_DONE[what]}"
-    if re.search(
-        r"job is no longer pending|already (?:running|finished|completing)|invalid job id", text, re.I
-    ):
-        sentence, hint = f"{sentence}: it is no longer waiting.", "Only a job that waits can be held."
-    elif re.search(r"permission denied", text, re.IGNORECASE):
-        sentence = f"{sentence}: Slurm does not allow it."
-        hint = "An administrator's hold can only be taken off by them."
-    else:
-        sentence = f"{sentence}: {text or 'no reason given'}."
-        hint = "Read the queue again, then try again."
-    raise RemoteFailure(sentence, hint, detail=result.err.strip())
+    hints = (hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE))
+    hint = next(hints, "Read the queue again, then try again.")
+    raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", hint, detail=result.err.strip())
+
+
+def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
+    """Hold a job that waits, or release one that is held."""
+    done = {"hold": "held", "release": "released"}[what]
+    return _command(what, f'scontrol {what} "$1"', (job_id,), f"Job {job_id} was not {done}")
 
 
 def cancel(job_id: str, *, only_pending: bool = False) -> Call[None]:
-    """Cancel a job; fine when it is over already. With `only_pending` one that started meanwhile is left alone.
-
-    Reading raises RemoteFailure when Slurm says no.
-    """
-    return Call(
-        name="cancel",
-        script='scancel "$@"',
-        arguments=(*(("--state=PENDING",) if only_pending else ()), "--", _checked(job_id)),
-        limit_s=60,
-        read=partial(_read_cancel, job_id=job_id),
-        silence=("The cancellation got no answer from Slurm.", _LOOK),
-    )
-
-
-def _read_cancel(result: CommandResult, *, job_id: str) -> None:
-    if result.status == 0 or _already_over(result.err):
-        return
-    message = result.err.strip()
-    raise RemoteFailure(
-        f"Job {job_id} was not cancelled: {message.splitlines()[-1] if message else 'no reason given'}",
-        "Only your own jobs can be changed; `labtui queue --all` shows them.",
-        detail=message,
-    )
+    """Cancel a job; fine when it is over already. With `only_pending` one that started meanwhile is left alone."""
+    options = ("--state=PENDING",) if only_pending else ()
+    failed = f"Job {job_id} was not cancelled"
+    return _command("cancel", 'scancel "$@"', (*options, "--", job_id), failed, over=True)
 
 
 def end_after(job_id: str, minutes: int) -> Call[None]:
-    """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then, labtui or not.
-
-    Reading raises RemoteFailure when Slurm says no: the job is over, or its limit is shorter already.
-    """
-    return Call(
-        name="early-end",
-        script='scontrol update JobId="$1" TimeLimit="$2"',
-        arguments=(_checked(job_id), f"{minutes:d}"),
-        limit_s=60,
-        read=partial(_read_limit, job_id, minutes),
-        silence=("The new time limit got no answer from Slurm.", _LOOK),
-    )
-
-
-def _read_limit(job_id: str, minutes: int, result: CommandResult) -> None:
-    if result.status == 0:
-        return
-    message = result.err.strip()
-    sentence = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
-    if _already_over(message) or "already finished" in message.lower():
-        raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=message)
-    if "permission denied" in message.lower():
-        hint = "A running job's limit can only be shortened, and only on your own job."
-        raise RemoteFailure(f"{sentence}.", hint, detail=message)
-    raise RemoteFailure(f"{sentence}.", classify(message).sentence, detail=message)
-
-
-def _already_over(stderr: str) -> bool:
-    """True when Slurm says that there is nothing (left) to cancel."""
-    return bool(re.search(r"invalid job id|already completing or completed|not found", stderr, re.IGNORECASE))
-
-
-def _checked(job_id: str) -> str:
-    if values.job_id(job_id) != job_id:
-        raise RemoteFailure(f"{job_id!r} is not a job ID.", "`labtui queue` shows the IDs.")
-    return job_id
+    """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then, labtui or not."""
+    script = 'scontrol update JobId="$2" TimeLimit="$1"'
+    failed = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
+    return _command("early-end", script, (f"{minutes:d}", job_id), failed)
