@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import paramiko
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
 from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault, FaultProxy
 
 pytestmark = pytest.mark.cluster
@@ -83,6 +85,21 @@ def test_a_killed_shell_leaves_the_status_unknown(line: Connection) -> None:
 
 def test_a_command_that_reads_gets_nothing(line: Connection) -> None:
     assert line.run("cat; echo over").out == "over\n"
+
+
+def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(
+    line: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSH ends the connection when one comes for a channel that has ended, as on a busy laptop."""
+    at_once = paramiko.Channel.shutdown_write
+
+    def late(channel: paramiko.Channel) -> None:
+        wait_until(lambda: channel.closed, what="the channel's end")
+        channel.eof_sent = False
+        at_once(channel)
+
+    monkeypatch.setattr(paramiko.Channel, "shutdown_write", late)
+    assert [line.run(f"echo {number}").out for number in range(3)] == ["0\n", "1\n", "2\n"]
 
 
 def test_more_commands_than_sshd_has_sessions(line: Connection) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,10 +161,6 @@ def listen_on_the_next_port(pair: Cluster) -> int:
     return 20001 + job
 
 
-@pytest.mark.skipif(
-    bool(os.environ.get("CI")),
-    reason="left out in CI: it failed in one of four whole runs, the cause is not found",
-)
 @pytest.mark.torch
 def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_path: Path) -> None:
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
@@ -186,10 +181,13 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     pair.lose_node(2)
     wait_until(lambda: pair.jobs()[lost] == "NODE_FAIL", what="the job to be given up with its node")
     pair.repair()
-    _, out = cut_out = submitted(labtui, pair, "--epochs", "3000", "--form", "task-per-gpu")
+    cut, out = cut_out = submitted(labtui, pair, "--epochs", "3000", "--form", "task-per-gpu")
     trains(out)
     pair.cut_node(2)
     pair.as_root("scontrol", "update", "nodename=node2", "state=down", "reason=unreachable")
+    wait_until(
+        lambda: pair.jobs()[cut] == "NODE_FAIL", what="the job to be given up with the unreachable node"
+    )
     events: list[dict[str, Any]] = labtui.lines("watch", code=1)
     output = {
         event["run_id"]: " ".join(found["advice"] for found in event["diagnosis"])

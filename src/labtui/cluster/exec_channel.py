@@ -77,7 +77,6 @@ class _Drain:
     def run(self, deadline: float) -> bool:
         """Drain; True when the deadline passed first."""
         self.channel.settimeout(WAIT_S)
-        self.channel.shutdown_write()
         while not all(self._seen):
             if time.monotonic() >= deadline:
                 return True

@@ -91,7 +91,9 @@ def frame(script: str, marker: str) -> str:
     """The exec request that runs `script` in a login shell between markers.
 
     `marker` is random lower-case hex. The script travels as base64, so that whatever shell the account has
-    (csh and fish quote differently) and whatever the script contains, nothing is interpreted on the way.
+    (csh and fish quote differently) and whatever the script contains, nothing is interpreted on the way. It has no
+    standard input: an end of input of our own could reach the server after its channel has ended, and OpenSSH then
+    ends the whole connection.
     """
     body = (
         f"printf '\\n%s\\n' '{marker}<'; printf '\\n%s\\n' '{marker}<' >&2; set +eu\n"
@@ -100,7 +102,7 @@ def frame(script: str, marker: str) -> str:
         f"printf '\\n%s %s\\n' '{marker}>' \"$labtui_status\"\n"
     )
     encoded = base64.b64encode(body.encode()).decode()
-    return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"'"""
+    return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"' </dev/null"""
 
 
 @dataclass(frozen=True, slots=True)
