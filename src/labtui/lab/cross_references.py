@@ -19,7 +19,6 @@ from labtui.lab.edition import (
     FitCheck,
     HandInCheck,
     HandInPage,
-    RunsCheck,
     Task,
 )
 from labtui.lab.fields import Place, Problem
@@ -159,56 +158,17 @@ def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator
         yield place, f"The check {kind!r} looks at runs, but none are planned in the tasks it names."
     if kind == "answers" and not task.questions:
         yield place, f"Task {task.id} asks no question, so there is nothing to answer."
-    if isinstance(check, RunsCheck):
-        for run in planned:
-            if run.epochs < check.min_epochs:
-                what = f"{on(run.model, run.n_gpus)} is planned with {run.epochs}"
-                yield place, f"The check wants {check.min_epochs} epochs (`min_epochs`), but {what}."
-    elif kind == "constant-batch":
-        yield from _one_batch(planned, place)
-    elif isinstance(check, ChartsCheck):
-        yield from _charts_check(edition, check, place)
-    elif isinstance(check, FitCheck):
-        yield from _planned_model(edition, check.model, (*place, "model"))
-        if not _sizes(edition, check.model):
-            yield place, f"No law can be fitted: {check.model} is not planned on one GPU and on more."
-
-
-def _one_batch(planned: Sequence[RunSpec], place: Place) -> Iterator[Problem]:
-    for model in dict.fromkeys(run.model for run in planned):
-        found = sorted({run.per_gpu_batch for run in planned if run.model == model})
-        if len(found) > 1:
-            batches = " and ".join(f"{batch:,}" for batch in found)
-            yield place, f"The check wants one batch per GPU, but {model} is planned with {batches}."
-
-
-def _sizes(edition: Edition, model: str) -> bool:
-    """Whether a speedup of a model can come out: planned on one GPU and on more, with one per-GPU batch."""
-    runs = [run.spec for task in edition.tasks for run in task.runs]
-    runs = [run for run in runs if run.model == model and run.n_gpus]
-    bases = {run.per_gpu_batch for run in runs if run.n_gpus == 1}
-    return any(run.n_gpus > 1 and run.per_gpu_batch in bases for run in runs)
-
-
-def _models(edition: Edition) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(run.spec.model for task in edition.tasks for run in task.runs))
+    models = {"models": check.models} if isinstance(check, ChartsCheck) else {}
+    models |= {"model": (check.model,)} if isinstance(check, FitCheck) else {}
+    for key, names in models.items():
+        for model in names:
+            yield from _planned_model(edition, model, (*place, key))
 
 
 def _planned_model(edition: Edition, model: str, place: Place) -> Iterator[Problem]:
-    models = _models(edition)
+    models = {run.spec.model for task in edition.tasks for run in task.runs}
     if model not in models:
         yield place, f"No task plans a run of {model!r}.{_near(model, models)}"
-
-
-def _charts_check(edition: Edition, check: ChartsCheck, place: Place) -> Iterator[Problem]:
-    for index, model in enumerate(check.models):
-        yield from _planned_model(edition, model, (*place, "models", index))
-    wanted = check.models or _models(edition)
-    ratios = [chart for chart in check.charts if chart in {"speedup", "efficiency"}]
-    if not wanted or (ratios and not any(_sizes(edition, model) for model in wanted)):
-        what = f"the {ratios[0]} chart" if wanted else "the charts"
-        needs = "that takes runs on one GPU and on more, with one per-GPU batch"
-        yield place, f"No planned run fills {what}: {needs}."
 
 
 # --------------------------------------------------------------------------- pages

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from labtui.domain.model import Outcome
 from labtui.lab.fields import (
+    MAX_NUMBER,
     ChartKey,
     Count,
     Id,
@@ -61,7 +62,7 @@ class RunsCheck(_Check, frozen=True, kw_only=True, tag="runs"):
     (whatever fitted the memory).
     """
 
-    min_epochs: Annotated[int, Meta(ge=0)] = 2
+    min_epochs: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = 2
     batch: Literal["exact", "any"] = "exact"
     outcomes: Annotated[tuple[Outcome, ...], Meta(min_length=1)] = ("completed",)
 
@@ -257,7 +258,7 @@ class EditionTable(Table, frozen=True, kw_only=True):
     profiles: tuple[str, ...] = ()
     images: Count = 50_000
     base_learning_rate: Positive = 0.01
-    startup_seconds: tuple[Annotated[float, Meta(ge=0)], float] = (20.0, 90.0)
+    startup_seconds: tuple[Annotated[float, Meta(ge=0)], Positive] = (20.0, 90.0)
     hand_in: HandIn | None = None
     names: dict[str, str] = msgspec.field(default_factory=dict)
     facts: tuple[Fact, ...] = ()

@@ -7,7 +7,6 @@ Three nets: TOML's grammar, the schema with its constraints (`edition`), and wha
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,11 +21,10 @@ from labtui.lab import edition, runs
 from labtui.lab.cross_references import cross_references, script_references
 from labtui.lab.edition import Edition, EditionTable
 from labtui.lab.fields import PATTERNS, Place, Problem
-from labtui.lab.toml_positions import Overlay, line_of
+from labtui.lab.toml_positions import line_of, overlaid, own_place
 
 MAX_CHARACTERS = 1_000_000
 MAX_TEXT = 8_000
-MAX_NUMBER = 1_000_000_000
 _GUIDE = "docs/editions.md lists every field."
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -73,14 +71,14 @@ def parse_edition(text: str, path: str = "", known: Known | None = None, base: s
             raise _error(path, line_of(text, (key,)), what)
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)
-    overlay = _overlay(data, {} if base is None else _toml(base, path))
+    under = _under(data, base)
     try:
-        found = Edition.of(msgspec.convert(overlay.data, EditionTable))
+        found = Edition.of(msgspec.convert(overlaid(under, data), EditionTable))
     except msgspec.ValidationError as error:
         place, sentence = _schema_problem(str(error))
-        raise _error(path, line_of(text, overlay.own_place(place)), sentence) from None
+        raise _error(path, line_of(text, own_place(under, data, place)), sentence) from None
     for place, sentence in _references(found, known):
-        raise _error(path, line_of(text, overlay.own_place(place)), sentence)
+        raise _error(path, line_of(text, own_place(under, data, place)), sentence)
     return found
 
 
@@ -96,13 +94,14 @@ def _references(found: Edition, known: Known | None) -> Iterator[Problem]:
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
     """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
-    overlay = _overlay(_loads(text), {} if base is None else _loads(base))
-    return line_of(text, overlay.own_place(place))
+    data = _loads(text)
+    return line_of(text, own_place(_under(data, base), data, place))
 
 
-def _overlay(data: Mapping[str, Any], base: Mapping[str, Any]) -> Overlay:
-    """An edition over the one it extends, or over that one's published numbers alone."""
-    return Overlay.of(base if "extends" in data else {"published": base.get("published", [])}, data)
+def _under(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
+    """What an edition is laid over: the one it extends, or that one's published numbers alone."""
+    found = {} if base is None else _loads(base)
+    return found if "extends" in data else {"published": found.get("published", [])}
 
 
 # --------------------------------------------------------------------------- the text
@@ -119,18 +118,16 @@ def _toml(text: str, path: str) -> Mapping[str, Any]:
         what = f"The file has more than {MAX_CHARACTERS:,} characters, the maximum of an edition."
         raise _error(path, None, what)
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise _error(path, line, "The file has a character that is not valid Unicode.") from None
-    try:
         return _loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _toml_error(path, text, str(error)) from None
-    except RecursionError:
-        raise _error(path, None, "The file is nested too deeply to be read.") from None
-    except ValueError:
-        raise _error(path, _endless_number(text), "A number in this file has too many digits.") from None
+        message, _, where = str(error).partition(" (at ")
+        digits = re.search(r"line (\d+)", where)
+        line = int(digits[1]) if digits else text.count("\n") + 1
+        what = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
+        raise _error(path, line, what) from None
+    except (ValueError, RecursionError):
+        what = "The file has a number with too many digits, or is nested too deeply."
+        raise _error(path, None, what) from None
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:
@@ -138,23 +135,9 @@ def _error(path: str, line: int | None, sentence: str) -> DataError:
     return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, path=path, line=line)
 
 
-def _endless_number(text: str) -> int | None:
-    """The line of the first number that is longer than any number needs to be."""
-    match = re.search(r"\d[\d_]{1000}", text)
-    return text.count("\n", 0, match.start()) + 1 if match else None
-
-
-def _toml_error(path: str, text: str, message: str) -> DataError:
-    at = re.compile(r"\s*\(at (?:line (?P<line>\d+), column \d+|end of document)\)")
-    match = at.search(message)
-    line = int(match["line"]) if match and match["line"] else text.count("\n") + 1
-    what = at.sub("", message).strip() or "something is missing"
-    return _error(path, line, f"This is not valid TOML: {what[0].lower()}{what[1:]}.")
-
-
 def _values(value: object, place: Place) -> Iterator[Problem]:
-    """Text that could act on a terminal, empty or endless; numbers beyond any training; items that repeat."""
-    key = next((part for part in reversed(place) if isinstance(part, str)), "")
+    """Text that could act on a terminal, empty or endless; items that repeat."""
+    key = _key(place)
     if isinstance(value, str):
         if match := _ACTIVE.search(value):
             what = f"There is a control or invisible character (U+{ord(match[0]):04X}) in `{key}`."
@@ -163,11 +146,6 @@ def _values(value: object, place: Place) -> Iterator[Problem]:
             yield place, f"`{key}` has more than {MAX_TEXT:,} characters."
         if not value.strip():
             yield place, f"`{key}` is empty."
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            yield place, f"`{key}` must be a finite number."
-        elif abs(value) > MAX_NUMBER:
-            yield place, f"`{key}` is above {MAX_NUMBER:,}, the maximum."
     elif isinstance(value, dict):
         for name, item in value.items():
             yield from _values(item, (*place, name))
@@ -181,17 +159,6 @@ def _values(value: object, place: Place) -> Iterator[Problem]:
 
 
 # --------------------------------------------------------------------------- the schema's messages in plain words
-
-_TYPES = {
-    "`int`": "a whole number",
-    "`float`": "a number",
-    "`str`": "text in quotes",
-    "`array`": "a list in square brackets",
-    "`object`": "a table",
-    "`bool`": "true or false",
-    "`null`": "nothing",
-}
-_LIMITS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 @cache
@@ -218,46 +185,33 @@ def _literals(hint: object) -> Iterator[str]:
 def _schema_problem(message: str) -> Problem:
     """Place and sentence of msgspec's message."""
     what, _, where = message.partition(" - at `$")
-    place: list[str | int] = [
-        int(index) if index else name for name, index in re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
-    ]
-    name = (re.findall(r"`([^`]*)`", what) or [""])[-1]
-    if what.startswith("Object missing required field"):
-        return tuple(place), f"`{name}` is missing in {_called(place)}."
-    if what.startswith("Object contains unknown field"):
-        near = difflib.get_close_matches(name, _choices(), n=1)
+    steps = re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
+    place: Place = tuple(int(index) if index else name for name, index in steps)
+    named, called = re.search(r"`(\w+)`$", what), _called(place)
+    if what.startswith("Object missing required field") and named:
+        return place, f"`{named[1]}` is missing in {called}."
+    if what.startswith("Object contains unknown field") and named:
+        near = difflib.get_close_matches(named[1], _choices(), n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
-        return (*place, name), f"`{name}` is not a field of {_called(place)}.{hint}"
-    if what.startswith("Expected"):
-        return tuple(place), _expected(what.removeprefix("Expected "), place)
+        return (*place, named[1]), f"`{named[1]}` is not a field of {called}.{hint}"
     if what.startswith("Invalid"):
         words = _choices().get(_key(place), ())
         value = what.rpartition("value ")[2]
         listed = f"; it is one of {', '.join(words)}" if words else ""
-        return tuple(place), f"{_called(place)} cannot be {value}{listed}."
+        return place, f"{called} cannot be {value}{listed}."
+    if match := re.fullmatch(r"Expected `str` matching regex '(.*)'", what.replace("\\\\", "\\")):
+        return place, f"`{_key(place)}` is {PATTERNS.get(match[1], 'written differently')}."
+    if what.startswith("Expected"):
+        return place, f"{called}: {what[0].lower()}{what[1:]}."
     first = re.match(r"`(\w+)`", what)  # a sentence of the schema's own, which begins with the key
-    return (*place, first[1]) if first else tuple(place), what
+    return (*place, first[1]) if first else place, what
 
 
-def _expected(what: str, place: list[str | int]) -> str:
-    key = f"`{_key(place)}`"
-    if match := re.fullmatch(r"`str` matching regex '(.*)'", what.replace("\\\\", "\\")):
-        return f"{key} is {PATTERNS.get(match[1], 'written differently')}."
-    if match := re.fullmatch(r"`(?:int|float)` ([<>]=?) (\S+)", what):
-        return f"{key} is {_LIMITS[match[1]]} {float(match[2]):,g}."
-    if re.fullmatch(r"`array` of length >= 1", what):
-        return f"{key} has at least one entry."
-    wanted, _, got = what.partition(", got ")
-    for code, words in _TYPES.items():
-        wanted, got = wanted.replace(code, words), got.replace(code, words)
-    return f"{_called(place)} should be {wanted.replace(' | ', ' or ')}{', not ' + got if got else ''}."
-
-
-def _key(place: list[str | int]) -> str:
+def _key(place: Place) -> str:
     return next((part for part in reversed(place) if isinstance(part, str)), "")
 
 
-def _called(place: list[str | int]) -> str:
+def _called(place: Place) -> str:
     """A place in words: ``task 3, check 1``."""
     words: list[str] = []
     for part in place:

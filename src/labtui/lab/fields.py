@@ -59,9 +59,8 @@ PATTERNS = {
     _WORD: "one word in lowercase letters",
     _IDENTIFIER: "a name as Python's code has them",
 }
-MAX_EPOCHS = 10_000
-MAX_GPUS = 100_000
-MAX_MINUTES = 30 * 24 * 60
+MAX_NUMBER = 1_000_000_000
+"""Beyond any training; no number is larger, infinite, or none at all."""
 
 Id = Annotated[str, Meta(pattern=_ID)]
 TaskId = Annotated[str, Meta(pattern=_TASK_ID)]
@@ -72,11 +71,11 @@ LabFile = Annotated[str, Meta(pattern=_FILE)]
 Size = Annotated[str, Meta(pattern=_SIZE)]
 Word = Annotated[str, Meta(pattern=_WORD)]
 Identifier = Annotated[str, Meta(pattern=_IDENTIFIER)]
-Count = Annotated[int, Meta(ge=1)]
-Epochs = Annotated[int, Meta(ge=1, le=MAX_EPOCHS)]
-Gpus = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
-Minutes = Annotated[int, Meta(ge=1, le=MAX_MINUTES)]
-Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
+Epochs = Annotated[int, Meta(ge=1, le=10_000)]
+Gpus = Annotated[int, Meta(ge=0, le=100_000)]
+Minutes = Annotated[int, Meta(ge=1, le=30 * 24 * 60)]
+Positive = Annotated[float, Meta(gt=0, le=MAX_NUMBER)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Range = tuple[Positive, Positive]
 """From ... to ..."""

@@ -1,133 +1,106 @@
-"""Where a value stands in a TOML file: the line of every table, key and array item; and one file laid over another.
-
-`tomllib` gives values without positions, and an author needs the line. The scan knows just enough of TOML's grammar
-(strings, comments, brackets) to note where each statement begins; it never judges and never raises.
-"""
+"""Where a value stands in a TOML file, for messages about it; and an edition laid over the one it extends."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from labtui.lab.fields import Place
 
-_NAME = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_TOKEN = re.compile(
-    rf"""
-    (?P<key> {_NAME} (?: \s*\.\s* {_NAME} )* ) \s*=
-    | ^[ \t]* (?P<table> \[\[? ) (?P<names> [^\[\]\n]+ ) \]{{1,2}} [ \t]* (?= \# | $ )
-    | \"{{3}} (?: \\. | [^\\] )*? \"{{3,5}}  |  '{{3}} .*? '{{3,5}}
-    | "(?: \\. | [^"\\\n] )*"  |  '[^'\n]*'
-    | (?P<comment> \#[^\n]* )
-    | [\[\]{{}},]
-    | [^\s\[\]{{}},\#]+
-    """,
-    re.VERBOSE | re.MULTILINE | re.DOTALL,
-)
+_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+_TABLE = re.compile(r"\s*(\[\[?)\s*([A-Za-z_][\w.\"' -]*?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"\s*([\w-]+(?:\s*\.\s*[\w-]+)*)\s*=")
+_ITEM = re.compile(r"\s*[{\[\"'\d-]")
 
 
 def line_of(text: str, place: Place) -> int | None:
-    """The 1-based line where `place`, or its nearest written ancestor, stands; None for the root."""
-    lines = _lines(text)
-    return next((lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in lines), None)
+    """The 1-based line where `place`, or its nearest written ancestor, stands; None for the root.
 
-
-def _lines(text: str) -> dict[Place, int]:
-    """The line of each table and key, and of each item of an array that is a key's value."""
+    Tables, keys, and the items of a list that begin a line of their own.
+    """
     found: dict[Place, int] = {}
-    items: dict[Place, int] = {}  # the last number of each array of tables
+    last: dict[Place, int] = {}
     table: Place = ()
+    key: Place = ()
+    item = 0
+    # The text of long strings is no statement; their lines still count.
+    plain = _LONG_STRING.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for number, line in enumerate(plain.split("\n"), 1):
+        if match := _TABLE.match(line):
+            table, key = _table(last, match[2], match[1] == "[["), ()
+            found.setdefault(table, number)
+        elif match := _KEY.match(line):
+            key, item = (*table, *re.split(r"\s*\.\s*", match[1])), 0
+            found.setdefault(key, number)
+        elif key and _ITEM.match(line):
+            found.setdefault((*key, item), number)
+            item += 1
+    return next((found[place[:n]] for n in range(len(place), 0, -1) if place[:n] in found), None)
+
+
+def _table(last: dict[Place, int], dotted: str, is_item: bool) -> Place:
+    """The place of a table's header; `last` has the number of the last item of each array of tables."""
     place: Place = ()
-    depth = index = 0
-    for token in _TOKEN.finditer(text):
-        line = text.count("\n", 0, token.start()) + 1
-        if depth == 0 and token["table"]:
-            table = _table(items, _names(token["names"]), token["table"] == "[[")
-            found.setdefault(table, line)
-            if isinstance(table[-1], int):
-                found.setdefault(table[:-1], line)
-        elif depth == 0 and token["key"]:
-            place, index = (*table, *_names(token["key"])), 0
-            found.setdefault(place, line)
-        elif token[0] in {"]", "}"}:
-            depth -= 1
-        elif token[0] == ",":
-            index += depth == 1
-        elif not token["comment"]:
-            if depth:
-                found.setdefault((*place, index), line)
-            depth += token[0] in {"[", "{"}
-    return found
-
-
-def _table(items: dict[Place, int], names: tuple[str, ...], is_item: bool) -> Place:
-    place: Place = ()
-    for name in names[:-1]:
-        place = (*place, name)
-        if place in items:
-            place = (*place, items[place])
-    place = (*place, names[-1])
-    if is_item:
-        items[place] = items.get(place, -1) + 1
-        place = (*place, items[place])
-    return place
-
-
-def _names(dotted: str) -> tuple[str, ...]:
-    return tuple(name.strip("\"'") for name in re.findall(_NAME, dotted))
+    *parents, name = (part.strip(" \"'") for part in dotted.split("."))
+    for part in parents:
+        place = (*place, part)
+        place = (*place, last[place]) if place in last else place
+    place = (*place, name)
+    if not is_item:
+        return place
+    last[place] = last.get(place, -1) + 1
+    return (*place, last[place])
 
 
 # --------------------------------------------------------------------------- an edition laid over another
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
-    """The data of an edition laid over that of the one it extends; `places` has the own place of what it changes.
+def overlaid(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """An edition over the one it extends: tasks and facts by their ids, tables key by key, all else as a whole.
 
-    Tables are laid over key by key, lists of tables with an `id` item by item; what is new comes last. `published` is
-    put behind the base's. Every other list and every value stands in the place of the base's.
+    What is new comes last; published numbers stand behind those of the base.
     """
-
-    data: dict[str, Any]
-    places: dict[Place, Place] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, base: Mapping[str, Any], own: Mapping[str, Any]) -> Overlay:
-        found = cls({})
-        found.data.update(found._laid(base, own, (), ()))
-        return found
-
-    def own_place(self, place: Place) -> Place:
-        """Where a place of the whole stands in the extending file, or its nearest ancestor that stands there."""
-        known = (n for n in range(len(place), 0, -1) if place[:n] in self.places)
-        return next(((*self.places[place[:n]], *place[n:]) for n in known), ())
-
-    def _laid(self, base: Any, own: Any, place: Place, mine: Place) -> Any:
-        if place:
-            self.places[place] = mine
-        if isinstance(base, Mapping) and isinstance(own, Mapping):
-            laid = {key: self._laid(base.get(key), own[key], (*place, key), (*mine, key)) for key in own}
-            return {**base, **laid}
-        if not (isinstance(base, list) and isinstance(own, list)):
-            return own
-        ids = _ids(base)
-        if not (place == ("published",) or (ids and _ids(own))):
-            return own
-        merged = list(base)
-        for index, item in enumerate(own):
-            name = item.get("id") if ids else None
-            at = ids.index(name) if name in ids else len(merged)
-            if at == len(merged):
-                merged.append(None)
-            else:
-                ids[at] = None  # a second one of this id is new
-            merged[at] = self._laid(base[at] if at < len(base) else None, item, (*place, at), (*mine, index))
-        return merged
+    whole = {**base, **own}
+    for key, mine in own.items():
+        theirs = base.get(key)
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+            whole[key] = {**theirs, **mine}
+        elif isinstance(mine, list) and isinstance(theirs, list):
+            whole[key] = [*theirs, *mine] if key == "published" else _by_id(theirs, mine)
+    return whole
 
 
-def _ids(items: list[Any]) -> list[str | None]:
-    """The ids of a list of tables; none where an item has none."""
-    found = [item.get("id") if isinstance(item, Mapping) else None for item in items]
-    return found if all(isinstance(name, str) for name in found) else []
+def _by_id(theirs: list[Any], mine: list[Any]) -> list[Any]:
+    ids = _ids(theirs)
+    if None in (*ids, *_ids(mine)):
+        return mine
+    merged = list(theirs)
+    for item in mine:
+        if item["id"] in ids:
+            at = ids.index(item["id"])
+            merged[at], ids[at] = {**merged[at], **item}, None  # a second one of this id is new
+        else:
+            merged.append(item)
+    return merged
+
+
+def _ids(items: list[Any]) -> list[Any]:
+    return [item.get("id") if isinstance(item, Mapping) else None for item in items]
+
+
+def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
+    """Where a place of the whole stands in the extending file; () where only the base has it."""
+    if len(place) < 2 or not isinstance(place[1], int) or place[0] not in base:
+        return place
+    key, index, *rest = place
+    mine = own.get(str(key), [])
+    if key == "published":
+        index -= len(base["published"])
+    elif None not in (theirs := _ids(base[str(key)])):
+        ids = _ids(mine)
+        known = theirs[index] if index < len(theirs) else None
+        new = [n for n, name in enumerate(ids) if name not in theirs or name in ids[:n]]
+        at = ids.index(known) if known in ids else -1
+        index = at if known is not None else new[index - len(theirs)]
+    return (key, index, *rest) if 0 <= index < len(mine) else ()
