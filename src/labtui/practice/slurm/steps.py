@@ -31,7 +31,6 @@ class JobStep:
     cpus_per_task: int | None
     options: Mapping[str, str]
     nodes: tuple[str, ...]
-    label: bool = False
 
     def place(self, task: int) -> tuple[int, str, int]:
         """Of a task: its node's number and name, and its own number there."""
@@ -45,14 +44,16 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     options, command = read_words(words)
     job = environment.get("SLURM_JOB_ID", "")
     requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
-    nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
+    allocated = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
+    nodes = _number(options, environment, "nodes", "") or allocated
+    if nodes > allocated:
+        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
     tasks = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
         raise StepProblem(
             f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
-    _check_gpus(options, environment)
     names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
     return JobStep(
         command=command,
@@ -60,7 +61,6 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
         cpus_per_task=requested_cpus,
         options=options,
         nodes=tuple(names[:nodes]),
-        label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
     )
 
 
@@ -86,30 +86,10 @@ def _number(
     return int(text)
 
 
-def _nodes(options: Mapping[str, str], allocated: int) -> int:
-    text = options.get("nodes", str(allocated))
-    match = re.fullmatch(r"(\d+)(?:-\d+)?", text)
-    if not match or int(match[1]) < 1:
-        raise StepProblem(f'srun: error: "{text}" is not a valid node count\n', 255)
-    if int(match[1]) > allocated:
-        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {match[1]}\n")
-    return int(match[1])
-
-
 def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
     tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
     on_each = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
     return nodes * (on_each or 1) if tasks is None else tasks
-
-
-def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    requested = [options.get(name, "0") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")]
-    if "SLURM_JOB_GPUS" not in environment and any(text not in ("0", "none", "") for text in requested):
-        raise StepProblem(
-            "srun: error: Step requested GRES but job doesn't have GRES\n"
-            f"srun: error: Unable to create step for job {environment.get('SLURM_JOB_ID', '')}: "
-            "Invalid generic resource (gres) specification\n"
-        )
 
 
 def task_ranges(numbers: Sequence[int]) -> str:

@@ -36,7 +36,7 @@ SBATCH = Program(
     {**dict.fromkeys(batch_script.FLAGS, ""), **dict.fromkeys(batch_script.VALUED, "=")},
     batch_script.SHORT_OPTIONS,
 )
-_NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "output", "error", "input"}
+_NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "input"}
 _SRUN_TAKES = {
     **{name: takes for name, takes in SBATCH.takes.items() if name not in _NOT_SRUNS},
     **dict.fromkeys(("cpu-bind", "mpi", "wait"), "="),
@@ -94,20 +94,21 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> Parsed:
     return parsed
 
 
+_PROBLEMS = {
+    "requires argument": "requires an argument",
+    "must not have": "doesn't allow an argument",
+    "unique prefix": "is ambiguous",
+}
+
+
 def _problem(program: Program, problem: getopt.GetoptError, words: Sequence[str]) -> str:
     """In getopt_long's words, which are those of Slurm's commands."""
-    written = next((word for word in words if word.startswith(f"--{problem.opt}")), f"--{problem.opt}")
-    letter = f"-{problem.opt}" in problem.msg.split()
-    if "requires argument" in problem.msg:
-        text = (
-            f"option requires an argument -- '{problem.opt}'"
-            if letter
-            else f"option '{written}' requires an argument"
-        )
-    elif "must not have" in problem.msg:
-        text = f"option '--{problem.opt}' doesn't allow an argument"
-    elif "unique prefix" in problem.msg:
-        text = f"option '{written}' is ambiguous"
+    what = next((words for part, words in _PROBLEMS.items() if part in problem.msg), "")
+    if what:
+        text = f"option '--{problem.opt}' {what}"
+    elif f"-{problem.opt}" in problem.msg.split():
+        text = f"invalid option -- '{problem.opt}'"
     else:
-        text = f"invalid option -- '{problem.opt}'" if letter else f"unrecognized option '{written}'"
+        written = (word for word in words if word.startswith(f"--{problem.opt}"))
+        text = f"unrecognized option '{next(written, f'--{problem.opt}')}'"
     return f'{program.name}: {text}\nTry "{program.name} --help" for more information'
