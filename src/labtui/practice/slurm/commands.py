@@ -5,13 +5,12 @@ There is one student, so options that name a user select nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from labtui.domain.profile import Queue
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.facts import SACCT, SQUEUE, columns, details, facts, formatted
+from labtui.practice.slurm.facts import FIELDS, HEADINGS, account_row, details, formatted, queue_row
 from labtui.practice.slurm.job import PENDING, Job
 from labtui.practice.slurm.request import (
     CLUSTER,
@@ -92,48 +91,40 @@ def squeue(asked: Asked) -> Answer:
         jobs.sort(key=lambda job: -job.job_id)
     wanted = options.get("jobs", "")
     if wanted.isdecimal() and not any(str(job.job_id) == wanted for job in jobs):
-        return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
+        return _NO_SUCH_JOB
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
-    heading = {letter: title for letter, (title, _) in SQUEUE.items()}
-    rows = [] if "noheader" in options else [heading]
-    for job in jobs:
-        if _chosen(job, options) and (job.state in _LIVING or options.get("states", "").lower() == "all"):
-            known = facts(job, asked.call.environment, asked.control, asked.now)
-            rows.append({letter: known[fact] for letter, (_, fact) in SQUEUE.items()})
+    rows = [] if "noheader" in options else [HEADINGS]
+    rows += [
+        queue_row(job, asked.call.environment, asked.control, asked.now)
+        for job in jobs
+        if _chosen(job, options) and (job.state in _LIVING or options.get("states", "").lower() == "all")
+    ]
     return _text(formatted(form, row) for row in rows)
 
 
-_SACCT_WIDTHS = {"JobID": -12, "ExitCode": 8, "Start": 19, "End": 19, "Submit": 19}
-_SINCE = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_NO_SUCH_JOB = (1, "", "slurm_load_jobs error: Invalid job id specified\n")
 
 
 def sacct(asked: Asked) -> Answer:
-    """The jobs as accounting keeps them."""
+    """The jobs as accounting keeps them: between bars as labtui asks for them, else in columns."""
     options, control, now = asked.options, asked.control, asked.now
     if now < control.accounting_down_until:
         return 1, "", f"sacct: error: {_NO_DATABASE}\n"
-    names = []
-    for column in options.get("format", "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode").split(
-        ","
-    ):
-        name, _, width = column.strip().partition("%")
-        known = next((field for field in SACCT if field.lower() == name.lower()), None)
-        if known is None:
-            return 1, "", f'sacct: error: Invalid field requested: "{name}"\n'
-        names.append((known, int(width) if re.fullmatch(r"-?\d+", width) else _SACCT_WIDTHS.get(known, 10)))
-    match = re.fullmatch(r"now-(\d+)([mhdw])\w*", options.get("starttime", ""))
-    since = now - int(match[1]) * _SINCE[match[2]] if match else 0.0
-    rows = [] if "noheader" in options else [{name: name for name in SACCT}]
-    for job in control.accounting():
-        if (job.end_time or now) < since or not _chosen(job, options):
-            continue
-        told = facts(job, asked.call.environment, control, now)
-        rows.append({field: told[fact] for field, fact in SACCT.items()})
+    columns = options.get("format", "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode").split(",")
+    names = [{field.lower(): field for field in FIELDS}.get(each.lower(), "") for each in columns]
+    if "" in names:
+        return 1, "", f'sacct: error: Invalid field requested: "{columns[names.index("")]}"\n'
+    rows = [] if "noheader" in options else [dict(zip(FIELDS, FIELDS, strict=True))]
+    rows += [
+        account_row(job, asked.call.environment, control, now)
+        for job in control.accounting()
+        if _chosen(job, options)
+    ]
     if "parsable" in options or "parsable2" in options:
         mark = options.get("delimiter", "|")
         tail = mark if "parsable" in options else ""
-        return _text(mark.join(row[name] for name, _ in names) + tail for row in rows)
-    return 0, columns(rows, names, rule="noheader" not in options), ""
+        return _text(mark.join(row[name] for name in names) + tail for row in rows)
+    return _text(" ".join(f"{row[name]:<12.12}" for name in names) for row in rows)
 
 
 _NO_DATABASE = "Problem talking to the database: Connection refused"
@@ -142,18 +133,13 @@ _NO_DATABASE = "Problem talking to the database: Connection refused"
 def scancel(asked: Asked) -> Answer:
     """Cancel jobs by id, with ``--state=PENDING`` only those that wait."""
     control, now = asked.control, asked.now
-    lines = []
     for word in asked.rest:
         if not word.isdecimal():
             return 1, "", f"scancel: error: Invalid job id {word}\n"
         job = control.find(int(word), now)
-        if "states" in asked.options and (job is None or job.state != PENDING):
-            continue
-        problem = control.cancel(int(word), now)
-        if "verbose" in asked.options and problem:
-            trouble = problem.replace("Job has already finished", "Job/step already completing or completed")
-            lines.append(f"scancel: error: Kill job error on job id {word}: {trouble}\n")
-    return 0, "", "".join(lines)
+        if "states" not in asked.options or (job is not None and job.state == PENDING):
+            control.cancel(int(word), now)
+    return 0, "", ""
 
 
 # ------------------------------------------------------------------------------------------------ sbatch
@@ -204,10 +190,7 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
         return 1, "", f"slurm_load_jobs error: {NO_CONTROLLER}\n"
     verb, what, *names = [*words, "", ""][: max(2, len(words))]
     if verb == "show":
-        blocks = _shown(what, names, call, control, now)
-        if isinstance(blocks, str) and len(words) < len(call.words):
-            blocks = re.sub(r"\n +", " ", blocks).replace("\n\n", "\n")
-        return (0, blocks, "") if isinstance(blocks, str) else blocks
+        return _shown(what, names[0] if names else "", call, control, now)
     if verb in ("hold", "release"):
         text = control.hold(int(what) if what.isdecimal() else 0, verb == "hold", now)
         return (1, "", f"{text} for job {what}\nslurm_suspend error: {text}\n") if text else (0, "", "")
@@ -220,23 +203,20 @@ def _bad_keyword(words: list[str]) -> Answer:
     return 1, "", f"invalid keyword: {' '.join(words)}\n"
 
 
-def _shown(what: str, names: list[str], call: Call, control: Controller, now: float) -> str | Answer:
-    site = control.site
+def _shown(what: str, name: str, call: Call, control: Controller, now: float) -> Answer:
     if what == "job":
-        jobs = [job for job in control.in_queue(now) if not names or names[0] == str(job.job_id)]
-        if not jobs and names:
-            return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
-        return (
-            "".join(details(job, call.environment, control, now) for job in jobs) or "No jobs in the system\n"
-        )
+        jobs = [job for job in control.in_queue(now) if name in ("", str(job.job_id))]
+        if name and not jobs:
+            return _NO_SUCH_JOB
+        text = "".join(details(job, call.environment, control, now) for job in jobs)
+        return 0, text or "No jobs in the system\n", ""
     if what == "config":
-        return _config(stamp(now, call.environment, ""))
-    if what.startswith("partition"):
-        return "".join(_partition(site, name) for name in site.partitions if not names or name == names[0])
-    if what.startswith("hostname"):
-        text = names[0] if names else call.environment.get("SLURM_JOB_NODELIST", "")
-        return "".join(f"{name}\n" for name in expanded(text))
-    return _bad_keyword(["show", what, *names])
+        return 0, _config(stamp(now, call.environment, "")), ""
+    if what == "partition":
+        return _text(_partition(control.site, each) for each in control.site.partitions)
+    if what == "hostnames":
+        return _text(expanded(name or call.environment.get("SLURM_JOB_NODELIST", "")))
+    return _bad_keyword(["show", what, name])
 
 
 def _config(now: str) -> str:
@@ -253,13 +233,13 @@ def _config(now: str) -> str:
 
 
 def _partition(site: Site, name: str) -> str:
+    """On one line, whether ``--oneliner`` is given or not."""
     nodes = site.nodes_of(name)
     default = "YES" if name == site.partitions[-1] else "NO"
     return (
-        f"PartitionName={name}\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n   Default={default} QoS=N/A\n"
-        f"   MaxNodes=UNLIMITED MaxTime={duration(MAX_PARTITION_S)} MinNodes=0\n"
-        f"   Nodes={','.join(node.name for node in nodes)}\n"
-        f"   State=UP TotalCPUs={sum(node.cpus for node in nodes)} TotalNodes={len(nodes)}\n\n"
+        f"PartitionName={name} AllowAccounts=ALL AllowQos=ALL Default={default} MaxNodes=UNLIMITED "
+        f"MaxTime={duration(MAX_PARTITION_S)} State=UP TotalCPUs={sum(node.cpus for node in nodes)} "
+        f"TotalNodes={len(nodes)}"
     )
 
 
@@ -386,7 +366,7 @@ _COMMANDS: dict[str, tuple[Program, Callable[[Asked], Answer], str]] = {
         "",
     ),
     "scancel": (
-        Program.of("scancel", "t=states= v=verbose V=version"),
+        Program.of("scancel", "t=states= V=version"),
         scancel,
         "scancel: error: slurm_kill_job",
     ),

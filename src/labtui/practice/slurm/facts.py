@@ -1,4 +1,4 @@
-"""What squeue, sacct and scontrol say of a job, under one set of names; each command has its own names for them."""
+"""What squeue, sacct and scontrol say of a job; times as the caller's environment wants them."""
 
 from __future__ import annotations
 
@@ -7,116 +7,110 @@ from collections.abc import Mapping
 
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import PENDING, SHORT, Job
-from labtui.practice.slurm.request import CLUSTER
 from labtui.practice.slurm.written import duration, stamp
 
-SQUEUE = {
-    "A": ("JOBID", "id"), "C": ("CPUS", "cpus"), "D": ("NODES", "nodes"), "F": ("ARRAY_JOB_ID", "id"),
-    "M": ("TIME", "used_short"),
-    "L": ("TIME_LEFT", "left_short"), "N": ("NODELIST", "node_list"), "P": ("PARTITION", "partition"),
-    "Q": ("PRIORITY", "priority"), "R": ("NODELIST(REASON)", "where_or_why"), "S": ("START_TIME", "start_or_na"),
-    "T": ("STATE", "state"), "V": ("SUBMIT_TIME", "submit"), "Z": ("WORK_DIR", "work_dir"), "a": ("ACCOUNT", "account"),
-    "b": ("TRES_PER_NODE", "gres"), "e": ("END_TIME", "planned_end"), "i": ("JOBID", "id"), "j": ("NAME", "name"),
-    "k": ("COMMENT", "comment_or_null"), "l": ("TIME_LIMIT", "limit_short"), "o": ("COMMAND", "command"),
-    "q": ("QOS", "qos"), "r": ("REASON", "reason"), "t": ("ST", "short"), "u": ("USER", "user"),
+HEADINGS = {
+    "A": "JOBID", "D": "NODES", "F": "ARRAY_JOB_ID", "M": "TIME", "N": "NODELIST", "P": "PARTITION",
+    "R": "NODELIST(REASON)", "S": "START_TIME", "T": "STATE", "V": "SUBMIT_TIME", "Z": "WORK_DIR", "e": "END_TIME",
+    "i": "JOBID", "j": "NAME", "k": "COMMENT", "l": "TIME_LIMIT", "q": "QOS", "r": "REASON", "t": "ST", "u": "USER",
 }  # fmt: skip
-"""By squeue's letter: the heading, and the fact."""
-SACCT = {
-    "Account": "account", "AllocCPUS": "allocated_cpus", "AllocTRES": "allocated", "Cluster": "cluster",
-    "Comment": "comment", "Elapsed": "used", "ElapsedRaw": "used_s", "End": "end", "ExitCode": "exit_code",
-    "JobID": "id", "JobIDRaw": "id", "JobName": "name", "NNodes": "nodes",
-    "NodeList": "node_list_or_none", "Partition": "partition", "QOS": "qos", "ReqMem": "memory",
-    "ReqTRES": "requested", "Start": "start", "State": "state_by_whom", "Submit": "submit",
-    "Timelimit": "limit", "TimelimitRaw": "limit_minutes", "User": "user", "WorkDir": "work_dir",
-}  # fmt: skip
-"""By sacct's field."""
-MEMORY = "20000M"
+"""By squeue's letter."""
+FIELDS = (
+    "Account", "AllocCPUS", "Comment", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
+    "NNodes", "NodeList", "Partition", "QOS", "Start", "State", "Submit", "Timelimit", "TimelimitRaw", "User",
+)  # fmt: skip
+"""What sacct can be asked for."""
 
 
-def facts(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
-    """Everything as text; times as the caller's environment wants them."""
-    asked, waiting, used_s = job.request, job.state == PENDING, job.elapsed_s(now)
-    start = control.start_estimate(job, now) if waiting else job.start_time
-    planned = job.end_time if job.finished else None if start is None else start + asked.time_limit_s
-    tres = f"cpu={asked.cpus},mem={MEMORY},node={asked.nodes},billing={asked.cpus}"
-    tres += f",gres/gpu={asked.gpus * asked.nodes}" if asked.gpus else ""
+def _planned(job: Job, control: Controller, now: float) -> tuple[float | None, float | None]:
+    """Start and end of a job, of one that waits as Slurm estimates them."""
+    start = control.start_estimate(job, now) if job.state == PENDING else job.start_time
+    end = None if start is None else start + job.request.time_limit_s
+    return start, job.end_time if job.finished else end
 
-    def when(moment: float | None, unknown: str = "Unknown") -> str:
-        return stamp(moment, environment, unknown)
 
+def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
+    """By squeue's letter."""
+    asked, number = job.request, str(job.job_id)
+    start, end = _planned(job, control, now)
+    waits = job.state == PENDING or not job.node
     return {
-        "id": str(job.job_id),
-        "name": asked.name,
-        "user": control.site.user,
-        "account": asked.account,
-        "cluster": CLUSTER,
-        "partition": asked.partition,
-        "qos": asked.queue.name,
-        "state": job.state,
-        "short": SHORT[job.state],
-        "state_by_whom": "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled else job.state,
-        "reason": job.reason,
-        "where_or_why": f"({job.reason})" if waiting or not job.node else job.node_list,
-        "node_list": job.node_list,
-        "node_list_or_none": job.node_list or "None assigned",
-        "nodes": str(asked.nodes),
-        "cpus": str(asked.cpus),
-        "allocated_cpus": str(asked.cpus if job.node or (job.start_time is None and job.finished) else 0),
-        "allocated": tres if job.node else "",
-        "requested": tres,
-        "memory": MEMORY,
-        "gres": asked.gres or "N/A",
-        "priority": str(job.priority),
-        "submit": when(job.submit_time),
-        "start": when(job.start_time),
-        "start_planned": when(start),
-        "start_or_na": when(start, "N/A"),
-        "end": when(job.end_time if job.finished else None),
-        "planned_end": when(planned, "N/A"),
-        "used": duration(used_s),
-        "used_s": str(used_s),
-        "used_short": duration(used_s, hours=False),
-        "left_short": duration(max(0, asked.time_limit_s - used_s), hours=False),
-        "limit": duration(asked.time_limit_s),
-        "limit_minutes": str(asked.time_limit_s // 60),
-        "limit_short": duration(asked.time_limit_s, hours=False),
-        "exit_code": job.exit_code,
-        "comment": asked.comment,
-        "comment_or_null": asked.comment or "(null)",
-        "work_dir": asked.work_dir,
-        "command": " ".join((job.command, *job.arguments)),
+        **dict.fromkeys("AFi", number),
+        "D": str(asked.nodes),
+        "M": duration(job.elapsed_s(now), hours=False),
+        "N": job.node_list,
+        "P": asked.partition,
+        "R": f"({job.reason})" if waits else job.node_list,
+        "S": stamp(start, environment, "N/A"),
+        "T": job.state,
+        "V": stamp(job.submit_time, environment, "Unknown"),
+        "Z": asked.work_dir,
+        "e": stamp(end, environment, "N/A"),
+        "j": asked.name,
+        "k": asked.comment or "(null)",
+        "l": duration(asked.time_limit_s, hours=False),
+        "q": asked.queue.name,
+        "r": job.reason,
+        "t": SHORT[job.state],
+        "u": control.site.user,
     }
+
+
+def account_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
+    """By sacct's field."""
+    asked, number, used_s = job.request, str(job.job_id), job.elapsed_s(now)
+    values = (
+        asked.account,
+        str(asked.cpus if job.node or (job.start_time is None and job.finished) else 0),
+        asked.comment,
+        duration(used_s),
+        str(used_s),
+        stamp(job.end_time if job.finished else None, environment, "Unknown"),
+        job.exit_code,
+        number,
+        number,
+        asked.name,
+        str(asked.nodes),
+        job.node_list or "None assigned",
+        asked.partition,
+        asked.queue.name,
+        stamp(job.start_time, environment, "Unknown"),
+        "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled else job.state,
+        stamp(job.submit_time, environment, "Unknown"),
+        duration(asked.time_limit_s),
+        str(asked.time_limit_s // 60),
+        control.site.user,
+    )
+    return dict(zip(FIELDS, values, strict=True))
 
 
 def details(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> str:
     """A job's paragraph of ``scontrol show job``."""
-    known = facts(job, environment, control, now)
+    asked, submit = job.request, stamp(job.submit_time, environment, "")
+    start, end = _planned(job, control, now)
+    gpus = f",gres/gpu={asked.gpus * asked.nodes}" if asked.gpus else ""
     lines = (
-        "JobId={id} JobName={name}",
-        "UserId={user}(1000) GroupId={account}(1000) MCS_label=N/A",
-        "Priority={priority} Nice=0 Account={account} QOS={qos}",
-        "JobState={state} Reason={reason} Dependency=(null)",
-        f"Requeue={job.request.requeue:d} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={{exit_code}}",
-        "RunTime={used} TimeLimit={limit} TimeMin=N/A",
-        "SubmitTime={submit} EligibleTime={submit}",
-        "StartTime={start_planned} EndTime={planned_end} Deadline=N/A",
-        "Partition={partition} AllocNode:Sid=localhost:1",
-        "NodeList={node_list}",
-        f"NumNodes={{nodes}} NumCPUs={{cpus}} NumTasks={job.places} CPUs/Task={job.request.cpus_per_task or 1}",
-        "TRES={requested}",
-        "Command={command}",
-        "WorkDir={work_dir}",
-        *(["Comment={comment} "] if job.request.comment else []),
-        f"StdErr={_braced(job.stderr)}",
+        f"JobId={job.job_id} JobName={asked.name}",
+        f"UserId={control.site.user}(1000) GroupId={asked.account}(1000) MCS_label=N/A",
+        f"Priority={job.priority} Nice=0 Account={asked.account} QOS={asked.queue.name}",
+        f"JobState={job.state} Reason={job.reason} Dependency=(null)",
+        f"Requeue={asked.requeue:d} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={job.exit_code}",
+        f"RunTime={duration(job.elapsed_s(now))} TimeLimit={duration(asked.time_limit_s)} TimeMin=N/A",
+        f"SubmitTime={submit} EligibleTime={submit}",
+        f"StartTime={stamp(start, environment, 'Unknown')} EndTime={stamp(end, environment, 'N/A')} Deadline=N/A",
+        f"Partition={asked.partition} AllocNode:Sid=localhost:1",
+        f"NodeList={job.node_list}",
+        f"NumNodes={asked.nodes} NumCPUs={asked.cpus} NumTasks={job.places} CPUs/Task={asked.cpus_per_task or 1}",
+        f"TRES=cpu={asked.cpus},mem=20000M,node={asked.nodes},billing={asked.cpus}{gpus}",
+        f"Command={' '.join((job.command, *job.arguments))}",
+        f"WorkDir={asked.work_dir}",
+        *([f"Comment={asked.comment} "] if asked.comment else []),
+        f"StdErr={job.stderr}",
         "StdIn=/dev/null",
-        f"StdOut={_braced(job.stdout)}",
-        *([f"TresPerNode={job.request.gres}"] if job.request.gres else []),
+        f"StdOut={job.stdout}",
+        *([f"TresPerNode={asked.gres}"] if asked.gres else []),
     )
-    return "\n   ".join(line.format_map(known) for line in lines) + "\n   \n\n"
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    return "\n   ".join(lines) + "\n   \n\n"
 
 
 def formatted(form: str, values: Mapping[str, str]) -> str:
@@ -130,16 +124,3 @@ def formatted(form: str, values: Mapping[str, str]) -> str:
         return text[:width].rjust(width) if match[1] else text[:width].ljust(width)
 
     return re.sub(r"%(\.?)(\d*)([%A-Za-z])", put, form)
-
-
-def columns(rows: list[dict[str, str]], names: list[tuple[str, int]], *, rule: bool) -> str:
-    """The table of sacct: cells cut to their widths (negative: to the left), a rule below the heading."""
-
-    def cell(text: str, width: int) -> str:
-        text = text if len(text) <= abs(width) else text[: abs(width) - 1] + "+"
-        return text.ljust(-width) if width < 0 else text.rjust(width)
-
-    lines = [" ".join(cell(row[name], width) for name, width in names) + " \n" for row in rows]
-    if rule:
-        lines.insert(1, " ".join("-" * abs(width) for _, width in names) + " \n")
-    return "".join(lines)
