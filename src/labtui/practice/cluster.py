@@ -102,7 +102,7 @@ class PracticeCluster:
         self.layout = Layout(folder)
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
-        self.clock = PracticeClock.started_now(1.0 if train else factor, saved.latest_clock if saved else 0.0)
+        self.clock = PracticeClock.started_now(1.0 if train else factor, saved.clock if saved else 0.0)
         self.train = train
         self.full_until = 0.0
         self._full_for = 0.0
@@ -142,7 +142,8 @@ class PracticeCluster:
         )
         digest = hashlib.sha256(host_key.asbytes()).digest()
         self._fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-        threading.Thread(target=self._beat, name="practice-scheduler", daemon=True).start()
+        self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
+        self._beating.start()
 
     @classmethod
     def start(
@@ -204,6 +205,7 @@ class PracticeCluster:
         self._ssh.close()
         self._control.shutdown()
         self._control.server_close()
+        self._beating.join()
         self._save(ended=True)  # before the jobs are killed: they did not fail, their cluster ended
         self.runner.close()
         if self._state_file:
@@ -274,7 +276,7 @@ class PracticeCluster:
         """Bring the state file up to date. A full disk is no reason to end: the next change tries again."""
         if self._state_file:
             with contextlib.suppress(OSError):
-                self._state_file.save(self.controller, self.clock.now(), self.clock.factor, ended=ended)
+                self._state_file.save(self.controller, self.clock.now(), ended=ended)
 
 
 def _last_job(scratch: Path) -> int:

@@ -7,7 +7,6 @@ knowledge. `--rehearse NAME` chooses incidents, `--seeded N` three by chance, th
 from __future__ import annotations
 
 import random
-import threading
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -116,24 +115,12 @@ class IncidentPlan:
         self._waiting = list(names)
         self._notify = notify
         self._injected: set[int] = set()
-        self._stop = threading.Event()
         self.happened: list[IncidentNote] = []
-        if names:
-            cluster.controller.arrivals.append(self._arrived)
-            threading.Thread(target=self._watch, name="practice-incidents", daemon=True).start()
+        cluster.controller.watchers.append(self.look)
 
     def close(self) -> None:
         """Trigger no more incidents."""
-        self._stop.set()
-
-    def _watch(self) -> None:
-        while self._waiting and not self._stop.wait(0.1):
-            self.look(self._cluster.clock.now())
-
-    def _arrived(self, now: float) -> None:
-        """Called for each new job: on a fast clock it may have left the queue before the next `look`."""
-        if not self._stop.is_set() and self._waiting and INCIDENTS[self._waiting[0]].moment == PENDING:
-            self.look(now)
+        self._waiting = []
 
     def look(self, now: float) -> None:
         """Trigger the next incident if a job is in its state."""

@@ -202,6 +202,13 @@ def table(devices: range) -> None:
         )
 
 
+def terminal(words: list[str]) -> None:
+    """Run a program in a terminal of its own, as job control and Ctrl+C need it."""
+    import pty
+
+    sys.exit(pty.spawn(words) >> 8)
+
+
 def watchdog(words: list[str]) -> None:
     """End the practice jobs and remove the practice folder (`words`, where one is named) when labtui is gone.
 
@@ -223,7 +230,9 @@ def watchdog(words: list[str]) -> None:
         shutil.rmtree(words[0], ignore_errors=True)
 
 
-OWN = {"date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "watchdog": watchdog}
+OWN = {
+    "date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "terminal": terminal, "watchdog": watchdog,
+}  # fmt: skip
 
 if __name__ == "__main__":
     name, words = sys.argv[1], sys.argv[2:]

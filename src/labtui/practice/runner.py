@@ -21,11 +21,7 @@ from typing import BinaryIO
 from labtui.practice.slurm.job import Job
 
 WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
-GATE = 'read -r && /bin/cp "$0.new" "$0" && exec "$0" "$@" < /dev/null'
-"""Run by bash where a job is to begin: goes on after a line of input, and ends when the input does.
-
-The script is copied by a process of its own: none that labtui forks meanwhile holds it open for writing (ETXTBSY).
-"""
+GATE = str(Path(__file__).parent / "shell" / "gate.sh")
 
 
 class JobRunner:
@@ -67,14 +63,12 @@ class JobRunner:
         script.touch(0o700)
         try:
             with contextlib.ExitStack() as files:
-                out = files.enter_context(_opened(job.stdout, append=job.request.append))
-                err = (
-                    out
-                    if job.stderr == job.stdout
-                    else files.enter_context(_opened(job.stderr, append=job.request.append))
+                out, err = (
+                    files.enter_context(_opened(path, append=job.request.append))
+                    for path in (job.stdout, job.stderr)
                 )
                 process = subprocess.Popen(
-                    [find_bash() or "bash", "-p", "-c", GATE, str(script), *job.arguments],
+                    [find_bash() or "bash", "-p", GATE, str(script), *job.arguments],
                     cwd=job.request.work_dir,
                     env=self._job_environment(job, home, gpu_numbers),
                     stdin=subprocess.PIPE,
@@ -92,10 +86,8 @@ class JobRunner:
             self._processes[job.job_id] = process
         self._tell_watchdog(f"+{process.pid}\n")
         if process.stdin is not None:  # for the type checker: never None with PIPE
-            with (
-                contextlib.suppress(BrokenPipeError),
-                process.stdin as gate,
-            ):  # it may have been killed meanwhile
+            # It may have been killed meanwhile.
+            with contextlib.suppress(BrokenPipeError), process.stdin as gate:
                 gate.write(b"\n")
         threading.Thread(
             target=self._wait, args=(job.job_id, process), name=f"job-{job.job_id}", daemon=True

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,25 +21,15 @@ from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import Job
 
 STATE_FILE = "slurm_state.json"
-SAVE_EVERY_S = 10.0
-"""The clock is saved this often (seconds of ours) when nothing else happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedCluster:
-    """A practice cluster as it was at `clock`; `factor` is how fast that clock went."""
+    """A practice cluster as it was at `clock`, when a job changed last or the cluster ended."""
 
     clock: float
-    factor: float
-    ended: bool
-    """Whether the session came to its end; else it was killed up to `SAVE_EVERY_S` later."""
     next_id: int
     jobs: list[Job]
-
-    @property
-    def latest_clock(self) -> float:
-        """What the clock showed at most when the cluster ended."""
-        return self.clock if self.ended else self.clock + 2 * SAVE_EVERY_S * self.factor
 
 
 class StateFile:
@@ -67,8 +56,6 @@ class StateFile:
             ) from error
         self._lock = threading.Lock()
         self._written: Hashable = None
-        self._written_at = 0.0
-        self._closed = False
 
     def load(self) -> SavedCluster | None:
         """What the last session left; None before the first.
@@ -87,26 +74,19 @@ class StateFile:
                 path=str(self._path),
             ) from error
 
-    def save(self, controller: Controller, now: float, factor: float, *, ended: bool = False) -> None:
-        """Write the file when a job changed, or now and then for the clock; never again after `ended`.
+    def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:
+        """Write the file when a job changed, or the cluster ends.
 
         Raises:
             OSError: it cannot be written.
         """
-        with self._lock:
-            if self._closed:
-                return
-            with controller.lock:
-                jobs = controller.accounting()
-                found = _changing(jobs)
-                due = time.monotonic() - self._written_at >= SAVE_EVERY_S
-                if not (ended or due or found != self._written):
-                    return
-                saved = SavedCluster(now, factor, ended, controller.next_id, [_slim(job) for job in jobs])
-                data = msgspec.json.encode(saved)
-            self._closed = ended
-            write_atomic(self._path, data)
-            self._written, self._written_at = found, time.monotonic()
+        with self._lock, controller.lock:
+            jobs = controller.accounting()
+            found = _changing(jobs)
+            if ended or found != self._written:
+                saved = SavedCluster(now, controller.next_id, [_slim(job) for job in jobs])
+                write_atomic(self._path, msgspec.json.encode(saved))
+                self._written = found
 
     def close(self) -> None:
         """Let another session use the folder."""

@@ -27,8 +27,7 @@ from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_PERMISSION_DENIED
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that goes away is no news
 
-IN_TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
-"""Run by Python: a program in a terminal of its own, as job control and Ctrl+C need it."""
+IN_TERMINAL = (sys.executable, "-I", "-S", str(Path(__file__).parent / "programs.py"), "terminal")
 
 
 class _Login(paramiko.ServerInterface):
@@ -64,7 +63,7 @@ class _Login(paramiko.ServerInterface):
 
     def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
         if channel.get_id() in self._terminals:
-            words = [sys.executable, "-I", "-S", "-c", IN_TERMINAL, *words]
+            words = [*IN_TERMINAL, *words]
         session = _Session(channel, self._server, words)
         threading.Thread(target=session.run, name="practice-exec", daemon=True).start()
         return True
@@ -319,14 +318,6 @@ class ConfinedSFTP(SFTPServerInterface):
     @_answered
     def remove(self, path: str) -> None:
         self._path(path).unlink()
-
-    @_answered
-    def rename(self, oldpath: str, newpath: str) -> int | None:
-        # SFTP's own rename refuses an existing target; posix_rename is what replaces.
-        if self._path(newpath).exists():
-            return SFTP_FAILURE
-        self._path(oldpath).rename(self._path(newpath))
-        return None
 
     @_answered
     def posix_rename(self, oldpath: str, newpath: str) -> None:

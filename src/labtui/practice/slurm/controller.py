@@ -61,8 +61,8 @@ class Controller:
         self.accounting_down_until = 0.0
         self.waits: dict[int, list[tuple[str, float]]] = {}
         """Reasons a job is made to wait for, each with the seconds it lasts (incidents fill it)."""
-        self.arrivals: list[Callable[[float], None]] = []
-        """Called with the time when a job enters the queue, before it can start; under the lock."""
+        self.watchers: list[Callable[[float], None]] = []
+        """Called with the time before a job can start or end by itself."""
         self.next_id = 1
         """The number the next job gets."""
         self._gpus: dict[int, tuple[int, ...]] = {}
@@ -159,8 +159,6 @@ class Controller:
                 reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
             )
             self.jobs[job_id] = job
-            for notify in self.arrivals:
-                notify(now)
             return job
 
     def cancel(self, job_id: int, now: float) -> str:
@@ -211,6 +209,8 @@ class Controller:
 
     def advance(self, now: float) -> None:
         """Start the jobs that can start, end those over their limit."""
+        for look in self.watchers:
+            look(now)
         with self.lock:
             for job in list(self.jobs.values()):
                 if job.state == RUNNING and job.elapsed_s(now) >= job.request.time_limit_s and not job.wanted:
