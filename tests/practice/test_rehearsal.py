@@ -57,15 +57,6 @@ def test_the_log_reads_like_the_course_and_keras_lines_tell_the_same_as_the_reco
         assert read.seconds.contains(truth.seconds.value)
 
 
-def test_progress_bars_are_read_too(lab):
-    text = (lab / "ResNet50_seq.py").read_text().replace("verbose=2", "verbose=1")
-    (lab / "ResNet50_seq.py").write_text(text)
-    done = rehearse(lab, "ResNet50_seq.py", "--epochs", "3", "--batch_size", "256", gpus="0")
-    assert "\b" in done.stdout
-    plain = "\n".join(line for line in done.stdout.split("\n") if not line.startswith(":::MLLOG"))
-    assert [sample.epoch for sample in parse_log(plain.encode()).runs[0].epochs] == [1, 2, 3]
-
-
 def test_too_large_a_batch_runs_out_of_memory(lab):
     done = rehearse(lab, "ResNet152.py", "--epochs", "2", "--batch_size", "8192", "--n_gpus", "4")
     assert done.returncode == 5

@@ -118,10 +118,8 @@ TOTAL_MIB = 65247
 STAMP = "practice: yes (labtui's practice cluster: no real GPU was read)"
 """A log with this line counts as practice."""
 UNITS = {
-    **dict.fromkeys(("utilization.gpu", "utilization.memory"), "%"),
-    **dict.fromkeys(("memory.total", "memory.used", "memory.free"), "MiB"),
-    **dict.fromkeys(("power.draw", "power.limit"), "W"),
-}
+    "utilization.gpu": "%", "utilization.memory": "%", "memory.total": "MiB", "memory.used": "MiB", "power.draw": "W",
+}  # fmt: skip
 
 
 def load() -> dict[str, Any]:
@@ -146,21 +144,16 @@ def reading(index: int, current: dict[str, Any]) -> dict[str, str]:
     return {
         "timestamp": f"{clock}.{math.floor(moment % 1 * 1000):03d}",
         "index": str(index),
-        "name": "NVIDIA H100",
-        "driver_version": "535.86.10",
         "utilization.gpu": str(percent),
         "utilization.memory": str(percent * 6 // 10),
         "memory.total": str(TOTAL_MIB),
         "memory.used": str(used),
-        "memory.free": str(TOTAL_MIB - used),
-        "temperature.gpu": str(34 + percent // 4),
         "power.draw": f"{75 + 4.8 * percent:.2f}",
-        "power.limit": "700.00",
     }
 
 
 def nvidia_smi(words: list[str]) -> None:
-    """A table, or ``--query-gpu`` as CSV, once or with ``--loop=SECONDS``."""
+    """A table, or ``--query-gpu`` as CSV without units, once or with ``--loop=SECONDS``."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     devices = range(sum(part.strip().isdigit() for part in visible))
     if not devices:
@@ -170,19 +163,14 @@ def nvidia_smi(words: list[str]) -> None:
     if "--query-gpu" not in options:
         table(devices)
         return
-    fields, form, every = (
-        options["--query-gpu"].split(","),
-        options.get("--format", "csv"),
-        options.get("--loop"),
-    )
-    if "noheader" not in form:
+    fields, every = options["--query-gpu"].split(","), options.get("--loop")
+    if "noheader" not in options.get("--format", ""):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     while True:
         current = load()
         for index in devices:
             values = reading(index, current)
-            units = {} if "nounits" in form else UNITS
-            print(", ".join(f"{values.get(name, '[N/A]')} {units.get(name, '')}".rstrip() for name in fields))
+            print(", ".join(values.get(name, "[N/A]") for name in fields))
         sys.stdout.flush()
         if every is None:
             return
@@ -197,7 +185,7 @@ def table(devices: range) -> None:
     for index in devices:
         values = reading(index, current)
         print(
-            f"{index}  NVIDIA H100   {values['temperature.gpu']}C   {values['power.draw']}W / 700W   "
+            f"{index}  NVIDIA H100   {values['power.draw']}W / 700W   "
             f"{values['memory.used']}MiB / {TOTAL_MIB}MiB   {values['utilization.gpu']}%"
         )
 

@@ -88,14 +88,11 @@ def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) ->
 
 def _child_failed(script: str, code: int) -> str:
     """The launcher's last words about a process that ended badly."""
-    node = os.environ.get("SLURMD_NODENAME", "localhost")
+    host = os.environ.get("SLURMD_NODENAME", "localhost")
     return (
-        f"E1122 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: {code}) local_rank: 0\n"
-        f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
-        f"{script} FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\n"
-        f"Root Cause (first observed failure):\n[0]:\n  host      : {node}\n"
-        f"  rank      : 0 (local_rank: 0)\n  exitcode  : {code} (pid: 40000)\n  error_file: <N/A>\n"
-        f"  traceback : To enable traceback see the torchrun documentation\n{'=' * 60}"
+        f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n{script} FAILED\n"
+        f"Root Cause (first observed failure):\n[0]:\n  host      : {host}\n  rank      : 0 (local_rank: 0)\n"
+        f"  exitcode  : {code} (pid: 40000)"
     )
 
 

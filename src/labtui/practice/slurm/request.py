@@ -114,10 +114,7 @@ def all_options(script: bytes, parsed: Parsed) -> dict[str, str]:
 
 
 def sent_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
-    """(script, default job name, command) from --wrap, the named file, or standard input. Raises Refused."""
-    if "wrap" in parsed.options:
-        head = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
-        return f"{head}{parsed.options['wrap']}\n".encode(), "wrap", "(null)"
+    """(script, default job name, command) from the named file, or standard input. Raises Refused."""
     if not parsed.rest:
         script, name, command = call.stdin, "sbatch", "(null)"
     else:
@@ -129,16 +126,12 @@ def sent_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
             raise Refused(f"Unable to open file {parsed.rest[0]}") from None
     if not script:
         raise Refused("Batch script is empty!")
-    if not script.strip():
-        raise Refused("Batch script contains only whitespace!")
     if not script.startswith(b"#!"):
         raise Refused(
             "This does not look like a batch script.  The first",
             "line must start with #! followed by the path to an interpreter.",
             "For instance: #!/bin/sh",
         )
-    if b"\0" in script:
-        raise Refused("The Slurm controller does not allow scripts that", "contain a NULL character '\\0'.")
     if b"\r\n" in script:
         raise Refused(
             "Batch script contains DOS line breaks (\\r\\n)", "instead of expected UNIX line breaks (\\n)."

@@ -11,7 +11,6 @@ import inspect
 import json
 import os
 import random
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -21,7 +20,6 @@ from labtui.practice.pace import NETWORKS, Training
 from labtui.practice.stand_in.recorder import Base, Recorded, known, show_load, size_of, visible_gpus
 
 Logs = Mapping[str, float]
-_BAR = 30
 
 
 # ---------------------------------------------------------------------------------- devices, strategies
@@ -67,10 +65,6 @@ def _mirrored(devices: list[object] | None = None, **_options: object) -> Strate
     wanted = len(names) or max(1, seen)
     if not on_cpu and wanted > seen:
         raise ValueError(f"Could not find device {names[-1]}: {seen} GPU(s) are visible to TensorFlow.")
-    if on_cpu and not names:  # the lab's scripts hide it where a CPU is named
-        _tell(
-            "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce."
-        )
     return Strategy(wanted, 0 if on_cpu else wanted)
 
 
@@ -78,16 +72,8 @@ def _multi_worker(*_args: object, **_options: object) -> Strategy:
     """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     workers = max(1, len(config.get("cluster", {}).get("worker", ())))
-    here, task = visible_gpus(), int(config.get("task", {}).get("index", 0))
-    _tell(
-        f"INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {config.get('cluster', {})}, task_type = "
-        f"'worker', task_id = {task}, num_workers = {workers}"
-    )
+    here = visible_gpus()
     return Strategy(workers * max(1, here), workers * here, workers)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 # --------------------------------------------------------------------------------------------- training
@@ -153,9 +139,7 @@ class Model:
             self._run_out_of_memory(training)
         show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
         for epoch in range(epochs):
-            metrics = _epoch(
-                training, epoch, epochs, int(verbose in (1, "auto")) or verbose, everyone, chance
-            )
+            metrics = _epoch(training, epoch, epochs, verbose, everyone, chance)
             history.epoch.append(epoch)
             for name, value in metrics.items():
                 history.history.setdefault(name, []).append(value)
@@ -189,12 +173,6 @@ class Model:
     def _run_out_of_memory(self, training: Training) -> None:
         time.sleep(25)
         share, size = -(-training.batch // max(1, training.gpus)), training.image_size // 4
-        count = share * 256 * size * size * 4
-        _tell(
-            "W tensorflow/tsl/framework/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to "
-            f"allocate {count / 2**30:.2f}GiB (rounded to {count})requested by op "
-            f"{self.name}/conv2_block1_3_conv/Conv2D"
-        )
         raise known("tensorflow.errors.ResourceExhaustedError")(
             f"Graph execution error: OOM when allocating tensor with shape[{share},256,{size},{size}] and type float "
             "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
@@ -217,11 +195,8 @@ def _epoch(
         callback.on_epoch_begin(epoch, {})
     seconds = training.epoch_s(epoch + 1, chance)
     metrics = training.metrics(epoch + 1, chance)
-    if verbose == 1:
-        _bars(training.steps, seconds, metrics)
-    else:
-        time.sleep(seconds)
-    if verbose == 2:
+    time.sleep(seconds)
+    if verbose:  # a progress bar is the same line in the end
         print(summary_line(training.steps, seconds, metrics), flush=True)
     for callback in everyone:
         callback.on_epoch_end(epoch, dict(metrics))
@@ -242,27 +217,6 @@ def _per(seconds: float, unit: str) -> str:
     if seconds >= 1 or seconds == 0:
         return f"{seconds:.0f}s/{unit}"
     return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"
-
-
-def _bars(steps: int, seconds: float, metrics: Logs) -> None:
-    """verbose=1 as it lies in a file: backspaces and carriage returns between the bars."""
-    previous, moments, width = 0, min(steps, 12), len(str(steps))
-    values = "".join(f" - {name}: {value:.4f}" for name, value in metrics.items())
-    for moment in range(1, moments + 1):
-        step = steps * moment // moments
-        time.sleep(seconds / moments)
-        filled = max(1, _BAR * step // steps)
-        bar, timed = (
-            "=" * (filled - 1) + ">" + "." * (_BAR - filled),
-            f"ETA: {seconds * (1 - step / steps):.0f}s",
-        )
-        if step == steps:
-            bar, timed = "=" * _BAR, f"{seconds:.0f}s {_per(seconds / steps, 'step')}"
-        line = f"{step:>{width}}/{steps} [{bar}] - {timed}{values}"
-        sys.stdout.write("\b" * previous + ("\r" if previous else "") + line)
-        sys.stdout.flush()
-        previous = len(line)
-    print(flush=True)
 
 
 def _network(
