@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labtui.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
+from labtui.preflight import fix_all, paths_to_ask, preflight
+from labtui.preflight.findings import RULES, apply_fix, preview_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job
 from tests.preflight.near import NEAR
 

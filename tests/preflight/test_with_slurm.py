@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from labtui.preflight import apply_fix, preflight
+from labtui.preflight import preflight
+from labtui.preflight.findings import apply_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, FILES, PROFILE, Case, draft
 from tests.real_cluster import Cluster, Student
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.preflight import apply_fix
+from labtui.preflight.findings import apply_fix
 from labtui.session.labs import check_folder
 from labtui.session.settings import changed, write_settings
 from tests.session.conftest import Bench, draft

@@ -26,7 +26,7 @@ from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
-    from labtui.preflight import Finding
+    from labtui.preflight.findings import Finding
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
 
@@ -156,7 +156,7 @@ def accepted_of(
     Raises:
         UsageError: a reason for a rule that found nothing.
     """
-    from labtui.preflight import accepted
+    from labtui.preflight.findings import accepted
 
     rules = {found.rule for preview in previews for found in preview.findings}
     if idle := sorted(reasons.keys() - rules):
@@ -243,7 +243,8 @@ def _lint(
     path: Path, profile: Profile, account: str, given: dict[str, str], *, fix: bool, diff: bool
 ) -> tuple[Finding, ...]:
     """The findings of one file; with `fix` those that are left after the changes."""
-    from labtui.preflight import fix_all, preflight, preview_fix
+    from labtui.preflight import fix_all, preflight
+    from labtui.preflight.findings import preview_fix
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
     from labtui.session.preview import bash_errors

@@ -91,9 +91,9 @@ def _ids(items: list[Any]) -> list[Any]:
 
 def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
     """Where a place of the whole stands in the extending file; () where only the base has it."""
-    if len(place) < 2 or not isinstance(place[1], int) or place[0] not in base:
+    key, index, *rest = (*place, "", "")[: max(2, len(place))]
+    if not isinstance(index, int) or key not in base:
         return place
-    key, index, *rest = place
     mine = own.get(str(key), [])
     if key == "published":
         index -= len(base["published"])

@@ -13,40 +13,7 @@ from collections.abc import Mapping
 from labtui.domain.model import SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.preflight import directives, launch, pasted, paths, training
-from labtui.preflight.findings import (
-    MAIN_SCRIPT,
-    RULES,
-    Edit,
-    Finding,
-    FindingKey,
-    Fix,
-    Rule,
-    ScriptContext,
-    Severity,
-    accepted,
-    apply_fix,
-    overridden,
-    preview_fix,
-)
-
-__all__ = [
-    "RULES",
-    "Edit",
-    "Finding",
-    "FindingKey",
-    "Fix",
-    "Rule",
-    "Severity",
-    "accepted",
-    "apply_fix",
-    "fix_all",
-    "overridden",
-    "paths_to_ask",
-    "preflight",
-    "preview_fix",
-    "rules_table",
-    "text_of",
-]
+from labtui.preflight.findings import MAIN_SCRIPT, RULES, Finding, ScriptContext, apply_fix
 
 _TOPICS = (pasted, directives, launch, paths, training)
 """The modules of the rules, which register themselves; the order of the table."""

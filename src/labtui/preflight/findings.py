@@ -137,33 +137,70 @@ class PythonScript:
     def lines(self) -> tuple[str, ...]:
         return tuple(self.text.split("\n"))
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module | None:
-        return _parse(self.text)
+        try:
+            return ast.parse(self.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the program, parents first; none where it did not parse."""
-        return _nodes(self.text)
+        return tuple(ast.walk(self.tree)) if self.tree is not None else ()
 
-    @property
-    def calls(self) -> tuple[ast.Call, ...]:
-        return tuple(node for node in self.nodes if isinstance(node, ast.Call))
+    @cached_property
+    def calls(self) -> tuple[tuple[str, ast.Call], ...]:
+        """Each call and the dotted name of what is called: ``tf.keras.datasets.cifar10.load_data``."""
+        return tuple((_dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
+
+    @cached_property
+    def imports(self) -> tuple[tuple[int, str], ...]:
+        """Line and full name of each module that is imported."""
+        found = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                found += [(node.lineno, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.append((node.lineno, node.module))
+        return tuple(found)
+
+    @cached_property
+    def strings(self) -> tuple[tuple[int, str], ...]:
+        """Line and text of each string of the program; docstrings are none."""
+        idle = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
+        return tuple(
+            (node.lineno, node.value)
+            for node in self.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle
+            if node.lineno <= len(self.lines)
+        )
+
+    @cached_property
+    def path_entries(self) -> tuple[tuple[int, str], ...]:
+        """Line and folder of each ``sys.path.append("/...")``, as far as they are written out."""
+        return tuple(
+            (value.lineno, value.value.rstrip("/"))
+            for name, call in self.calls
+            if name.startswith("sys.path.")
+            for value in ast.walk(call)
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value[:1] == "/"
+        )
 
 
 @lru_cache(maxsize=128)
-def _parse(text: str) -> ast.Module | None:
+def python_script(name: str, text: str) -> PythonScript:
     """Kept, as the jobs of a plan run the same few scripts."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return PythonScript(name, text)
 
 
-@lru_cache(maxsize=128)
-def _nodes(text: str) -> tuple[ast.AST, ...]:
-    tree = _parse(text)
-    return tuple(ast.walk(tree)) if tree is not None else ()
+def _dotted(node: ast.AST) -> str:
+    """A dotted name as text, from its last part that is no name; "" for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id] if isinstance(node, ast.Name) else parts))
 
 
 @dataclass(frozen=True)
@@ -186,21 +223,6 @@ class ScriptContext:
     forecast_s: float | None = None
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def container(self) -> str:
-        """The plan's container image, else the site's; "" where neither names one."""
-        site = self.profile.launch.container or self.profile.container
-        return (self.draft.container if self.draft else "") or self._of_the_site(site)
-
-    @property
-    def data_dir(self) -> str:
-        """The plan's data folder, else the site's; "" where neither names one."""
-        return (self.draft.data_dir if self.draft else "") or self._of_the_site(self.profile.data_dir)
-
-    def _of_the_site(self, path: str) -> str:
-        filled = path.replace("{account}", self.account) if self.account else path
-        return "" if "{" in filled else filled
 
     @property
     def no_internet(self) -> Severity:
@@ -243,7 +265,7 @@ class ScriptContext:
             names = list(every) if not self.draft and not self.jobs else []
         else:
             names = imported_files(named & set(every), every)
-        return tuple(PythonScript(name, every[name]) for name in names)
+        return tuple(python_script(name, every[name]) for name in names)
 
     @cached_property
     def modules(self) -> frozenset[str]:
@@ -252,38 +274,16 @@ class ScriptContext:
         return frozenset(name.removesuffix(".py") for name in names)
 
 
-# --------------------------------------------------------------------------- imports
-
-_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
-
-
 def imported_files(start: Iterable[str], texts: Mapping[str, str]) -> list[str]:
     """The files to start with and those of `texts` they import; a module is found in any folder, as on `sys.path`."""
     by_module = {path.rpartition("/")[2].removesuffix(".py"): path for path in texts if path.endswith(".py")}
     found = sorted(start)
     for path in found:
-        for name in imported_modules(texts.get(path, "")):
+        for _, name in python_script(path, texts.get(path, "")).imports:
             other = by_module.get(name.partition(".")[0])
             if other is not None and other not in found:
                 found.append(other)
     return found
-
-
-@lru_cache(maxsize=256)  # asked for each run, while a folder has few scripts
-def imported_modules(text: str) -> tuple[str, ...]:
-    """The modules a Python text imports; read off its lines when it does not parse."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = _IMPORT.finditer(text)
-        return tuple(name for match in found for name in re.split(r"[,\s]+", match[1] or match[2]))
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.append(node.module)
-    return tuple(names)
 
 
 # --------------------------------------------------------------------------- rules

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from labtui.domain.model import SubmissionDraft
 from labtui.preflight.directives import gpus_of, node_gpus
 from labtui.preflight.findings import (
     Edit,
@@ -85,21 +84,13 @@ ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures n
 
 
 @rule("one-epoch", "warning", "A single epoch: it is the warm-up, so there is no steady time.")
-def one_epoch(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """And Keras prints no "Epoch" line for it."""
-    if context.draft is not None and _search(context.draft):
-        return
     for command in once(job.launches):
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
             pattern = r"(--(?:num_)?epochs[= ]+)1\b"
             fix = swap(job, job.source(command), pattern, r"\g<1>2", "train two epochs")
             yield Hit(command.line, ONE_EPOCH, fix)
-
-
-def _search(draft: SubmissionDraft) -> bool:
-    """Whether a job tries several batches to find the one that fits; it measures no time."""
-    batches = {run.batch_size for run in draft.runs}
-    return len(batches) > 1 and all(run.epochs == 1 and run.n_gpus == 1 for run in draft.runs)
 
 
 @rule("var-blank", "error", "A space beside the `=` of an assignment.", over="shells")

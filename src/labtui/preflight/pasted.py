@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -193,11 +192,10 @@ def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 @rule("placeholder", over="pythons")
 def placeholder_in_python(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """In the strings of the program that are paths."""
-    for node in script.nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/"):
-            match = _COMMAND_HOLES.search(node.value) or _NUMBERLESS.search(node.value)
-            if match is not None and node.lineno <= len(script.lines):
-                yield _hole(context, script, node.lineno, match[0])
+    for number, text in script.strings:
+        match = _COMMAND_HOLES.search(text) or _NUMBERLESS.search(text)
+        if match is not None and text.startswith("/"):
+            yield _hole(context, script, number, match[0])
 
 
 def is_no_account(account: str) -> bool:
@@ -219,9 +217,7 @@ def _filled(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
         return (line.replace(hole, account), f"write {account}") if account else (line, "")
     if word.replace(" ", "") == "reservationname" and line.startswith("#SBATCH"):
         return _reservation(context, line, hole)
-    path = re.search(rf"[^\s'\"=]*{re.escape(hole)}[^\s'\"]*", line)
-    known = _known_path(context, path[0], hole) if path else ""
-    return (line.replace(path[0], known), f"write {known}") if path and known else (line, "")
+    return line, ""
 
 
 def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
@@ -232,14 +228,3 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
     rest = re.sub(rf"\s+--reservation[=\s]\s*{re.escape(hole)}", "", line)
     alone = re.fullmatch(r"#SBATCH\s*(?:#.*)?", rest)
     return f"#{line}" if alone else rest, "leave the reservation out: the job uses the ordinary queue"
-
-
-def _known_path(context: ScriptContext, path: str, hole: str) -> str:
-    """The one path of the plan, or of the site, that a path with a hole can mean; "" when none or several fit."""
-    container, data_dir = context.container, context.data_dir
-    if path.endswith(".sif") and container.endswith(".sif"):
-        return container
-    shape = ".+".join(re.escape(part) for part in path.split(hole))
-    places = {container, data_dir, data_dir.rpartition("/")[0]} - {""}
-    fitting = [place for place in places if re.fullmatch(shape, place) and context.remote.get(place, True)]
-    return fitting[0] if len(fitting) == 1 else ""

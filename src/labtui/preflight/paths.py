@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import difflib
 import re
 from collections.abc import Iterator
 
@@ -65,16 +65,14 @@ def _shell_code(job: JobScript) -> Iterator[tuple[int, str, str]]:
 
 def _python_code(context: ScriptContext, script: PythonScript) -> Iterator[tuple[int, str]]:
     """The lines that hold a path as a string: no docstrings, no ``sys.path`` entry that nothing comes from."""
-    entries = {number for number, _ in _path_entries(script)}
+    entries = {number for number, _ in script.path_entries}
     needed = _needed_entries(context, script)
-    idle = {id(node.value) for node in script.nodes if isinstance(node, ast.Expr)}
     numbers = {
-        node.lineno
-        for node in script.nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle
-        if "/" in node.value and (node.lineno not in entries or node.value.rstrip("/") in needed)
+        number
+        for number, text in script.strings
+        if "/" in text and (number not in entries or text.rstrip("/") in needed)
     }
-    return ((number, script.lines[number - 1]) for number in sorted(numbers) if number <= len(script.lines))
+    return ((number, script.lines[number - 1]) for number in sorted(numbers))
 
 
 # --------------------------------------------------------------------------- files that travel
@@ -97,20 +95,15 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(command.line, effect, _named_right(context, job, job.source(command), name))
 
 
-_LOOKALIKES = str.maketrans("oli-", "011_")
-"""Letters that are taken for others, once capitals are gone."""
-
-
 def _named_right(context: ScriptContext, job: JobScript, command: Command, name: str) -> Fix | None:
-    """A fix where one script alone has the name apart from capitals and lookalikes (O and 0, l and 1, - and _)."""
-    alike = name.casefold().translate(_LOOKALIKES)
-    names = [n for n in context.files if n.endswith(".py") and n.casefold().translate(_LOOKALIKES) == alike]
-    end = min(command.end, len(job.lines))
-    numbers = [n for n in range(command.line, end + 1) if name in job.lines[n - 1]]
-    if len(names) != 1 or not numbers:
+    """A fix where one script has nearly this name: other capitals, O and 0, l and 1, - and _."""
+    scripts = {other.casefold(): other for other in context.files if other.endswith(".py")}
+    near = difflib.get_close_matches(name.casefold(), scripts, n=2, cutoff=0.9)
+    numbers = [n for n in range(command.line, command.end + 1) if name in "".join(job.lines[n - 1 : n])]
+    if len(near) != 1 or not numbers:
         return None
-    fixed = job.lines[numbers[0] - 1].replace(name, names[0])
-    return replace_line(job, numbers[0], fixed, f"write {names[0]}")
+    right = scripts[near[0]]
+    return replace_line(job, numbers[0], job.lines[numbers[0] - 1].replace(name, right), f"write {right}")
 
 
 @rule("module-missing", "error", "A Python module the script imports is not sent with it.", over="pythons")
@@ -124,31 +117,15 @@ def module_missing(context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
 def _lab_imports(script: PythonScript) -> list[tuple[int, str]]:
     """Line and name of the imports of modules that come with the lab."""
-    found = []
-    for node in script.nodes:
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name.partition(".")[0]) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.append((node.lineno, node.module.partition(".")[0]))
+    found = ((number, name.partition(".")[0]) for number, name in script.imports)
     return [(number, module) for number, module in found if _OURS.fullmatch(module)]
-
-
-def _path_entries(script: PythonScript) -> list[tuple[int, str]]:
-    """Line and folder of each ``sys.path.append("/...")``, as far as they are written out."""
-    return [
-        (value.lineno, value.value.rstrip("/"))
-        for node in script.calls
-        if ast.unparse(node.func).startswith("sys.path.")
-        for value in ast.walk(node)
-        if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value[:1] == "/"
-    ]
 
 
 def _needed_entries(context: ScriptContext, script: PythonScript) -> list[str]:
     """The ``sys.path`` folders without which a module of the lab would be missing."""
     if {module for _, module in _lab_imports(script)} <= context.modules:
         return []
-    return [path for _, path in _path_entries(script)]
+    return [path for _, path in script.path_entries]
 
 
 # --------------------------------------------------------------------------- paths on the cluster
@@ -210,16 +187,10 @@ def path_missing_in_python(context: ScriptContext, script: PythonScript) -> Iter
 def _gone(context: ScriptContext, script: JobScript | PythonScript, number: int, path: str) -> Iterator[Hit]:
     if context.remote.get(path) is not False:
         return
-    setting = "container" if path.endswith(_IMAGES) else "data_dir"
-    wanted = context.container if setting == "container" else context.data_dir if "cifar" in path else ""
-    other = alternative_path(path)
-    advice = ""
+    other, advice, fix = alternative_path(path), "", None
     if other and context.remote.get(other):
-        wanted, advice = other, f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
-    elif wanted == path or not context.remote.get(wanted, True):
-        wanted = ""
-    line = script.lines[number - 1]
-    fixed = line.replace(path, wanted) if wanted else line
-    yield Hit(
-        number, f"{path} is not on the cluster.{advice}", replace_line(script, number, fixed, f"use {wanted}")
-    )
+        setting = "container" if path.endswith(_IMAGES) else "data_dir"
+        advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
+        fixed = script.lines[number - 1].replace(path, other)
+        fix = replace_line(script, number, fixed, f"use {other}")
+    yield Hit(number, f"{path} is not on the cluster.{advice}", fix)

@@ -15,17 +15,8 @@ def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
-def _dotted(node: ast.AST) -> str:
-    """A dotted name as text: ``tf.keras.datasets.cifar10.load_data``; "" for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join(reversed([*parts, node.id])) if isinstance(node, ast.Name) else ""
-
-
-def _is_fit(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
+def _is_fit(dotted: str) -> bool:
+    return dotted == "fit" or dotted.endswith(".fit")
 
 
 def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> Fix | None:
@@ -70,9 +61,9 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
 @rule("one-epoch", over="pythons")
 def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """``fit(epochs=1)``."""
-    for call in script.calls:
+    for name, call in script.calls:
         epochs = _keyword(call, "epochs")
-        value = epochs.value if epochs is not None and _is_fit(call) else None
+        value = epochs.value if epochs is not None and _is_fit(name) else None
         if isinstance(value, ast.Constant) and value.value == 1 and value.value is not True:
             yield Hit(value.lineno, ONE_EPOCH, _swap_value(script, value, "2", "epochs=2"))
 
@@ -83,8 +74,8 @@ def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]
     if "tensorflow" not in script.text and "keras" not in script.text:
         return
     effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."
-    for call in script.calls:
-        if not _is_fit(call) or any(keyword.arg is None for keyword in call.keywords):
+    for name, call in script.calls:
+        if not _is_fit(name) or any(keyword.arg is None for keyword in call.keywords):
             continue  # fit(**options): nothing can be said
         verbose = _keyword(call, "verbose")
         if verbose is None:
@@ -127,8 +118,7 @@ def download(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 @rule("download", over="pythons")
 def data_download(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """Keras's own data sets (`load_data()`) and pre-trained weights come from the internet."""
-    for call in script.calls:
-        dotted = _dotted(call.func)
+    for dotted, call in script.calls:
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
             effect = (
                 f"{dotted}() downloads the data set, and compute nodes have no internet. Use load_cifar()."

@@ -16,7 +16,7 @@ from labtui.session.folder import SCRIPT_NAME
 from labtui.session.planning import Planned, plan
 
 if TYPE_CHECKING:
-    from labtui.preflight import Finding
+    from labtui.preflight.findings import Finding
     from labtui.session.session import Session
 
 PATHS_FRESH_S = 600.0
@@ -69,7 +69,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
 
 
 def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
-    from labtui.preflight import Finding
+    from labtui.preflight.findings import Finding
     from labtui.session.own_jobs import sent_with_other_ends
 
     for name in sent_with_other_ends(draft):

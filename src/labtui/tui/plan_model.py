@@ -25,8 +25,14 @@ from labtui.lab.plan_table import (
     rows_of,
     scaled,
 )
-from labtui.preflight import Finding, FindingKey, apply_fix, overridden, preview_fix
-from labtui.preflight.findings import MAIN_SCRIPT
+from labtui.preflight.findings import (
+    MAIN_SCRIPT,
+    Finding,
+    FindingKey,
+    apply_fix,
+    overridden,
+    preview_fix,
+)
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import Answers
 
