@@ -155,7 +155,7 @@ class TestThePagesCommand:
 
     def test_labtui_reads_it(self, ended: Ended) -> None:
         found = the_run(ended)
-        assert (found.model, found.n_gpus, found.practice) == ("vit_ti_16", 2, True)
+        assert (found.model, found.n_gpus, found.small) == ("vit_ti_16", 2, True)
         assert (found.batch_size, found.batch_per_gpu, found.images) == (32, 16, 128)
         assert (found.outcome, found.epochs_planned, found.framework.split()[0]) == (
             "completed",
@@ -378,6 +378,6 @@ class TestLanguageModel:
             4 * 2 * 32 / stats["seconds"], rel=1e-3, abs=0.01
         )
         (found,) = parse_log(ended.out.encode()).runs
-        assert (found.n_gpus, found.practice, found.unit, found.outcome) == (2, True, "tokens", "completed")
+        assert (found.n_gpus, found.small, found.unit, found.outcome) == (2, True, "tokens", "completed")
         assert found.throughput.value == pytest.approx(2 * float(printed[1]))  # of both
         assert (found.sequence_length, found.model) == (32, "tiny")

@@ -113,7 +113,7 @@ def test_labtui_reads_one_complete_run(two_replicas: Trained) -> None:
     (run,) = report.runs
     assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 3)
     assert (run.outcome, run.images, run.learning_rate) == ("completed", IMAGES, 0.02)
-    assert run.practice
+    assert run.small
     both = join_streams(report, parse_log(two_replicas.err))
     assert both.diagnosis == (), "the CPU was asked for, so the missing GPU is no finding"
 
@@ -150,7 +150,7 @@ def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
     assert (found["train_samples"], found["opt_base_learning_rate"]) == (12, 0.01)
     assert metadata(sequential, "device")[0]["practice"] is False
     (run,) = parse_log(sequential.out).runs
-    assert (run.device, run.n_gpus, run.practice, len(run.epochs)) == ("cpu", 0, False, 1)
+    assert (run.device, run.n_gpus, run.stand_in, len(run.epochs)) == ("cpu", 0, False, 1)
     assert run.epochs[0].steps == 2
 
 

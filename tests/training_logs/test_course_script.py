@@ -85,16 +85,6 @@ def test_short_epochs_leave_the_number_of_processes_open() -> None:
     assert any("how many processes" in note for note in run.notes)
 
 
-def test_a_later_epoch_settles_the_earlier_ones() -> None:
-    script = Script(samples=1280, steps=10, batch=128, epochs=2)
-    script.epoch(1, 2 * 1280, 1.9)
-    script.epoch(2, 2 * 1280, 95.0)
-    run = only_run(script.end(27))
-    assert [sample.seconds.value for sample in run.epochs] == pytest.approx([1.9, 95.0], abs=0.01)
-    assert run.epochs[0].seconds.half_width < 0.01 and run.notes == ()
-    assert run.epochs[0].metrics == {"val_accuracy": 0.031}
-
-
 def test_without_clock_and_command_there_is_no_time() -> None:
     script = Script(samples=12480, steps=390, batch=32, epochs=1)
     script.epoch(1, 12480, 40.0)
@@ -163,7 +153,7 @@ def test_records_between_the_lines_tell_how_many_processes() -> None:
     run = only_run(REHEARSED)
     (epoch,) = run.epochs
     assert (run.n_gpus, run.batch_size, run.batch_per_gpu, run.images) == (32, 4096, 128, 12288)
-    assert (run.outcome, run.practice, run.device) == ("completed", True, None)
+    assert (run.outcome, run.practice, run.small, run.device) == ("completed", False, True, None)
     assert epoch.seconds.contains(12288 / 5205) and epoch.seconds.half_width < 0.002
     assert epoch.metrics == {"top1": 2.5, "val_top1": 3.125, "val_accuracy": 0.031}
     assert not run.interleaved and run.notes == ()

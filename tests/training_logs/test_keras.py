@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import CLOCK_SECONDS as CLOCK
-from labtui.training_logs.keras import epoch_interval, read_header, read_summary
+from labtui.training_logs.keras import Summary, epoch_interval, read_header, read_summary
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
@@ -97,8 +97,7 @@ def test_no_headers(text: str) -> None:
     ],
 )
 def test_bars_on_their_way_are_no_epochs(text: str) -> None:
-    summary = read_summary(text)
-    assert summary is None or not summary.finished
+    assert isinstance(read_summary(text), bool)
     assert parse_log(f"Epoch 1/2\n{text}\n".encode()).runs[0].epochs == ()
 
 
@@ -156,17 +155,6 @@ def test_windows_line_ends() -> None:
     assert [len(run.epochs) for run in runs] == [2, 2, 2]
 
 
-def test_unknown_length_is_closed_by_the_next_header() -> None:
-    first = samples.joined([f"{done:7d}/Unknown - {done}s 1s/step - loss: 2.0" for done in range(1, 6)])
-    run = only_run(
-        "Epoch 1/2\n" + first + "Epoch 2/2\n" + samples.old_epoch(total=5, seconds=4, step="800ms/step")
-    )
-    assert [(sample.epoch, sample.printed_seconds, sample.steps) for sample in run.epochs] == [
-        (1, 5, 5),
-        (2, 4, 5),
-    ]
-
-
 def test_a_bar_written_on_after_a_print_is_one_epoch() -> None:
     """A callback that prints at the end of an epoch cuts Keras 3's bar in two; the second half has the time."""
     cut = samples.new_bar(5, 5, "0s", "20ms/step - loss: 2.0")
@@ -201,7 +189,7 @@ def keras_line(seconds: float, steps: int, generation: int) -> str:
 @given(st.floats(1e-6, 1e5), st.integers(1, 10_000), st.sampled_from([1, 2, 3]))
 def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int, generation: int) -> None:
     summary = read_summary(keras_line(seconds, steps, generation))
-    assert summary is not None
+    assert isinstance(summary, Summary)
     interval = epoch_interval(summary)
     slack = 1e-9 * max(1.0, seconds)  # rounding of our own multiplications
     assert interval.lo - slack <= seconds <= interval.hi + slack
@@ -213,7 +201,7 @@ def test_the_true_time_lies_within_the_bounds_of_a_bar(rest: float, first: float
     seconds, step = first + rest, rest / (steps - 1)
     unit = f"{step:.0f}s" if step >= 1 else f"{step * 1e3:.0f}ms" if step >= 1e-3 else f"{step * 1e6:.0f}us"
     summary = read_summary(f"{steps}/{steps} [{'=' * 30}] - {seconds:.0f}s {unit}/step - loss: 2.0000")
-    assert summary is not None
+    assert isinstance(summary, Summary)
     interval = epoch_interval(summary)
     slack = 1e-9 * max(1.0, seconds)
     assert interval.lo - slack <= seconds <= interval.hi + slack

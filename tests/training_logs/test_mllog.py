@@ -160,14 +160,14 @@ def test_ranks_that_repeat_the_records_are_counted_once() -> None:
     assert len(run.epochs) == 1 and run.interleaved
 
 
-def test_cpu_devices_that_stand_in_for_gpus_are_practice() -> None:
+def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run() -> None:
     text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
     run = only_run(text)
-    assert (run.device, run.n_gpus, run.practice) == ("gpu", 2, True)
+    assert (run.device, run.n_gpus, run.practice, run.small) == ("gpu", 2, False, True)
     real = only_run(
         samples.banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1)
     )
-    assert (real.device, real.n_gpus, real.practice) == ("cpu", 0, False)
+    assert (real.device, real.n_gpus, real.stand_in) == ("cpu", 0, False)
 
 
 @pytest.mark.parametrize(

@@ -142,14 +142,6 @@ def test_workers_that_run_ahead_do_not_shift_the_epochs() -> None:
     assert run.interleaved
 
 
-def test_glued_lines_are_flagged_and_their_metric_is_not_believed() -> None:
-    (run,) = runs_of(
-        "Epoch 1/1\n25/25 - 29s - loss: 2.0 - accuracy: 0.225/25 - 28s - loss: 2.0 - accuracy: 0.2\n"
-    )
-    assert run.interleaved
-    assert "accuracy" not in run.epochs[0].metrics or run.epochs[0].metrics["accuracy"] == 0.2
-
-
 # ------------------------------------------------------------------ what is known of a run
 
 

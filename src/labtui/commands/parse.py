@@ -299,8 +299,8 @@ def run_title(run: ParsedRun) -> str:
         parts.append(f"{run.batch_seconds.value:g} s a batch as printed")
     elif run.printed_rate is not None:
         parts.append(f"{run.printed_rate:,.2f} {run.unit}/s as printed")
-    if run.practice:
-        parts.append("practice")
+    if run.stand_in:
+        parts.append("practice" if run.practice else "small run")
     if run.interleaved:
         parts.append("several processes wrote into this log: repeated lines left out")
     return ", ".join(parts)

@@ -86,7 +86,7 @@ def configuration_of(
     images = parsed.images or images
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
-        practice=run.practice or parsed.practice,
+        practice=run.practice or parsed.stand_in,
         small=run.small,
         model=parsed.model or UNKNOWN,
         framework=software_family(parsed.framework),

@@ -188,7 +188,7 @@ def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
     A rehearsal on CPU devices is meant to have none.
     """
     lines = _no_gpu_lines(report.diagnosis)
-    if not lines or run.device == "cpu" or run.practice:
+    if not lines or run.device == "cpu" or run.stand_in:
         return False, ()
     if len(report.runs) == 1:
         return True, ()
@@ -216,7 +216,8 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
                     run=named,
                     job_id=job_id,
                     source=path,
-                    practice=run.practice,
+                    practice=run.stand_in,
+                    small=run.small and not run.practice,
                     guessed=guessed,
                     no_gpu=no_gpu,
                     doubts=doubts,

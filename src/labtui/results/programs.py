@@ -64,7 +64,7 @@ def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
     for run in runs:
         parsed = run.run
         if parsed.program is not None and parsed.processes and parsed.epochs:
-            key = (run.practice or parsed.practice, parsed.program.name, parsed.size, parsed.processes)
+            key = (run.practice or parsed.stand_in, parsed.program.name, parsed.size, parsed.processes)
             groups.setdefault(key, []).append(run)
     rows = [
         row for key in sorted(groups, key=_program_order) if (row := _timed_row(key, groups[key])) is not None

@@ -140,7 +140,7 @@ class SubmissionReader:
             images=read.images,
             framework=read.framework,
             learning_rate=read.learning_rate,
-            practice=run.practice or read.practice,
+            practice=run.practice or read.stand_in,
             totals=_totals(read),
         )
 
@@ -344,7 +344,7 @@ def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
 def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:
     """What TensorFlow says of a run's GPUs (often in the .err, after its first epochs) against what was planned."""
     spec, read = run.spec, report.runs[index]
-    lines = report.gpus[index]
+    lines = read.gpu_lines
     if not lines or read.contradictions or "n_gpus" in spec.unknown or spec.device == "cpu":
         return ()
     best, _ = most_reliable(lines)
@@ -384,7 +384,7 @@ def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ..
         if (item.text in read.contradictions if item.kind == "contradiction" else item.stream != "out")
         or (item.stream == "out" and read.first_line <= item.line <= read.last_line)
     )
-    if read.practice:  # it was meant for the CPU
+    if read.stand_in:  # it was meant for the CPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if read.outcome == "completed":  # a surprise is worth telling, the failure of another run is not
         surprises = ("no-gpu", "contradiction")

@@ -43,7 +43,6 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     return replace(
         out,
         runs=runs,
-        gpus=out.gpus if out.runs else err.gpus,
         diagnosis=_fitting(runs, diagnosis),
         failures=out.failures + err.failures,
         binary=out.binary or err.binary,
@@ -86,13 +85,13 @@ def _strategies(count: int, reported: Sequence[GpuCount]) -> tuple[GpuCount | No
 
 def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogReport:
     """The report with each run's surest number of GPUs, where a line of the .err tells one, and what contradicts it."""
-    runs, gpus, found = list(report.runs), list(report.gpus), list(report.diagnosis)
+    runs, found = list(report.runs), list(report.diagnosis)
     for place, line in enumerate(strategies):
         run = runs[place]
-        if line is None or run.practice or run.device == "cpu":
+        if line is None or run.stand_in or run.device == "cpu":
             continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
-        gpus[place] = (*gpus[place], line)
-        best, other = most_reliable(gpus[place])
+        run = runs[place] = replace(run, gpu_lines=(*run.gpu_lines, line))
+        best, other = most_reliable(run.gpu_lines)
         if best is line and line.device == "gpu":
             runs[place] = replace(run, n_gpus=line.count, device="gpu")
         if other is not None and not run.contradictions:
@@ -101,7 +100,7 @@ def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogRep
             found.append(
                 Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
             )
-    return replace(report, runs=tuple(runs), gpus=tuple(gpus), diagnosis=tuple(found))
+    return replace(report, runs=tuple(runs), diagnosis=tuple(found))
 
 
 def _more_severe(run: ParsedRun, failure: Failure) -> ParsedRun:
@@ -115,7 +114,7 @@ def _unmask(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]
     if not runs or warnings < len(runs):
         return runs
     return tuple(
-        run if run.practice else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
+        run if run.stand_in else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
     )
 
 
@@ -134,4 +133,4 @@ def _gpu_was_missed(runs: Sequence[ParsedRun], diagnosis: Sequence[Diagnosis]) -
         return False
     if not runs:
         return all(is_hint(found) for found in diagnosis)
-    return any(run.device != "cpu" and not run.practice for run in runs)
+    return any(run.device != "cpu" and not run.stand_in for run in runs)

@@ -4,20 +4,27 @@ An epoch belongs to the open run only where its form and its plan are the run's 
 run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
 training is the next run's, and is never inherited from the last. Lines of a second form that speak of the same epochs
 (a callback's, a bar) wait aside: they are dropped when the first form goes on, and become a run when it does not.
+Keras's and PyTorch's lines that only the lines around them explain are read in `keras_runs` and `imagenet`.
 """
 
 from __future__ import annotations
 
-from labtui.domain.model import DiagnosisKind, EpochSample
-from labtui.training_logs.open_run import OpenRun
-from labtui.training_logs.runs import (
-    Failure,
-    GpuCount,
-    GpuSource,
-    ParsedRun,
-    RunFacts,
-    contradiction,
-)
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from labtui.domain.model import DiagnosisKind, EpochSample, Interval
+from labtui.training_logs import clock, imagenet, keras_runs
+from labtui.training_logs.keras import FirstStep, Summary
+from labtui.training_logs.run import OpenRun
+from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, contradiction
+from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
+
+KERAS, IMAGENET, CLOCK, COURSE = keras_runs.KERAS, imagenet.FORM, clock.FORM, clock.COURSE
+MAX_LISTED = 1000
+_GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
+_TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 
 
 class Fold:
@@ -25,22 +32,17 @@ class Fold:
 
     def __init__(self) -> None:
         self.closed: list[ParsedRun] = []
-        self.closed_gpus: list[tuple[GpuCount, ...]] = []
         self.open: OpenRun | None = None
         self.aside: OpenRun | None = None
         self.before: OpenRun | None = None  # the run closed last
+        self.coming = OpenRun()  # what was said of the run to come
         self.hints = RunFacts()
-        self.coming = RunFacts()  # of the run to come
-        self.coming_gpus: dict[GpuSource, GpuCount] = {}
-        self.coming_options: dict[str, str] = {}
         self.plan: dict[int, RunFacts] = {}
         self.job_gpus: GpuCount | None = None
         self.strategies: list[GpuCount] = []
         self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
         self.went_on = False  # an epoch was kept since the reader looked last
         self.without_gpu_coming = False
-
-    # ------------------------------------------------------------------ views
 
     @property
     def index(self) -> int:
@@ -51,39 +53,28 @@ class Fold:
     def runs(self) -> tuple[ParsedRun, ...]:
         return (*self.closed, self.open.view()) if self.open else tuple(self.closed)
 
-    @property
-    def run_gpus(self) -> tuple[tuple[GpuCount, ...], ...]:
-        """The lines that tell the GPUs of each of `runs`."""
-        return (*self.closed_gpus, tuple(self.open.gpus.values())) if self.open else tuple(self.closed_gpus)
-
     def fork(self) -> Fold:
         """The fold of a writer that begins to speak: what nobody in particular said is true of it, too."""
-        other = Fold()
-        for name in ("hints", "coming", "job_gpus", "without_gpu_coming", "before"):
-            setattr(other, name, getattr(self, name))
-        for name in ("closed", "closed_gpus", "strategies"):
-            setattr(other, name, list(getattr(self, name)))
-        for name in ("coming_gpus", "coming_options", "plan"):
-            setattr(other, name, dict(getattr(self, name)))
-        if self.open is not None:
-            other.open = self.open.copy()
-        return other
+        return copy.deepcopy(self, {id(run): run for run in self.closed})
+
+    def take(self, line: int, said: Said) -> None:
+        _TAKERS[type(said)](self, line, said)
 
     # ------------------------------------------------------------------ opening and closing
 
     def begin(self, line: int, facts: RunFacts | None = None) -> OpenRun:
         """Close the open run and open the one that what was said so far is about."""
         self.close()
-        run = self.open = OpenRun(line, line)
-        run.facts = (facts or RunFacts()).with_others(self.coming, sure=False)
-        run.facts = run.facts.with_others(self.plan.get(self.index + 1, RunFacts()), sure=False)
-        run.options, self.coming_options = self.coming_options, {}
-        self.coming = RunFacts()
+        run = self.open = self.coming
+        self.coming = OpenRun()
+        run.first_line = run.last_line = line
+        run.facts = (facts or RunFacts()).with_others(run.facts, sure=False)
+        run.learn(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
         if self.without_gpu_coming:
             run.unmask()
             self.without_gpu_coming = False
         run.learn(self.hints, sure=False)
-        waiting, self.coming_gpus = self.coming_gpus, {}
+        waiting, run.gpus = run.gpus, {}
         for found in waiting.values():
             self.contradicted(run.weigh(found))
         return run
@@ -94,52 +85,18 @@ class Fold:
         if run is None:
             return
         self.aside = None
-        if self.part_twins(run):
-            run = self.open or run
-        if run.settle is not None:
-            run.settle(self, run)
-        self.complete(run, proven=False)
+        if run.form == KERAS:
+            keras_runs.settle_end(self, run)
+        imagenet.complete(self, run, proven=False)
         self.open = None
         self._shut(run)
         if aside is not None and aside.stands_alone(run):
             self._shut(aside)
 
-    def promote_aside(self) -> OpenRun:
-        """The other form went on by itself: it is another training."""
-        aside, run = self.aside, self.open
-        if aside is None or run is None:
-            raise ValueError("nothing waits beside a run")
-        self.aside = None
-        run.unwiden()
-        self.close()
-        aside.facts = self.coming.with_others(aside.facts)
-        self.coming = RunFacts()
-        self.open = aside
-        return aside
-
-    def part_twins(self, run: OpenRun) -> bool:
-        """Part a training of one epoch from the like one that followed: only its first epoch came twice."""
-        first = run.first
-        if run.twins.keys() != {first} or run.last <= first:
-            return False
-        later = OpenRun(run.twins[first].line or run.last_line, run.last_line, run.form, run.facts)
-        run.unwiden()
-        samples = [run.twins.pop(first), *(one for number, one in run.epochs.items() if number > first)]
-        run.epochs = {first: run.epochs[first]}
-        run.last, later.shift, later.whole = first, run.shift, run.whole
-        run.last_line, later.printed_steps = later.first_line, run.printed_steps
-        self.open = None
-        self._shut(run)
-        self.open = later
-        for sample in samples:
-            later.keep(sample)
-        return True
-
     def _shut(self, run: OpenRun) -> None:
         run.shut()
         self.before = run
         self.closed.append(run.view())
-        self.closed_gpus.append(tuple(run.gpus.values()))
 
     def here(self, line: int, form: str = "") -> OpenRun:
         """The open run, or a new one; a run of another form, or one that has ended, is closed."""
@@ -149,22 +106,35 @@ class Fold:
         run.last_line = line
         return run
 
-    # ------------------------------------------------------------------ the only places that keep an epoch
+    def beside(self, line: int, form: str) -> OpenRun:
+        """What lines of another form say amid a training: of it, or the first of another training."""
+        if self.aside is None or self.aside.form != form:
+            self.aside = OpenRun(line, line, form, self.coming.facts)
+        self.aside.last_line = line
+        return self.aside
+
+    def promote_aside(self) -> OpenRun | None:
+        """The other form went on by itself: it is another training."""
+        aside, self.aside = self.aside, None
+        if aside is not None:
+            self.close()
+            aside.facts = self.coming.facts.with_others(aside.facts)
+            self.coming, self.open = OpenRun(), aside
+        return aside
 
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
-        """Keep an epoch of the open run: by a clock (MLPerf), or as printed."""
-        if self.job_gpus is not None and not run.trained_epochs:
+        """Keep an epoch of the open run: by a clock (MLPerf), or as printed. Only here does one become a run's."""
+        if self.job_gpus is not None and not (run.epochs or run.clocked):
             self.contradicted(run.weigh_job(self.job_gpus))
         run.keep(sample, clock=clock)
         self.went_on = True
-        if run is self.open and not clock:
-            self._drop_aside(run)
-
-    def _drop_aside(self, run: OpenRun) -> None:
-        """The first form goes on, so the other one speaks of the same training."""
-        if self.aside is not None:
-            run.beside.add(self.aside.form)
+        if self.aside is not None and run is self.open and not clock:
+            run.beside.add(
+                self.aside.form
+            )  # the first form goes on, so the other one speaks of the same training
             self.aside = None
+
+    # ------------------------------------------------------------------ what goes wrong
 
     def contradicted(self, pair: tuple[GpuCount, GpuCount] | None) -> None:
         if pair is not None:
@@ -173,21 +143,10 @@ class Fold:
     def without_gpu(self) -> None:
         """The program warned that it trains on the CPU; before its banner, that means the next run."""
         run = self.open
-        if run is None or run.outcome == "completed" or run.ended:
+        if run is None or run.ended or run.done:
             self.without_gpu_coming = True
         else:
             run.unmask()
-
-    # ------------------------------------------------------------------ PyTorch's ImageNet example
-
-    def complete(self, run: OpenRun, *, proven: bool) -> None:
-        """Make an epoch of the batches, when its last ones were printed or what follows proves it over."""
-        sample = run.whole_epoch(proven=proven)
-        if sample is not None and not run.has_epoch(sample.epoch):
-            self.keep(run, sample)
-            run.whole = True
-
-    # ------------------------------------------------------------------ rates and ends
 
     def fail(self, failure: Failure) -> None:
         """A process ended badly. The gravest word stays: a time limit before a traceback."""
@@ -202,3 +161,258 @@ class Fold:
         run.refuse(reason)
         advice = "Write one log for each training (`srun --output`, or `> train1.log` for each command) and read those."
         self.findings.append(("mixed-trainings", line, f"{text.strip()[:120]} - {reason}", advice))
+
+
+# --------------------------------------------------------------------------- facts, and that a training begins
+
+
+def _says(fold: Fold, line: int, said: Says) -> None:
+    """A fact: of the run announced, else of the next."""
+    if said.gpus is not None:
+        _gpus(fold, said.gpus)
+    if said.job or said.run:
+        _hint(fold, said.facts, said.run)
+        return
+    run = fold.open
+    if run is not None and (said.starts or said.shortage is not None):
+        run.fresh = run.fresh or said.starts
+        run.out_of_data = run.out_of_data if said.shortage is None else said.shortage
+    waits = run is not None and not run.trained and not run.ended
+    if said.stands_in and run is not None and run.facts.stand_in:
+        return
+    if said.option is not None:
+        about = run if run is not None and not run.ended and not run.epochs else fold.coming
+        about.options[said.option[0]] = said.option[1]
+    again = run is not None and run.batch_line and (run.broken or not waits)
+    if (said.samples is not None and not waits) or (said.batch_line and (run is None or run.ended or again)):
+        run, waits = fold.begin(line), True
+    if said.totals:
+        run = run or fold.begin(line)
+        run.totals_line = run.last_line = line
+    if run is None or not (waits or said.late or said.totals):
+        fold.coming.learn(said.facts)
+        return
+    if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
+        batch = run.facts.batch_size or 0
+        run.learn(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
+    run.last_line = max(run.last_line, line)
+    run.samples = said.samples or run.samples
+    run.batch_line = run.batch_line or said.batch_line
+    run.learn(said.facts, sure=said.totals or (waits and said.sure))
+    run.images_line = line if said.facts.images else run.images_line
+
+
+def _hint(fold: Fold, facts: RunFacts, run: int) -> None:
+    if run:
+        if len(fold.plan) < MAX_LISTED:
+            fold.plan[run] = facts
+        return
+    fold.hints = fold.hints.with_others(facts)
+    if facts.practice and fold.open is not None:
+        fold.open.learn(RunFacts(practice=True))
+
+
+def _gpus(fold: Fold, found: GpuCount) -> None:
+    """A number of GPUs that a strategy reports: of the run announced, else of the next."""
+    if found.source == "job":
+        fold.job_gpus = found
+        return
+    if len(fold.strategies) < MAX_LISTED:
+        fold.strategies.append(found)
+    run = fold.open
+    again = run is not None and found.source == "devices" and "devices" in run.gpus
+    if run is None or run.trained or run.ended or run.broken or again:
+        fold.coming.gpus[found.source] = found
+        return
+    run.last_line = found.line
+    fold.contradicted(run.weigh(found))
+
+
+def _begins(fold: Fold, line: int, said: Begins) -> None:
+    run = fold.open
+    facts = _by_header(fold, said.facts) if said.by == "command" else said.facts
+    if run is None or not run.may_be_announced_by(replace(said, facts=facts)):
+        run = fold.begin(line, facts)
+    run.announced.add(said.by)
+    run.last_line = line
+    if said.text == "run_start":
+        run.interleaved, run.started = run.interleaved or run.started, True
+    if said.by == "command":
+        run.masked = said.masked
+    run.learn(facts)
+    if said.by == "banner" and facts.n_gpus:
+        fold.contradicted(run.weigh(GpuCount("banner", facts.n_gpus, line, said.text)))
+
+
+def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
+    """The facts of the next run's command, its batch as the job's header says it is meant."""
+    number = len(fold.closed) + 1 + (fold.open is not None)
+    shares = fold.plan.get(number, RunFacts()).batch_shares
+    given = facts.batch_per_gpu or facts.batch_size
+    if shares is None or given is None:
+        return facts
+    total = given * shares
+    return replace(facts, batch_size=total, batch_per_gpu=total // facts.n_gpus if facts.n_gpus else None)
+
+
+# --------------------------------------------------------------------------- epochs
+
+
+def _opens(fold: Fold, line: int, said: Opens) -> None:
+    if said.form == KERAS:
+        keras_runs.take_header(fold, line, said)
+    elif said.form == COURSE:
+        clock.course_opens(fold, line, said)
+    else:
+        clock.opens(fold, line, said)
+
+
+def _measures(fold: Fold, line: int, said: Measures) -> None:
+    run = fold.open
+    if run is None:
+        return
+    run.last_line = line
+    rate = said.metrics.get("throughput") if said.form == CLOCK else None
+    if rate is not None:
+        run.claimed = (rate, line)
+    if said.form == IMAGENET:
+        run.imagenet.metrics.update(said.metrics)
+        imagenet.complete(fold, run, proven=True)
+        return
+    number = run.last_clocked if run.clocked else run.last
+    if said.number is not None and (said.form == COURSE or not run.zero_based):
+        number = int(said.number)
+    if run.has_epoch(number):
+        run.measures.setdefault(number, {}).update(said.metrics)
+
+
+def _epoch(fold: Fold, line: int, said: Epoch) -> None:
+    if said.form == CLOCK:
+        clock.stops(fold, line, said)
+    elif said.form == COURSE:
+        clock.course_stops(fold, line, said)
+    elif said.form == IMAGENET:  # its validation begins
+        if fold.open is not None and fold.open.form == IMAGENET:
+            imagenet.complete(fold, fold.open, proven=True)
+    elif said.seconds is not None:
+        _printed(fold, line, said, said.seconds)
+
+
+def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
+    """An epoch that one line tells."""
+    run = fold.open
+    if run is not None and said.form == "tqdm" and run.keras.open is not None and run.keras.bare:
+        # a full bar below a line ``Epoch k/N``: the header was not Keras's own; a second bar is the validation's
+        number, run.keras.open = run.keras.open, None
+        run.form, run.last_line = KERAS, line
+        fold.keep(run, _sample(said, number, seconds, line))
+        return
+    if said.number is None and said.form == "tqdm":
+        return  # a bar that names no epoch, where no header opened one
+    key = said.form if run is None else run.key_of(said, fold.aside)
+    if run is not None and run.trains_otherwise(key):
+        _printed_beside(fold, line, said, seconds, key)
+        return
+    if run is None or run.ended or not run.goes_on(said):
+        if run is not None and run.repeats(said):
+            run.interleaved = True
+            return
+        run = fold.begin(line)
+    run.form, run.last_line, run.steps_printed = said.form, line, said.steps
+    if run.facts.epochs_planned is None and said.planned is not None:
+        run.learn(RunFacts(epochs_planned=said.planned))
+    if not run.epochs:
+        run.shift = 1 if said.number == 0 else 0
+    number = run.last + 1 if said.number is None else int(said.number) + run.shift
+    sample = _sample(said, number, seconds, line)
+    if number in run.epochs:
+        run.twice(sample)
+        return
+    if run.last and number > run.last + 1:
+        run.refuse(_GAPS)
+    if run.like_a_total(seconds.value):
+        run.refuse(_TOTAL)
+    if said.note:
+        run.note(said.note)
+    fold.keep(run, sample)
+    run.whole = True
+
+
+def _sample(said: Epoch, number: int, seconds: Interval, line: int) -> EpochSample:
+    return EpochSample(
+        epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
+    )
+
+
+def _printed_beside(fold: Fold, line: int, said: Epoch, seconds: Interval, key: str) -> None:
+    """A line of another form amid a training: beside it, or the first of another training."""
+    aside = fold.beside(line, key)
+    number = aside.last + 1 if said.number is None else int(said.number)
+    aside.shift = 1 if number == 0 else aside.shift
+    number += aside.shift
+    if number not in aside.epochs:
+        aside.learn(RunFacts(epochs_planned=said.planned), sure=False)
+        aside.keep(_sample(said, number, seconds, line))
+        aside.whole = True
+    if len(aside.epochs) > 1 and fold.open is not None and key not in fold.open.beside:
+        aside.form = said.form
+        fold.promote_aside()
+
+
+# --------------------------------------------------------------------------- rates and ends
+
+
+def _rate(fold: Fold, line: int, said: Rate) -> None:
+    run = fold.open
+    if run is not None and run.is_a_ranks(said):
+        return
+    run = _run_of_rate(fold, line, said)
+    if run is None:
+        return
+    run.rate(said, line)
+    if said.total:
+        run.success, run.ended = True, not run.started  # MLPerf's own end is still to come
+
+
+def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
+    """The run a rate belongs to; None where it speaks of a training that has its own lines."""
+    run, aside = fold.open, fold.aside
+    if run is None or run.ended or (said.first and run.success):
+        return fold.begin(line)
+    if not run.trained or run.form in ("", said.form):
+        return fold.begin(line) if run.clocked and run.form != said.form else run
+    if said.total and aside is not None and aside.form == said.form:
+        return fold.promote_aside()
+    if said.total or run.broken or run.fresh or run.done:
+        return fold.begin(line)
+    return None if said.form in run.beside else fold.beside(line, said.form)
+
+
+def _ends(fold: Fold, line: int, said: Ends) -> None:
+    run = fold.open
+    if run is None:
+        return
+    if said.launcher:
+        if (run.trained or run.imagenet.last is not None) and (run.success or not run.ended):
+            run.success = run.ended = True
+        return
+    if said.status and run.ended:
+        run.interleaved = True  # another rank's
+        return
+    run.last_line = line
+    run.learn(said.facts)
+    run.end(said, line)
+
+
+_TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
+    Says: _says,
+    Begins: _begins,
+    Opens: _opens,
+    Summary: keras_runs.take_summary,
+    FirstStep: keras_runs.take_first_step,
+    Batch: imagenet.take_batch,
+    Epoch: _epoch,
+    Measures: _measures,
+    Rate: _rate,
+    Ends: _ends,
+}

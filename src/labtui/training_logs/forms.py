@@ -14,25 +14,12 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
-from labtui.domain.model import Interval, Program
-from labtui.training_logs import course_script, forms_imagenet, mlperf, own_patterns, patterns, run_headers
+from labtui.domain.model import TUNING_OPTIONS, Interval, Program
+from labtui.training_logs import mlperf, own_patterns, patterns, run_headers
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.runs import GpuCount, RunFacts, cut_off, rounded
-from labtui.training_logs.said import (
-    Begins,
-    Ends,
-    Epoch,
-    KerasLine,
-    Measures,
-    Opens,
-    Rate,
-    Said,
-    Says,
-    Shortage,
-    Starts,
-    Totals,
-)
+from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
 _COUNTS = (
@@ -74,7 +61,8 @@ class Form:
 def _form(row: dict[str, Any]) -> Form:
     line = row.pop("line").replace("<N>", patterns.NUMBER).replace("<T>", patterns.DURATION)
     line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
-    facts = {"framework": row["form"], **row.pop("facts", {})} if "form" in row else row.pop("facts", {})
+    named = {"framework": row["form"]} if "form" in row and "totals" not in row else {}
+    facts = {**named, **row.pop("facts", {})}
     return Form(
         word=row.pop("word"),
         line=re.compile(line),
@@ -100,6 +88,9 @@ def _facts(form: Form, groups: Groups) -> RunFacts:
         values["model"] = run_headers.short_model(groups["model"])
     if "gpu_kind" in groups:
         values["gpu_kind"] = groups["gpu_kind"].strip()
+    for name in ("total_seconds", "gpu_memory"):
+        if name in groups:
+            values[name] = (cut_off if form.cut else rounded)(groups[name])
     device = run_headers.device_of(groups.get("device", "")) or form.facts.device
     if "devices" in groups:
         device = "gpu"
@@ -109,12 +100,15 @@ def _facts(form: Form, groups: Groups) -> RunFacts:
 
 
 def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
-    more: dict[str, Any] = {name: int(groups[name]) for name in ("samples", "workers") if name in groups}
-    return [Says(_facts(form, groups), **form.more, **more)]
-
-
-def _says_starts(form: Form, groups: Groups, *_: Any) -> list[Said]:
-    return [Starts(), *(_says_facts(form, groups) if groups else ())]
+    """A fact; of a script's own options those that change its speed."""
+    names = ("samples", "workers", "shortage")
+    more = {**form.more, **{name: int(groups[name]) for name in names if name in groups}}
+    if "option" in groups:
+        option = groups["option"].lower()
+        if option not in (*TUNING_OPTIONS, "warmup_epochs"):
+            return []
+        more["option"] = (option, groups["value"])
+    return [Says(_facts(form, groups), **more)]
 
 
 def _says_gpus(form: Form, groups: Groups, number: int, text: str, *_: Any) -> list[Said] | None:
@@ -155,28 +149,29 @@ def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float 
 
 def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
     metrics = {name: float(text) for name, text in groups.items() if name != "epoch"}
-    return [Measures(metrics, int(groups["epoch"]), form.form)]
+    return [Measures(metrics, int(groups["epoch"]) if "epoch" in groups else None, form.form)]
 
 
-def _says_totals(form: Form, groups: Groups, *_: Any) -> list[Said]:
-    read = cut_off if form.cut else rounded
-    return [Totals(**{name: read(text) for name, text in groups.items()})]
+def _says_batch(_form: Form, groups: Groups, *_: Any) -> list[Said]:
+    """A batch of PyTorch's ImageNet example, whose epochs count from 0."""
+    half = 0.5 * 10.0 ** -len(groups["mean"].partition(".")[2])
+    epoch, index, total = int(groups["epoch"]) + 1, int(groups["index"]), int(groups["total"])
+    return [Batch(epoch, index, total, float(groups["mean"]), half, groups["meters"])]
 
 
 _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "facts": _says_facts,
-    "starts": _says_starts,
     "gpus": _says_gpus,
     "rate": _says_rate,
     "epoch": _says_epoch,
     "measures": _says_measures,
-    "totals": _says_totals,
+    "batch": _says_batch,
+    "validates": lambda form, *_: [Epoch(form.form)],
     "begins": lambda form, groups, _number, text, _at: [
         Begins(facts=_facts(form, groups), text=text, **form.more)
     ],
     "opens": lambda form, groups, _number, _text, at: [Opens(form.form, int(groups["epoch"]), at=at)],
     "ends": lambda form, groups, *_: [Ends(facts=_facts(form, groups), **form.more)],
-    "shortage": lambda _form, groups, *_: [Shortage(int(groups.get("batches", 0)))],
     "nothing": lambda *_: [],
 }
 _FILE = resources.files("labtui.training_logs").joinpath("forms.toml")
@@ -187,7 +182,6 @@ for _row in TABLE:
 
 _READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]], ...] = (
     (("'train_runtime'",), lambda _, text: patterns.read_trainer(text)),
-    (("### ",), lambda _, text: course_script.read_config(text)),
     (("100%",), lambda _, text: patterns.read_bar(text)),
     (("poch", "POCH"), lambda _, text: patterns.read_hand_written(text)),
     (("practice: ", "job: ", "run-"), lambda _, text: run_headers.read_job_header(text)),
@@ -220,30 +214,30 @@ class Forms:
         ]
         self.every_line = bool(own or programs)
 
-    def read(self, line: LogLine, text: str) -> list[Said] | None:
+    def read(self, line: LogLine, text: str) -> Sequence[Said] | None:
         """What `text`, the line without its marks, says; None when no form reads it."""
         if self.every_line:
             if (said := patterns.read_program(self._programs, text)) is not None:
                 return said
             if (one := own_patterns.read_own(self._own, text)) is not None:
                 return [one]
-        if ("Epoch: [" in text or "@1 " in text or text.startswith("Test: [")) and (
-            one := forms_imagenet.read(text)  # by far the most lines of a log of PyTorch's ImageNet example
-        ) is not None:
-            return [one]
         if mlperf.MARK in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
-        return _keras(line, text) or _by_table(line.number, text)
+        keras = _keras(line, text)
+        return _by_table(line.number, text) if keras is None else keras
 
 
-def _keras(line: LogLine, text: str) -> list[Said] | None:
+def _keras(line: LogLine, text: str) -> Sequence[Said] | None:
     if "Epoch" in text and (header := read_header(text)):
-        return [Opens("keras", header[0], header[1])]
-    if "s" in text and (summary := read_summary(text, line.head, line.before)):
-        return [KerasLine(summary, line.continues)]
-    if "1/" in text and (first := read_first_step(text)):
-        return [first]
-    return None
+        return (Opens("keras", header[0], header[1]),)
+    summary = read_summary(text, line.head, line.before, line.continues)
+    if summary is False:
+        first = read_first_step(text) if "1/" in text else None
+        return None if first is None else (first,)
+    if summary is True:  # a bar on its way
+        first = read_first_step(line.head or text)
+        return () if first is None else (first,)
+    return (summary,)
 
 
 def _by_table(number: int, text: str) -> list[Said] | None:

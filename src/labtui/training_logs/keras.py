@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from labtui.domain.model import Interval
 
@@ -44,7 +44,6 @@ _FIRST_BAR = re.compile(
     r"(?: (?P<count>\d{1,12})(?P<unit>s|ms|us)/step)?(?=\s|$)"
 )
 _FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
-_GLUED = re.compile(r"\d{1,9}/\d{1,9} (?:- |\[)")
 CLOCK_SECONDS = 1e-4
 """By how much Keras's own clock and a callback's may differ, seconds."""
 _SCALE = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -53,7 +52,7 @@ Bounds = tuple[float, float]
 """Seconds between which a time lies."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimeUnit:
     """A per-unit time as printed: `count` of `unit` (s, ms, us) per epoch, step, sample or batch."""
 
@@ -77,26 +76,24 @@ class TimeUnit:
         return low, min(high, 1e-3)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Summary:
     """The line at the end of an epoch (or of an `evaluate`); `total` is None for the oldest form.
 
-    `bar` is true at verbose=1. `finished` is false for a bar on its way. `thin` tells Keras 3's bar. `first` holds
-    the seconds between which step 1 took, where the log has its bar. `twice`: the full bar was drawn before the end.
-    `validates`: it has metrics of a validation, as only an epoch's own line does.
+    `bar` is true at verbose=1. `thin` tells Keras 3's bar. `first` holds the seconds between which step 1 took, where
+    the line began with its bar. `twice`: the full bar was drawn before the end. `continues`: it wrote over the line
+    before. `validates`: it has metrics of a validation, as only an epoch's own line does.
     """
 
     seconds: int
     total: int | None = None
     bar: bool = False
-    finished: bool = True
-    unknown_total: bool = False
-    glued: bool = False
     units: Mapping[str, TimeUnit] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     thin: bool = False
     first: Bounds | None = None
     twice: bool = False
+    continues: bool = False
     validates: bool = False
 
     @property
@@ -117,9 +114,9 @@ def read_header(text: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FirstStep:
-    """The bar of an epoch's step 1: of how many steps (None where unknown), and how many seconds the step took."""
+    """The bar of an epoch's step 1: of how many steps (None where unknown), and seconds between which it took."""
 
     total: int | None
     seconds: Bounds
@@ -135,60 +132,56 @@ def read_first_step(text: str) -> FirstStep | None:
     if match["unit"]:
         low, high = TimeUnit(int(match["count"]), match["unit"]).bounds
     if total is not None and total > 1:
-        left = _clock_seconds(match["left"])
+        left = 0
+        for part in match["left"].split(":"):  # ``H:MM:SS``, ``M:SS`` or seconds
+            left = 60 * left + int(part)
         low, high = max(low, left / (total - 1)), min(high, (left + 1) / (total - 1))
     return FirstStep(total, (low, high)) if low <= high < math.inf else None
 
 
-def _clock_seconds(text: str) -> int:
-    """``H:MM:SS``, ``M:SS`` or seconds, as seconds."""
-    seconds = 0
-    for part in text.split(":"):
-        seconds = 60 * seconds + int(part)
-    return seconds
-
-
-def read_summary(text: str, head: str = "", before: str = "") -> Summary | None:
-    """The summary in a reduced line, if it is one; also of a bar on its way (`finished` is false).
+def read_summary(text: str, head: str = "", before: str = "", continues: bool = False) -> Summary | bool:
+    """The summary in a reduced line; True for a bar on its way, False for any other line.
 
     `head` is how the line began before bars were written over it, where the bar of step 1 may stand, and `before`
     the bar before the last one.
     """
     match = _COUNTED.match(text)
     if match is None:
-        old = _UNCOUNTED.match(text)
-        if old is None or ": " not in old["rest"]:
-            return None
-        units, metrics, glued = _read_rest(old["rest"])
-        if not metrics:
-            return None
-        validates = any(name.startswith("val_") for name in metrics)
-        return Summary(int(old["seconds"]), units=units, metrics=metrics, glued=glued, validates=validates)
-    units, metrics, glued = _read_rest(match["rest"])
-    if not (units or metrics or (match["bar"] or "").startswith("[")):
-        return None
-    done, unknown = int(match["done"]), match["total"] == "Unknown"
-    total = done if unknown else int(match["total"])
-    bar = match["bar"] is not None or unknown
-    first = read_first_step(head or text) if bar else None
-    summary = Summary(
-        int(match["seconds"]),
-        total,
-        bar,
-        done == total and not unknown,
-        unknown,
-        glued,
-        units,
-        metrics,
-        thin=bar and not (match["bar"] or "").startswith("["),
-        first=first.seconds if first is not None and first.total in (None, total) else None,
-        validates=any(name.startswith("val_") for name in metrics),
-        twice=bar and (_FULL_BAR.search(before) is not None or (first is not None and first.total is None)),
-    )
-    return summary if _is_final(summary) else _on_its_way(summary)
+        old = _UNCOUNTED.match(text) if " - " in text else None
+        units, metrics = _read_rest(old["rest"]) if old is not None else ({}, {})
+        if old is None or not metrics:
+            return False
+        return Summary(int(old["seconds"]), units=units, metrics=metrics, validates=_validates(metrics))
+    units, metrics = _read_rest(match["rest"])
+    done, bar = match["done"], match["bar"]
+    old_bar = bar is not None and bar[0] == "["
+    if not (units or metrics or old_bar):
+        return False
+    if done != match["total"]:
+        return True
+    total = int(done)
+    summary = Summary(int(match["seconds"]), total, bar is not None, units, metrics, continues=continues)
+    if bar is not None:
+        summary.thin = not old_bar
+        first = read_first_step(head or text)
+        summary.first = first.seconds if first is not None and first.total in (None, total) else None
+        summary.twice = (first is not None and first.total is None) or _FULL_BAR.search(before) is not None
+        unit = units.get("step")
+        # Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N
+        if summary.seconds == 0 and unit is not None and (total - 1) * unit.bounds[0] > 0.5:
+            return True
+    summary.validates = _validates(metrics)
+    return summary
 
 
-def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float], bool]:
+def _validates(metrics: Mapping[str, float]) -> bool:
+    for name in metrics:  # noqa: SIM110 (`any` costs more, and this is asked of every epoch)
+        if name.startswith("val_"):
+            return True
+    return False
+
+
+def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float]]:
     units: dict[str, TimeUnit] = {}
     metrics: dict[str, float] = {}
     for part in rest.split(" - "):
@@ -196,21 +189,9 @@ def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float], bool]:
         if ": " in word:
             if metric := _METRIC.match(word):
                 metrics.setdefault(metric[1], float(metric[2]))
-        elif unit := _UNIT.match(word):
+        elif word and (unit := _UNIT.match(word)):
             units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
-    return units, metrics, _GLUED.search(rest) is not None
-
-
-def _is_final(summary: Summary) -> bool:
-    """Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N."""
-    unit = summary.units.get("step")
-    if not summary.bar or not summary.finished or unit is None or summary.total is None:
-        return True
-    return summary.seconds > 0 or (summary.total - 1) * unit.bounds[0] <= 0.5
-
-
-def _on_its_way(summary: Summary) -> Summary:
-    return replace(summary, finished=False, units={}, metrics={}, glued=False, validates=False)
+    return units, metrics
 
 
 def epoch_interval(summary: Summary) -> Interval:
@@ -232,9 +213,7 @@ def _seconds_field(summary: Summary) -> Bounds:
         return float(summary.seconds), summary.seconds + 1.0  # up to 2.0.8: cut off
     low, high = max(0.0, summary.seconds - 0.5), summary.seconds + 0.5
     if summary.total is None and not summary.units and "accuracy" not in summary.metrics:
-        high = (
-            summary.seconds + 1.0
-        )  # `` - 41s - loss``: up to 2.0.8 cut off; "accuracy" is a word of 2.3 and later
+        high = summary.seconds + 1.0  # up to 2.0.8 cut off; "accuracy" is a word of 2.3 and later
     return low, high + _late_start(summary)
 
 
@@ -275,73 +254,3 @@ def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list
     least, most = summary.first
     with_first = (low * (total - 1) + least, high * (total - 1) + most + _late_start(summary))
     return [with_first] if summary.thin or summary.twice else [with_first, (low * total, high * total)]
-
-
-@dataclass(slots=True)
-class KerasLines:
-    """Where a run stands in these lines (`keras_lines` reads and writes it).
-
-    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
-    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
-    `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
-    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
-    headers came without summaries (another program's).
-    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
-    alternate; until then a `doubtful` line waits.
-    """
-
-    open: int | None = None
-    last: int | None = None
-    highest: int = 0
-    headers: set[int] = field(default_factory=set)
-    seen: list[tuple[Summary, int, bool]] = field(default_factory=list)
-    kept: int = -1
-    total: int | None = None
-    place: int | None = None
-    alike: bool = False
-    validated: bool = False
-    summaries: int = 0
-    bare: bool = True
-    usual_after: int = 0
-    evaluated_at_the_end: bool = False
-    workers: int = 1
-    sure: bool = False
-    doubtful: tuple[int, Summary, int] | None = None
-    unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
-    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
-
-    def open_epoch(self, number: int) -> None:
-        """A header: the lines that follow are this epoch's."""
-        self.open = self.last = number
-        self.highest = max(self.highest, number)
-        self.headers.add(number)
-        self.seen.clear()
-        self.kept, self.first = -1, None
-
-    def after(self) -> int:
-        """How many lines came after the epoch's own."""
-        return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
-
-    def looks_own(self, summary: Summary) -> bool:
-        """Whether a line may be an epoch's own by what is known of this run's lines."""
-        if self.total is not None and summary.total != self.total:
-            return False
-        return summary.validates or not self.validated
-
-    def waits(self, summary: Summary) -> bool:
-        """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
-        if not self.looks_own(summary):
-            return True
-        return self.alike and self.place is not None and len(self.seen) - 1 < self.place
-
-    def own_place(self) -> int:
-        """Which of the lines seen is the epoch's own."""
-        lines = list(enumerate(self.seen))
-        validating = [one for one in lines if one[1][0].validates]
-        lines = validating or lines
-        alike = [one for one in lines if self.place is not None and one[1][0].total == self.total]
-        lines = alike or lines
-        plain = [one for one in lines if not one[1][0].bar]
-        if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
-            return plain[-1 if "step" in plain[-1][1][0].units else 0][0]
-        return next((place for place, (_, _, continues) in reversed(lines) if continues), lines[0][0])

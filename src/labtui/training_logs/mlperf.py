@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labtui.domain.model import Interval, Outcome
+from labtui.domain.model import Outcome
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import GpuCount, RunFacts
+from labtui.training_logs.runs import GpuCount, RunFacts, measured
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 MARK = ":::MLLOG"
 FORM = "mllog"
-CLOCK_SECONDS = 0.001
-"""Half-width of an epoch's interval, seconds."""
 
 _DECODER = json.JSONDecoder()
 
@@ -86,11 +84,6 @@ def _as_record(data: Mapping[str, Any]) -> Record:
     )
 
 
-def measured(seconds: float) -> Interval:
-    """The interval of a time taken by a program's own clock."""
-    return Interval(seconds, max(0.0, seconds - CLOCK_SECONDS), seconds + CLOCK_SECONDS)
-
-
 _REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}
 _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_size", "cache_clear")
 _NO_FACTS = RunFacts()
@@ -115,7 +108,7 @@ def said_of(line: int, record: Record) -> list[Said]:
         if key == "epoch_start" or _counts_epochs(record):
             block = key == "block_start"
             number, count = _number(record), _whole(record.number("epoch_count")) or 1
-            said.append(Opens(FORM, number, at=_seconds(record), count=count if block else 1, block=block))
+            said.append(Opens(FORM, number, at=_seconds(record), count=count if block else 0))
     elif key in ("epoch_stop", "block_stop"):
         said.append(_stop(record))
     elif key in ("tracked_stats", "eval_accuracy") and (found := _metrics(record)):
@@ -137,8 +130,7 @@ def _stop(record: Record) -> Epoch:
         seconds=None if seconds is None or seconds < 0 else measured(seconds),
         steps=_whole(record.number("steps")),
         at=_seconds(record),
-        count=(_whole(record.number("epoch_count")) or 1) if block else 1,
-        block=block,
+        count=(_whole(record.number("epoch_count")) or 1) if block else 0,
     )
 
 
@@ -172,10 +164,10 @@ def _facts(record: Record) -> RunFacts:
     gpus = record.number("n_gpus", "num_gpus")
     if key in ("n_gpus", "num_gpus", "number_of_accelerators"):
         gpus = number
-    practice = record.metadata.get("practice")
+    small = record.metadata.get("practice")
     if device == "cpu":
         # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
-        device, gpus = (None, None) if practice is True else (device, 0)
+        device, gpus = (None, None) if small is True else (device, 0)
     planned = number if key in ("epochs", "max_epochs", "num_epochs") else record.number("epochs")
     return RunFacts(
         model=short_model(named) if named else None,
@@ -186,6 +178,6 @@ def _facts(record: Record) -> RunFacts:
         images=_whole(number) if key == "train_samples" else _whole(record.number("train_samples")),
         learning_rate=number if key == "opt_base_learning_rate" else None,
         framework=model if key == "framework" and model else None,
-        practice=practice if isinstance(practice, bool) else None,
+        small=small if isinstance(small, bool) else None,
         sequence_length=_whole(record.number("sequence_length")),
     )

@@ -7,29 +7,12 @@ same code. Memory does not grow with the log, and no bytes make it raise.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from labtui.training_logs import forms as table
 from labtui.training_logs.errors import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
-from labtui.training_logs.fold_epochs import (
-    take_epoch,
-    take_first_step,
-    take_keras_line,
-    take_measures,
-    take_opens,
-    take_progress,
-)
-from labtui.training_logs.fold_facts import (
-    take_begins,
-    take_ends,
-    take_rate,
-    take_says,
-    take_shortage,
-    take_starts,
-    take_totals,
-)
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import (
     BINARY_LOOK,
@@ -43,22 +26,7 @@ from labtui.training_logs.lines import (
 )
 from labtui.training_logs.run_headers import facts_of_job_name, read_echo
 from labtui.training_logs.runs import LogReport, RunFacts
-from labtui.training_logs.said import (
-    TRAINS,
-    Begins,
-    Ends,
-    Epoch,
-    KerasLine,
-    Measures,
-    Opens,
-    Progress,
-    Rate,
-    Said,
-    Says,
-    Shortage,
-    Starts,
-    Totals,
-)
+from labtui.training_logs.said import TRAINS, Batch, Begins, Ends, Said, Says
 
 if TYPE_CHECKING:
     from labtui.domain.model import Diagnosis, Program, Stream
@@ -70,27 +38,6 @@ MAX_PIECES = 50
 MAX_FORKS = 64
 _MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")
 _LIKELY = re.compile(r"(?i)\d ?(?:s|secs?|seconds?|ms|mins?|minutes?)\b|\d ?\w{1,12}/s|\d\d:\d\d|\d\.\d")
-
-_TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
-    Says: take_says,
-    Begins: take_begins,
-    Opens: take_opens,
-    KerasLine: take_keras_line,
-    FirstStep: take_first_step,
-    Progress: take_progress,
-    Epoch: take_epoch,
-    Measures: take_measures,
-    Rate: take_rate,
-    Totals: take_totals,
-    Ends: take_ends,
-    Starts: take_starts,
-    Shortage: take_shortage,
-}
-
-
-def take(fold: Fold, line: int, said: Said) -> None:
-    """Give one line's meaning to the fold."""
-    _TAKERS[type(said)](fold, line, said)
 
 
 class LogReader:
@@ -126,9 +73,9 @@ class LogReader:
         self._groups_done = 0
         self._pieces: list[str] = []  # of a command echoed over several lines
         if job_name and (hint := facts_of_job_name(job_name)):
-            take(self._unmarked, 0, Says(hint, job=True))
+            self._unmarked.take(0, Says(hint, job=True))
         for number, facts in enumerate(plan, start=1):
-            take(self._unmarked, 0, Says(facts, job=True, run=number))
+            self._unmarked.take(0, Says(facts, job=True, run=number))
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the log; gives whether the report may say more than before."""
@@ -173,7 +120,6 @@ class LogReader:
             failures=tuple(self._diagnoser.failures),
             cpu_warnings=self._cpu_warnings,
             groups_done=self._groups_done,
-            gpus=self._fold.run_gpus,
             strategies=tuple(self._fold.strategies),
             gpu_kind=self._fold.hints.gpu_kind,
             mention=None if self._mention is None else self._mention[1:],
@@ -209,8 +155,8 @@ class LogReader:
             rest, level, launcher = split
             writer, marked = writer + level, marked or launcher
         self._note_findings()
-        if said is not None and not all(type(one) in _TOLD_AND_DIAGNOSED for one in said):
-            return
+        if said is not None and not (said and type(said[0]) is Says and said[0].starts):
+            return  # what a starting process says is looked at for errors, too
         self._mentions(line.number, rest, text)
         # a time stamp alone is left: the programs whose texts are known print one, too
         self._diagnose(line, rest if marked else text)
@@ -246,7 +192,7 @@ class LogReader:
             self._hear(writer)
         if writer and self._chief is not None and writer > self._chief:
             return
-        self._changed = self._changed or not all(isinstance(one, (Progress, FirstStep)) for one in said)
+        self._changed = self._changed or not all(isinstance(one, (Batch, FirstStep)) for one in said)
         for one in said:
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.see_command(one.text)
@@ -255,9 +201,9 @@ class LogReader:
             if isinstance(one, Ends) and one.launcher:
                 self._groups_done += 1
             if not writer or self._chief is None:
-                take(self._unmarked, number, one)
+                self._unmarked.take(number, one)
             if self._fold is not self._unmarked:
-                take(self._fold, number, one)
+                self._fold.take(number, one)
 
     def _hear(self, writer: Writer) -> None:
         """A rank trains: the lowest of them speaks for all."""
@@ -287,10 +233,6 @@ class LogReader:
 
     def _folds(self) -> tuple[Fold, ...]:
         return (self._unmarked,) if self._fold is self._unmarked else (self._unmarked, self._fold)
-
-
-_TOLD_AND_DIAGNOSED = (Starts,)
-"""Lines of these are looked at for errors, too."""
 
 
 def parse_log(

@@ -254,7 +254,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         total = facts.batch_size * gpus if gpus else None
         facts = replace(facts, batch_size=total, batch_per_gpu=facts.batch_size)
     if _given(after, ("--device",)) == "cpu" and gpus:
-        return replace(facts, device="gpu", n_gpus=gpus, practice=True)  # CPU devices stand in for GPUs
+        return replace(facts, device="gpu", n_gpus=gpus, small=True)  # CPU devices stand in for GPUs
     if _container_without_gpu(before) or _given(after, ("--device",)) == "cpu":
         return replace(facts, device="cpu", n_gpus=0)
     if gpus is None and "--nv" in before and "seq" in stem.lower():

@@ -49,6 +49,9 @@ class ParsedRun:
     """Why a figure of this run is absent or wider than one would expect; sentences."""
     interleaved: bool = False
     practice: bool = False
+    """Whether the practice cluster's own mark stands in its log."""
+    small: bool = False
+    """A small run, or one on CPU devices that stand in for GPUs."""
     framework: str = ""
     first_line: int = 1
     last_line: int = 1
@@ -59,6 +62,13 @@ class ParsedRun:
     """The size of a program's problem as its line prints it."""
     gpu_kind: str | None = None
     """The GPU's name, without its maker's."""
+    gpu_lines: tuple[GpuCount, ...] = ()
+    """The lines that tell its GPUs."""
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether it is meant to have no GPU."""
+        return self.practice or self.small
 
     @property
     def printed_rate(self) -> float | None:
@@ -131,10 +141,10 @@ def contradiction(other: GpuCount, best: GpuCount) -> tuple[str, str]:
 class LogReport:
     """All that one log (or a pair of .out and .err) tells.
 
-    `cpu_warnings` counts the trainings that found no GPU for their strategy, `groups_done` those whose
-    launcher reported that all processes ended well. `gpus` are the lines that tell each run's GPUs (as many as
-    runs), `strategies` those of TensorFlow, in the order of the log, whether of a run or not. `mention` is the line
-    (number and text) that most likely holds an epoch or a rate and was not read; `binary` is true for what is no text.
+    `cpu_warnings` counts the trainings that found no GPU for their strategy, `groups_done` those whose launcher
+    reported that all processes ended well. `strategies` are the lines that tell TensorFlow's GPUs, in the order of the
+    log, whether of a run or not. `mention` is the line (number and text) that most likely holds an epoch or a rate and
+    was not read; `binary` is true for what is no text.
     """
 
     runs: tuple[ParsedRun, ...] = ()
@@ -142,7 +152,6 @@ class LogReport:
     failures: tuple[Failure, ...] = ()
     cpu_warnings: int = 0
     groups_done: int = 0
-    gpus: tuple[tuple[GpuCount, ...], ...] = ()
     strategies: tuple[GpuCount, ...] = ()
     gpu_kind: str | None = None
     mention: tuple[int, str] | None = None
@@ -164,6 +173,7 @@ class RunFacts:
     learning_rate: float | None = None
     framework: str | None = None
     practice: bool | None = None
+    small: bool | None = None
     batch_per_gpu: int | None = None
     batch_shares: int | None = None
     """How many times the script's own batch option makes the global batch, where the job's header says so."""
@@ -177,6 +187,13 @@ class RunFacts:
     process_samples: int | None = None
     """Samples an epoch of one process, where the log gives those; `process_steps` its batches."""
     process_steps: int | None = None
+    total_seconds: Interval | None = None
+    gpu_memory: Interval | None = None
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether no GPU is expected though one may be named."""
+        return bool(self.practice or self.small)
 
     def given(self) -> dict[str, object]:
         """The fields that are known."""
@@ -187,8 +204,9 @@ class RunFacts:
         new = other.given()
         if not sure:
             new = {name: value for name, value in new.items() if getattr(self, name) is None}
-        if self.practice or other.practice:
-            new["practice"] = True
+        for name in ("practice", "small"):
+            if getattr(self, name) or getattr(other, name):
+                new[name] = True
         return replace(self, **new) if new else self  # type: ignore[arg-type]
 
 
@@ -206,3 +224,8 @@ def rounded(text: str) -> Interval:
 def cut_off(text: str) -> Interval:
     """A number printed by `int(x)`: 344 is anything from 344 to 345. One with decimals is rounded."""
     return Interval.between(float(text), float(text) + 1) if text.isdigit() else rounded(text)
+
+
+def measured(seconds: float) -> Interval:
+    """The interval of a time by a program's own clock: right to a millisecond."""
+    return Interval(seconds, max(0.0, seconds - 0.001), seconds + 0.001)

@@ -19,22 +19,26 @@ class Says:
 
     `batch_line`: the line gives the batch size; given twice, it belongs to two runs. `job`: it is about the whole job
     and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script and its value.
-    `late`: it may come after the run has begun, and fills gaps. `sure` is false for what only fills gaps.
-    `stands_in`: a CPU, which may rehearse GPUs. `samples`: of Keras's ``Train on N samples``. `workers`: the batch said
-    before is one of so many.
+    `late`: it may come after the run has begun, and fills gaps; `totals`: it is about the run that is over. `sure` is
+    false for what only fills gaps. `stands_in`: a CPU, which may rehearse GPUs. `samples`: of Keras's ``Train on N
+    samples``. `workers`: the batch said before is one of so many. `starts`: only a starting process says it.
+    `shortage`: Keras's input ended, which would have needed so many batches (0: not given).
     """
 
-    facts: RunFacts
+    facts: RunFacts = NO_FACTS
     batch_line: bool = False
     job: bool = False
     run: int = 0
     gpus: GpuCount | None = None
     option: tuple[str, str] | None = None
     late: bool = False
+    totals: bool = False
     sure: bool = True
     stands_in: bool = False
     samples: int | None = None
     workers: int = 0
+    starts: bool = False
+    shortage: int | None = None
 
 
 @dataclass(slots=True)
@@ -49,26 +53,17 @@ class Begins:
 
 @dataclass(slots=True)
 class Opens:
-    """An epoch begins; `at` are seconds of the writer's clock."""
+    """An epoch begins; `at` are seconds of the writer's clock. `count`: of a block of so many epochs."""
 
     form: str
     number: float | None
     planned: int | None = None
     at: float | None = None
-    count: int = 1
-    block: bool = False
+    count: int = 0
 
 
 @dataclass(slots=True)
-class KerasLine:
-    """Keras's line at the end of an epoch, or of an `evaluate`: only the lines around it tell which."""
-
-    summary: Summary
-    continues: bool = False
-
-
-@dataclass(slots=True)
-class Progress:
+class Batch:
     """A batch of an epoch, with the running mean of a batch's seconds (PyTorch's ImageNet example)."""
 
     epoch: int
@@ -81,7 +76,10 @@ class Progress:
 
 @dataclass(slots=True)
 class Epoch:
-    """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell."""
+    """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell.
+
+    `count`: of a block of so many epochs. `rate`: the images per second of the epoch.
+    """
 
     form: str
     number: float | None = None
@@ -90,8 +88,7 @@ class Epoch:
     steps: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     at: float | None = None
-    count: int = 1
-    block: bool = False
+    count: int = 0
     rate: Interval | None = None
     note: str = ""
 
@@ -124,14 +121,6 @@ class Rate:
 
 
 @dataclass(slots=True)
-class Totals:
-    """Figures about the whole training: seconds, GiB of GPU memory."""
-
-    seconds: Interval | None = None
-    memory: Interval | None = None
-
-
-@dataclass(slots=True)
 class Ends:
     """A training ended, by its own word. `early`: before the planned epochs, as meant."""
 
@@ -143,32 +132,6 @@ class Ends:
     launcher: bool = False
 
 
-@dataclass(slots=True)
-class Starts:
-    """Only a starting process prints such a line: the next epoch pays for its start-up."""
-
-
-@dataclass(slots=True)
-class Shortage:
-    """Keras's input ended before the epoch did; `batches` it would have needed (0: not given)."""
-
-    batches: int
-
-
-Said = (
-    Says
-    | Begins
-    | Opens
-    | KerasLine
-    | FirstStep
-    | Progress
-    | Epoch
-    | Measures
-    | Rate
-    | Totals
-    | Ends
-    | Starts
-    | Shortage
-)
-TRAINS = (Opens, KerasLine, FirstStep, Progress, Epoch, Rate)
+Said = Says | Begins | Opens | Summary | FirstStep | Batch | Epoch | Measures | Rate | Ends
+TRAINS = (Opens, Summary, FirstStep, Batch, Epoch, Rate)
 """What only a training process says: the lowest rank that says it is the one whose lines count."""

@@ -12,70 +12,160 @@ that both readings place differently waits.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from labtui.domain.model import EpochSample
-from labtui.training_logs.fold import Fold
-from labtui.training_logs.keras import FirstStep, KerasLines, Summary, epoch_interval
-from labtui.training_logs.open_run import OpenRun
+from labtui.training_logs.keras import FirstStep, Summary, epoch_interval
 from labtui.training_logs.runs import RunFacts
-from labtui.training_logs.said import Opens
+
+if TYPE_CHECKING:
+    from labtui.training_logs.fold import Fold
+    from labtui.training_logs.run import OpenRun
+    from labtui.training_logs.said import Opens
 
 KERAS = "keras"
 
 
+@dataclass(slots=True)
+class KerasLines:
+    """Where a run stands in these lines.
+
+    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
+    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
+    `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
+    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
+    headers came without summaries (another program's).
+    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
+    alternate; until then a `doubtful` line waits.
+    """
+
+    open: int | None = None
+    last: int | None = None
+    highest: int = 0
+    headers: set[int] = field(default_factory=set)
+    seen: list[tuple[Summary, int]] = field(default_factory=list)
+    kept: int = -1
+    total: int | None = None
+    place: int | None = None
+    alike: bool = False
+    validated: bool = False
+    summaries: int = 0
+    bare: bool = True
+    usual_after: int = 0
+    evaluated_at_the_end: bool = False
+    workers: int = 1
+    sure: bool = False
+    doubtful: tuple[int, Summary, int] | None = None
+    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
+
+    def open_epoch(self, number: int) -> None:
+        """A header: the lines that follow are this epoch's."""
+        self.highest = max(self.highest, number)
+        self.headers.add(number)
+        self.open = self.last = number
+        self.seen.clear()
+        self.kept, self.first = -1, None
+
+    def after(self) -> int:
+        """How many lines came after the epoch's own."""
+        return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
+
+    def looks_own(self, summary: Summary) -> bool:
+        """Whether a line may be an epoch's own by what is known of this run's lines."""
+        if self.total is not None and summary.total != self.total:
+            return False
+        return summary.validates or not self.validated
+
+    def waits(self, summary: Summary) -> bool:
+        """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
+        if not self.looks_own(summary):
+            return True
+        return self.alike and self.place is not None and len(self.seen) - 1 < self.place
+
+    def own_place(self) -> int:
+        """Which of the lines seen is the epoch's own."""
+        lines = list(enumerate(one for one, _ in self.seen))
+        lines = [one for one in lines if one[1].validates] or lines
+        if self.place is not None:
+            lines = [one for one in lines if one[1].total == self.total] or lines
+        plain = [one for one in lines if not one[1].bar]
+        if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
+            return plain[-1 if "step" in plain[-1][1].units else 0][0]
+        return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
+
+    def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
+        """Whether a header is another process's, which says what one said before."""
+        if number not in self.headers or run.facts.epochs_planned != planned:
+            return False
+        if self.doubtful is not None:
+            return number == self.doubtful[0]
+        if self.workers > 1:
+            return not (number == 1 and run.last > 1)
+        return number == self.open and not self.seen and not run.broken and not run.fresh
+
+    def again(self, run: OpenRun, number: int) -> None:
+        """The header of an epoch came once more."""
+        if self.doubtful is not None:  # epochs alternate: the line that waited was the other process's
+            self.doubtful, self.sure, run.interleaved = None, True, True
+        elif self.summaries:
+            self.sure = self.sure or self.workers > 1
+        elif not run.broken and number == self.open:
+            self.workers += 1
+
+
 def take_header(fold: Fold, line: int, header: Opens) -> None:
     """``Epoch k/N``."""
-    run, number = fold.open, int(header.number or 0)
+    run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        if _repeats(run, number, header.planned):
+        if run.keras.repeats(run, number, planned):
             run.last_line = line
-            _again(run, number)
+            run.keras.again(run, number)
             return
-        _settle_before(fold, run, number, header.planned)
-        if _beside(fold, run, number, header.planned):
+        _settle_before(fold, run, number, planned)
+        if _beside(fold, run, number, planned):
             reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
-            fold.refuse(line, f"Epoch {number}/{header.planned}", reason)
+            fold.refuse(line, f"Epoch {number}/{planned}", reason)
             return
-    if run is None or not _goes_on(run, number, header.planned):
+    if run is None or not _goes_on(run, number, planned):
         run = fold.begin(line)
-    keras = run.keras
-    if keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
+    if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
         run.last = 0
-    run.form, run.last_line, run.settle = KERAS, line, settle_end
-    keras.open_epoch(number)
+    run.form, run.last_line = KERAS, line
+    run.keras.open_epoch(number)
     run.epoch_opens()
-    if run.facts.epochs_planned != header.planned or not run.facts.framework:
-        run.learn(RunFacts(epochs_planned=header.planned, framework=run.facts.framework or KERAS))
+    if run.facts.epochs_planned != planned or not run.facts.framework:
+        run.learn(RunFacts(epochs_planned=planned, framework=run.facts.framework or KERAS))
 
 
-def take_summary(fold: Fold, line: int, summary: Summary, *, continues: bool = False) -> None:
+def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     """The line at the end of an epoch, or of an `evaluate`, which has no header open."""
     run = fold.open
     if run is None or (run.ended and not run.trained):
         run = fold.begin(line)
     if run.form not in ("", KERAS) or (run.ended and run.keras.last is None):
         return  # an evaluation after another program's training
-    if run.form == "" and run.clocked and run.clock is None and run.last_clocked > 1:
+    if run.form == "" and run.clock is None and len(run.clocked) > 1:
         return
     keras = run.keras
-    if not summary.finished:
-        if summary.first is not None and keras.first is None:
-            keras.first = FirstStep(None if summary.unknown_total else summary.total, summary.first)
-        keras.unknown = (summary, line) if summary.unknown_total else None
-        return
     run.last_line = line
-    summary = _with_first_step(keras, summary)
-    keras.unknown = keras.first = None
-    run.interleaved = run.interleaved or summary.glued
+    first, keras.first = keras.first, None
+    if first is not None and summary.bar and summary.first is None and keras.workers == 1:
+        summary.first = first.seconds if first.total in (None, summary.total) else None
     keras.summaries += 1
     keras.bare = False
     if keras.workers > 1:
         _among_workers(fold, run, summary, line)
     else:
-        keras.seen.append((summary, line, continues))
-        _alone(fold, run, summary, line, continues)
+        keras.seen.append((summary, line))
+        _alone(fold, run, summary, line)
+
+
+def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
+    """The bar of step 1 on a line of its own, or one that a warning cut off from the rest."""
+    if fold.open is not None:
+        fold.open.keras.first = said
 
 
 def settle_end(fold: Fold, run: OpenRun) -> None:
@@ -89,39 +179,6 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
     keras.evaluated_at_the_end = (
         keras.open is None and keras.workers == 1 and keras.after() > keras.usual_after
     )
-
-
-def _with_first_step(keras: KerasLines, summary: Summary) -> Summary:
-    """The bar with the first step of an earlier line, where one process writes."""
-    first = keras.first
-    if first is None or summary.first is not None or not summary.bar or keras.workers > 1:
-        return summary
-    return replace(summary, first=first.seconds) if first.total in (None, summary.total) else summary
-
-
-# --------------------------------------------------------------------------- which run
-
-
-def _repeats(run: OpenRun, number: int, planned: int | None) -> bool:
-    keras = run.keras
-    if number not in keras.headers or run.facts.epochs_planned != planned:
-        return False
-    if keras.doubtful is not None:
-        return number == keras.doubtful[0]
-    if keras.workers > 1:
-        return not (number == 1 and run.last > 1)
-    return number == keras.open and not keras.seen and not run.broken and not run.fresh
-
-
-def _again(run: OpenRun, number: int) -> None:
-    """The header of an epoch came once more."""
-    keras = run.keras
-    if keras.doubtful is not None:  # epochs alternate: the line that waited was the other process's
-        keras.doubtful, keras.sure, run.interleaved = None, True, True
-    elif keras.summaries:
-        keras.sure = keras.sure or keras.workers > 1
-    elif not run.broken and number == keras.open:
-        keras.workers += 1
 
 
 def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
@@ -153,9 +210,6 @@ def _goes_on(run: OpenRun, number: int, planned: int | None) -> bool:
     return 1 < number == keras.open or number > keras.highest
 
 
-# --------------------------------------------------------------------------- which epoch
-
-
 def _settle_before(fold: Fold, run: OpenRun, number: int, planned: int | None) -> None:
     """The next header: the last epoch's lines are all there, so its own can be recognised."""
     keras = run.keras
@@ -163,11 +217,6 @@ def _settle_before(fold: Fold, run: OpenRun, number: int, planned: int | None) -
         _one_process(fold, run)
     if keras.last is None or number != keras.last + 1 or planned != run.facts.epochs_planned:
         return
-    if keras.unknown is not None and keras.open is not None:
-        # TF 2.0 never closes a bar of unknown length; the next header proves that its epoch is over.
-        summary, line = keras.unknown
-        take_summary(fold, line, replace(summary, finished=True))
-    keras.unknown = None
     if keras.workers == 1 and keras.seen:
         _keep_own(fold, run, keras.last)
         keras.usual_after = max(keras.usual_after, keras.after())
@@ -176,23 +225,23 @@ def _settle_before(fold: Fold, run: OpenRun, number: int, planned: int | None) -
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
-    place = keras.own_place()
-    own, line, _ = keras.seen[place]
+    place = keras.own_place() if len(keras.seen) > 1 else 0
+    own, line = keras.seen[place]
     if place != keras.kept:
         _store(fold, run, epoch, own, line, corrects=keras.kept >= 0)
         keras.kept = place
     keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
-    keras.alike = any(keras.looks_own(other) for at, (other, _, _) in enumerate(keras.seen) if at != place)
+    keras.alike = any(keras.looks_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
-def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int, continues: bool) -> None:
+def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
     """A summary line where one process writes."""
     keras = run.keras
     if keras.open is not None:
         if keras.waits(summary):
             return
         epoch, keras.open = keras.open, None
-    elif run.epochs and continues and summary.bar and summary.total == keras.total:
+    elif run.epochs and summary.continues and summary.bar and summary.total == keras.total:
         epoch = run.last  # the same bar, written on after another print
     elif run.epochs and not keras.validated and summary.validates and keras.kept >= 0:
         epoch = run.last  # only an epoch's own line has them: the one before was an `evaluate`
@@ -221,8 +270,8 @@ def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> Non
     if not keras.sure:
         if keras.doubtful is not None and keras.summaries > keras.workers:
             _one_process(fold, run)
-            keras.seen.append((summary, line, False))
-            _alone(fold, run, summary, line, continues=False)
+            keras.seen.append((summary, line))
+            _alone(fold, run, summary, line)
             return
         if keras.doubtful is not None or keras.open is None:
             keras.doubtful, keras.sure, run.interleaved = None, True, True
@@ -245,7 +294,7 @@ def _one_process(fold: Fold, run: OpenRun) -> None:
     doubtful, keras.doubtful, keras.workers = keras.doubtful, None, 1
     if doubtful is not None:
         epoch, summary, line = doubtful
-        keras.seen.append((summary, line, False))
+        keras.seen.append((summary, line))
         keras.kept = len(keras.seen) - 1
         _store(fold, run, epoch, summary, line)
 
@@ -271,8 +320,8 @@ def _store(
     if not _is_whole(run, epoch, summary):
         return
     keras.total = summary.total if keras.total is None or corrects else keras.total
-    keras.validated = keras.validated or summary.validates
     if summary.validates:
+        keras.validated = True
         run.note("Validation is inside each epoch's time.")
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
@@ -288,8 +337,7 @@ def _store(
         # "Train on N samples": old Keras counts samples, not steps
         steps=None if summary.total == run.samples else summary.steps,
         ms_per_step=summary.ms_per_step,
-        metrics=dict(summary.metrics),
-        source=KERAS,
+        metrics=summary.metrics,
         line=line,
     )
     fold.keep(run, sample)
