@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from labtui.results.catalogue import catalogue, networks
-from labtui.results.course_charts import job_gpu_chart
 from labtui.results.rows import of_rows
+from labtui.results.run_charts import job_gpu_chart
 from labtui.training_logs.gpu_sampler import GpuSample
 
 from .helpers import results_of

@@ -11,7 +11,7 @@ from labtui.export.measurements import Measurements
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.program_charts import program_charts
+from labtui.results.scaling_charts import program_charts
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from labtui.export.hand_in import HandInDocument
     from labtui.export.measurements import Measurements
     from labtui.results.charts import ChartSpec
-    from labtui.results.quantity_charts import Reading
     from labtui.results.rows import Results
+    from labtui.results.scaling_charts import Reading
 
 DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
@@ -90,7 +90,7 @@ def lab_plots(
 ) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
     from labtui.results.catalogue import lab_charts, told_apart
-    from labtui.results.course_charts import job_gpu_chart
+    from labtui.results.run_charts import job_gpu_chart
 
     charts = list(lab_charts(results, reading=reading))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}

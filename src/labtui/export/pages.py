@@ -34,13 +34,13 @@ from labtui.results import messages
 from labtui.results.accuracy import is_accuracy
 from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, with_kind
-from labtui.results.course_charts import accuracy_chart
 from labtui.results.measured import cite
 from labtui.results.numbers import clean
-from labtui.results.program_charts import program_charts
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results, of_rows, renamed
+from labtui.results.run_charts import accuracy_chart
 from labtui.results.scaling import scaling_lines
+from labtui.results.scaling_charts import program_charts
 
 AS_BARS = {"epoch-time", "speedup"}
 """Charts that are bars on a page that asks for them."""
@@ -210,7 +210,7 @@ def _conclusions(contents: LabContents) -> Page:
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
     found += [messages.acceleration_message(next((r for r in results.measured if r.acceleration), None))]
-    found += [messages.loss_message(results.measured), messages.readings_message(results.measured)]
+    found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
     return Page(title="What the numbers say", blocks=points, practice=contents.practice)
 

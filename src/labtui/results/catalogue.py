@@ -1,7 +1,7 @@
 """The one place that decides which charts there are, for whom, and in which order.
 
-Real and practice runs never share a chart, nor do images and tokens. The charts are made in `quantity_charts`,
-`comparison_charts`, `program_charts` and `course_charts`.
+Real and practice runs never share a chart, nor do images and tokens. The charts are made in `scaling_charts`,
+`comparison_charts` and `run_charts`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from labtui.results import course_charts
-from labtui.results.charts import (
-    ChartSpec,
-    slug,
-)
-from labtui.results.comparison_charts import (
-    acceleration_chart,
-    first_epoch_chart,
-    law_chart,
-    loss_chart,
-    tuning_charts,
-)
-from labtui.results.program_charts import program_charts
-from labtui.results.quantity_charts import (
-    PER_GPU_THROUGHPUT,
-    TASK_QUANTITIES,
-    Reading,
-    quantity_chart,
-)
+from labtui.results import run_charts
+from labtui.results.charts import ChartSpec, slug
+from labtui.results.comparison_charts import acceleration_chart, law_chart, loss_chart, tuning_charts
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines, split_practice
+from labtui.results.scaling_charts import QUANTITIES, Reading, program_charts, quantity_chart
 
 MAX_LINES = 6
 """Runs of several networks are drawn over each other by epoch up to so many lines."""
@@ -49,19 +34,15 @@ def catalogue(
     return told_apart(_charts(results, there[0] if model is None and len(there) == 1 else model, reading))
 
 
-_TOGETHER = ("throughput-per-gpu", "first-epoch", "efficiency-loss")
-"""Charts that show all networks at once as well as one alone."""
-
-
 def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[ChartSpec, ...]:
     """Every chart of a lab, once: those of each network, with its name in their keys, then those of all together."""
     there = networks(results)
     several = len(there) > 1
-    charts = [chart for name in there for chart in _charts(results, name, reading)]
     named = [
         replace(chart, key=f"{chart.key}-{slug(chart.model)}")
-        for chart in charts
-        if not (several and chart.family in _TOGETHER)
+        for name in there
+        for chart in _charts(results, name, reading)
+        if not (several and chart.family == "efficiency-loss")  # one chart shows it of all networks
     ]
     together = [chart for chart in _charts(results, None, reading) if not chart.model] if several else []
     return told_apart([*named, *together])
@@ -70,12 +51,11 @@ def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[Chart
 def _charts(results: Results, model: str | None, reading: Reading) -> list[ChartSpec]:
     """The charts of one network or of all together; real and practice ones may have one key."""
     charts: list[ChartSpec] = []
-    for rehearsed in (False, True):
-        timed = [
-            row for row in results.programs if row.practice is rehearsed and model in (None, row.program.name)
-        ]
-        for name in dict.fromkeys(row.program.name for row in timed):
-            charts += program_charts([row for row in timed if row.program.name == name])
+    timed = [row for row in results.programs if model in (None, row.program.name)]
+    for practice, name in dict.fromkeys((row.practice, row.program.name) for row in timed):
+        charts += program_charts(
+            [row for row in timed if (row.practice, row.program.name) == (practice, name)]
+        )
     for rows in split_practice(row for row in results.rows if model in (None, row.model)):
         small = all(row.small for row in rows)
         charts += [
@@ -88,18 +68,17 @@ def _charts_of(results: Results, model: str | None, reading: Reading) -> Iterabl
     """The charts of rows that are all real or all practice; of one network where `model` names it."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
-    for quantity in (*TASK_QUANTITIES, PER_GPU_THROUGHPUT):
+    for quantity in QUANTITIES:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit], reading=reading)
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
-    yield first_epoch_chart(lines)
     yield loss_chart(lines)
     if model is not None:
         yield acceleration_chart(results.rows, model, reading=reading)
         yield law_chart(results, model)
         yield from tuning_charts(results.rows)
-    yield from course_charts.study_charts(results, model)
-    for chart in (course_charts.epoch_chart(results, model), course_charts.accuracy_chart(results, model)):
+    yield from run_charts.study_charts(results, model)
+    for chart in (run_charts.epoch_chart(results, model), run_charts.accuracy_chart(results, model)):
         if model is not None or len(chart.measured) <= MAX_LINES:
             yield chart
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 
+from labtui.domain.model import Interval
 from labtui.results.accuracy import best_curve
+from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, sweet_spots
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-SCALING = ("epoch-time", "throughput", "throughput-per-gpu", "speedup", "efficiency")
+SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
 
 
 def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
@@ -23,10 +25,12 @@ def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     """What charts of these families say of the lines they show; the strongest sentence that is true."""
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
-    for make in (_many, _pair, _single):
-        if text := make(lines, families):
-            return text
-    return ""
+    shared = _shared_size(lines)
+    if len(lines) > 2 and shared:
+        return _many(shared, families) or _single(lines, families)
+    if len(lines) == 2 and shared:
+        return _pair(lines, shared, families) or _single(lines, families)
+    return _single(lines, families)
 
 
 def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -37,68 +41,55 @@ def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
     return [] if most is None else [found[most] for found in rows]
 
 
-def _many(lines: Sequence[ScalingLine], families: Set[str]) -> str:
-    rows = _shared_size(lines) if len(lines) > 2 else []
-    if not rows:
-        return ""
+def _value(interval: Interval | None) -> float:
+    return 0.0 if interval is None else interval.value
+
+
+def _many(rows: Sequence[ResultRow], families: Set[str]) -> str:
     many = count_words(rows[0].n_gpus or 0, start=True)
+    by_speedup = sorted((row for row in rows if row.speedup is not None), key=lambda row: _value(row.speedup))
+    if not by_speedup:
+        return ""
+    worst, best = by_speedup[0], by_speedup[-1]
     if "efficiency" in families and families.isdisjoint({"speedup", "throughput"}):
-        values = [row.efficiency for row in rows if row.efficiency is not None]
-        if values:
-            low, high = (pick(values, key=lambda each: each.value) for pick in (min, max))
-            return f"{many} keep {percent_text(low).removesuffix(' %')} to {percent_text(high)} efficiency"
-    ratios = [row.speedup for row in rows if row.speedup is not None]
-    if not ratios:
-        return ""
-    least, most = (ratio_text(pick(ratios, key=lambda each: each.value)) for pick in (min, max))
-    times = least if least == most else f"{least} to {most}"
-    return f"{many} give {times} times the {lines[0].unit} per second of one"
+        low, high = percent_text(worst.efficiency), percent_text(best.efficiency)
+        return f"{many} keep {low.removesuffix(' %')} to {high} efficiency"
+    low, high = ratio_text(worst.speedup), ratio_text(best.speedup)
+    times = low if low == high else f"{low} to {high}"
+    return f"{many} give {times} times the {rows[0].configuration.unit} per second of one"
 
 
-def _pair(lines: Sequence[ScalingLine], families: Set[str]) -> str:
-    rows = _shared_size(lines) if len(lines) == 2 else []
-    if not rows:
-        return ""
-    names = _pair_names(lines)
-    models = {line.model for line in lines}
-    if (
-        len(models) > 1
-        and families & {"epoch-time", "throughput"}
-        and (text := _faster_everywhere(lines, names))
-    ):
+def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
+    """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
+    one_model = lines[0].model == lines[1].model
+    names = [clean(line.model) for line in lines]
+    if one_model:
+        names = [clean(line.name.partition(" (")[2].removesuffix(")") or line.name) for line in lines]
+    elif families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, rows, names)):
         return text
-    ratios = [
-        (row.speedup, name, row) for row, name in zip(rows, names, strict=True) if row.speedup is not None
-    ]
-    if len(ratios) < 2 or (len(models) > 1 and not families & {"speedup", "efficiency"}):
+    if any(row.speedup is None for row in rows) or not (one_model or families & {"speedup", "efficiency"}):
         return ""
-    (worse, slow, last), (better, fast, first) = sorted(ratios, key=lambda each: each[0].value)
-    many = count_words(rows[0].n_gpus or 0)
-    if better.lo <= worse.hi:
+    (slow, last), (fast, first) = sorted(
+        zip(names, rows, strict=True), key=lambda each: _value(each[1].speedup)
+    )
+    many = count_words(first.n_gpus or 0)
+    if first.speedup and last.speedup and first.speedup.lo <= last.speedup.hi:
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
-        return f"{fast} uses {many} better: {ratio_text(better)}× as fast, {slow} only {ratio_text(worse)}×"
+        better, worse = ratio_text(first.speedup), ratio_text(last.speedup)
+        return f"{fast} uses {many} better: {better}× as fast, {slow} only {worse}×"
     shares = f"{percent_text(first.efficiency)} against {percent_text(last.efficiency)}"
     return f"{fast} scales better: {shares} efficiency on {many}"
 
 
-def _pair_names(lines: Sequence[ScalingLine]) -> list[str]:
-    if lines[0].model != lines[1].model:
-        return [clean(line.model) for line in lines]
-    return [clean(line.name.partition(" (")[2].removesuffix(")") or line.name) for line in lines]
-
-
-def _faster_everywhere(lines: Sequence[ScalingLine], names: Sequence[str]) -> str:
+def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], names: Sequence[str]) -> str:
     """Which of two is faster at every size, and whether the other scales better."""
-    pairs = [(one, other) for one in lines[0].rows for other in lines[1].rows if one.n_gpus == other.n_gpus]
-    rates = [(one.throughput, other.throughput) for one, other in pairs]
-    if not rates or any(one is None or other is None for one, other in rates):
-        return ""
+    by_size = [{row.n_gpus: row.throughput for row in line.rows} for line in lines]
     for fast, slow in ((0, 1), (1, 0)):
-        if all(rate[fast].lo > rate[slow].hi for rate in rates):  # type: ignore[union-attr]
-            last = _shared_size(lines)
-            shares = [row.efficiency for row in last]
-            if shares[0] and shares[1] and shares[slow].lo > shares[fast].hi:  # type: ignore[union-attr]
+        pairs = [(by_size[fast][n], by_size[slow][n]) for n in by_size[fast] if n in by_size[slow]]
+        if all(mine is not None and its is not None and mine.lo > its.hi for mine, its in pairs):
+            mine, its = last[fast].efficiency, last[slow].efficiency
+            if mine is not None and its is not None and its.lo > mine.hi:
                 return f"{names[fast]} is faster on any number of GPUs; {names[slow]} scales better"
             return f"{names[fast]} is faster than {names[slow]} on any number of GPUs"
     return ""
@@ -106,10 +97,8 @@ def _faster_everywhere(lines: Sequence[ScalingLine], names: Sequence[str]) -> st
 
 def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     rows = [line.last for line in lines if (line.last.n_gpus or 0) > 1 and line.last.speedup is not None]
-    row = max(
-        rows, key=lambda each: (each.n_gpus or 0, each.speedup.value if each.speedup else 0), default=None
-    )
-    if row is None or row.speedup is None:
+    row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
+    if row is None:
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.model)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
@@ -117,12 +106,11 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return f"{many} train {name} {ratio_text(row.speedup)} times as fast as one{share}"
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
-    one = next((each for each in lines[0].rows if each.n_gpus == 1), None)
     if row.epoch_seconds is not None and "epoch-time" in families:
-        before = f", {three_digits(one.epoch_seconds.value)} s on one" if one and one.epoch_seconds else ""
+        one = next((each.epoch_seconds for each in lines[0].rows if each.n_gpus == 1), None)
+        before = f", {three_digits(one.value)} s on one" if one else ""
         return f"{many} need {three_digits(row.epoch_seconds.value)} s for an epoch of {name}{before}"
-    unit = row.configuration.unit
-    return f"{many} train {name} at {rate_text(row.throughput)} {unit} per second"
+    return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
 def acceleration_message(row: ResultRow | None) -> str:
@@ -133,37 +121,17 @@ def acceleration_message(row: ResultRow | None) -> str:
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its least is above the most of every other part; else the sum."""
-    found = [(row, lost_efficiency(row)) for row in rows if (row.n_gpus or 0) > 1]
-    found = [(row, parts) for row, parts in found if parts]
+    found = [(row, parts) for row in rows if (row.n_gpus or 0) > 1 and (parts := lost_efficiency(row))]
     if not found:
         return ""
-    row, parts = min(found, key=lambda each: each[0].efficiency.value if each[0].efficiency else 1.0)
-    lost = lost_text(row.efficiency)
+    row, parts = min(found, key=lambda each: _value(each[0].efficiency))
+    lost, many, name = lost_text(row.efficiency), count_words(row.n_gpus or 0), clean(row.model)
     most = max(parts, key=lambda each: each.share.value)
-    many = count_words(row.n_gpus or 0)
     if all(most.share.lo > other.share.hi for other in parts if other is not most):
         what = "The short last batch costs" if most is parts[0] else "Slower steps cost"
         share = percent_text(most.share).removesuffix(" %")
-        return f"{what} most: {share} of the {lost} points that {clean(row.model)} loses on {many}"
-    return f"{clean(row.model)} loses {lost} points of efficiency on {many}"
-
-
-def readings_message(rows: Sequence[ResultRow]) -> str:
-    """How the two readings of the largest speedup differ."""
-    found = [
-        row for row in rows if row.speedup is not None and row.as_printed.speedup and (row.n_gpus or 0) > 1
-    ]
-    if not found:
-        return ""
-    row = max(
-        found,
-        key=lambda each: abs((each.as_printed.speedup or 0) - (each.speedup.value if each.speedup else 0)),
-    )
-    precise, printed = ratio_text(row.speedup), f"{ratio_text(row.as_printed.speedup)}"
-    if abs(float(printed) - float(precise.replace(",", ""))) < 0.02 * float(printed):
-        return f"Both readings agree: {precise}× on {count_words(row.n_gpus or 0)}"
-    flatter = "flatter" if float(printed) > float(precise.replace(",", "")) else "understate"
-    return f"Whole seconds {flatter}: {printed}× as printed is {precise}× when read precisely"
+        return f"{what} most: {share} of the {lost} points that {name} loses on {many}"
+    return f"{name} loses {lost} points of efficiency on {many}"
 
 
 def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
@@ -183,24 +151,22 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     return f"{name}: {rate}, {times} times {other}"
 
 
-def study_message(results: Results, policy_of: Callable[[object], str]) -> str:
-    """The policy with the best accuracy in validation on the most GPUs, against the worst there."""
-    best: dict[str, tuple[float, int]] = {}
+def study_message(results: Results, policy_of: Callable[[MeasuredRun], str]) -> str:
+    """The policy with the best accuracy in validation with the largest batch, against the worst there."""
     most = max((row.batch_size or 0 for row in results.rows), default=0)
-    for row in results.rows:
-        for run in row.members:
-            values = [sample.metrics["val_top1"] for sample in run.run.epochs if "val_top1" in sample.metrics]
-            if values and row.batch_size == most:
+    best: dict[str, float] = {}
+    for run in (run for row in results.rows if row.batch_size == most for run in row.members):
+        for sample in run.run.epochs:
+            if "val_top1" in sample.metrics:
                 name = policy_of(run)
-                best[name] = max(best.get(name, (0.0, 0)), (max(values), row.n_gpus or 0))
+                best[name] = max(best.get(name, 0.0), sample.metrics["val_top1"])
     if not best:
         return ""
-    ranked = sorted(best.items(), key=lambda each: -each[1][0])
-    (name, (value, _)), (last, (least, _)) = ranked[0], ranked[-1]
+    name, last = max(best, key=best.__getitem__), min(best, key=best.__getitem__)
     batch = f"a global batch of {most:,}"
-    if len(ranked) == 1:
-        return f"{name.capitalize()}: {value:.1f} % top-1 in validation with {batch}"
-    return f"{name.capitalize()} comes to {value:.1f} % with {batch}, {last} only to {least:.1f} %"
+    if len(best) == 1:
+        return f"{name.capitalize()}: {best[name]:.1f} % top-1 in validation with {batch}"
+    return f"{name.capitalize()} comes to {best[name]:.1f} % with {batch}, {last} only to {best[last]:.1f} %"
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
@@ -213,14 +179,11 @@ def accuracy_message(results: Results, target: float | None) -> str:
     curve = best_curve(results)
     if curve is None:
         return ""
-    epochs = count_words(curve.best.epoch, "epoch")
-    which = "Validation" if curve.validation else "Training"
-    text = f"{which} accuracy comes to {percent_text(curve.best.accuracy)} after {epochs}"
-    return (
-        text
-        if target is None
-        else f"{text}, {'above' if curve.best.accuracy > target else 'below'} {100 * target:g} %"
-    )
+    which, best = "Validation" if curve.validation else "Training", curve.best
+    text = f"{which} accuracy comes to {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
+    if target is None:
+        return text
+    return f"{text}, {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
 
 
 def results_message(results: Results) -> str:
@@ -229,19 +192,20 @@ def results_message(results: Results) -> str:
     if len(spots) == 1 and spots[0].least_time != spots[0].least_gpu_hours:
         time, hours = count_words(spots[0].least_time, start=True), count_words(spots[0].least_gpu_hours)
         return f"{time} take the least time, {hours} the fewest GPU-hours"
-    row = next((row for row in results.measured if row.epoch_seconds is not None), None)
-    if len(results.measured) == 1 and row is not None and row.epoch_seconds is not None:
-        where = "The CPU" if row.device == "cpu" else count_words(row.n_gpus or 1, start=True)
-        verb = "needs" if (row.n_gpus or 0) < 2 else "need"
-        return f"{where} {verb} {three_digits(row.epoch_seconds.value)} s for an epoch of {clean(row.model)}"
+    first = results.measured[0] if len(results.measured) == 1 else None
+    if first is not None and first.epoch_seconds is not None:
+        where = "The CPU" if first.device == "cpu" else count_words(first.n_gpus or 1, start=True)
+        verb = "needs" if (first.n_gpus or 0) < 2 else "need"
+        seconds = three_digits(first.epoch_seconds.value)
+        return f"{where} {verb} {seconds} s for an epoch of {clean(first.model)}"
     return scaling_message(scaling_lines(results.measured), {"speedup"}) or _fastest(results.measured)
 
 
 def _fastest(rows: Sequence[ResultRow]) -> str:
-    rates = [(row.throughput.value, row) for row in rows if row.throughput is not None]
+    rates = [row for row in rows if row.throughput is not None]
     if len(rates) < 2:
         return ""
-    best = max(rates, key=lambda each: each[0])[1]
+    best = max(rates, key=lambda row: _value(row.throughput))
     return f"{clean(best.model)} comes to {rate_text(best.throughput)} {best.configuration.unit} per second"
 
 
@@ -249,20 +213,15 @@ def program_message(rows: Sequence[ProgramRow]) -> str:
     """What the times of programs say; strong and weak scaling are never put into one sentence."""
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
-    if strong and not weak:
-        best = max(strong, key=lambda row: row.speedup.value if row.speedup else 0.0)
-        noun = "GPU" if best.program.counts == "GPUs" else "process"
-        many = (
-            count_words(best.processes, noun, start=True)
-            if noun == "GPU"
-            else best.program.counted(best.processes)
-        )
-        times, share = ratio_text(best.speedup), percent_text(best.efficiency)
-        return f"{many} run {clean(best.program.name)} {times} times as fast, at {share} efficiency"
-    if weak and not strong:
-        last = max(weak, key=lambda row: row.processes)
-        many = last.program.counted(last.processes)
-        return (
-            f"{clean(last.program.name)} keeps {percent_text(last.weak_efficiency)} weak efficiency on {many}"
-        )
-    return ""
+    if bool(strong) == bool(weak):
+        return ""
+    best = (
+        max(strong, key=lambda row: _value(row.speedup)) if strong else max(weak, key=lambda r: r.processes)
+    )
+    name, many = clean(best.program.name), best.program.counted(best.processes)
+    if weak:
+        return f"{name} keeps {percent_text(best.weak_efficiency)} weak efficiency on {many}"
+    if best.program.counts == "GPUs":
+        many = count_words(best.processes, start=True)
+    times, share = ratio_text(best.speedup), percent_text(best.efficiency)
+    return f"{many} run {name} {times} times as fast, at {share} efficiency"

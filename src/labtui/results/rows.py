@@ -415,36 +415,31 @@ def renamed(results: Results, names: Mapping[str, str]) -> Results:
     return replace(results, rows=rows, fits=fits)
 
 
-_KINDS = {
-    re.compile(r"\w+ weights"): "fp32 weights",
-    re.compile(r"(?:tf32|[bf]+p?\d+)"): "fp32",
-    re.compile(r"\d+ workers?"): "0 workers",
-    re.compile(r"compiled"): "not compiled",
-    re.compile(r"\w+ attention"): "sdpa attention",
-    re.compile(r"Liger kernels"): "no Liger kernels",
-    re.compile(r"\d+ pixels"): "224 pixels",
-    re.compile(r"sequences of \d+"): "sequences of 8192",
-    re.compile(r".* rate(?:, .*)?"): "constant rate",
-    re.compile(r".* script"): "original script",
+_PRECISION = "fp32"
+_PLAIN = {
+    " weights": "fp32 weights",
+    "precision": _PRECISION,
+    " worker": "0 workers",
+    "compiled": "not compiled",
+    " attention": "sdpa attention",
+    "Liger kernels": "no Liger kernels",
+    " pixels": "224 pixels",
+    "sequences of ": "sequences of 8192",
+    " rate": "constant rate",
+    " script": "original script",
 }
-"""Words of a tuning, and what is meant where a tuning has no such word."""
+"""What a word of a tuning holds, and what is meant where a tuning has no such word; a precision has none of these."""
 
 
 def distinguishing_words(tunings: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Of each tuning the words that others lack; where one has none of a kind, what that means."""
-    shared = set(tunings[0]).intersection(*tunings) if tunings else set()
-    differ = {_kind(word) for words in tunings for word in words if word not in shared}
-    kinds = [kind for kind in _KINDS.values() if kind in differ]
-    found = []
-    for words in tunings:
-        mine = {_kind(word): word for word in words}
-        found.append(tuple(filter(None, (mine.get(kind, kind) for kind in kinds))))
-    return found
+    by_kind = [{_plain(word): word for word in words} for words in tunings]
+    differ = [plain for plain in _PLAIN.values() if len({words.get(plain) for words in by_kind}) > 1]
+    return [tuple(words.get(plain, plain) for plain in differ) for words in by_kind]
 
 
-def _kind(word: str) -> str:
-    """What a tuning without a word of this kind is called; "" where that has no name."""
-    return next((plain for pattern, plain in _KINDS.items() if pattern.fullmatch(word)), "")
+def _plain(word: str) -> str:
+    return next((plain for part, plain in _PLAIN.items() if part in word), _PRECISION)
 
 
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:

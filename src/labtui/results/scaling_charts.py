@@ -1,4 +1,4 @@
-"""Numbers of a row against the GPU count: epoch time, throughput, speedup, efficiency, in both readings."""
+"""Charts against a number of GPUs or processes: one table of quantities, of trainings and of programs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from labtui.results.numbers import (
     uncertainty,
     widened,
 )
+from labtui.results.programs import ProgramRow, baseline_text
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import ScalingLine
 
@@ -38,18 +39,22 @@ GPUS = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A number of a row that a chart can show against the GPU count, in both readings."""
+    """A number that a chart can show against a count. `printed` gives the textbooks' reading of it."""
 
     key: str
     view: View
     title: str
-    heading: str
     y_label: str
-    precise: Callable[[ResultRow], Interval | None]
-    printed: Callable[[AsPrinted], float | None]
+    value: Callable[[Any], Interval | None]
     text: Callable[[Interval | None], str]
     unit: str = ""
-    ratio: bool = False
+    heading: str = ""
+    printed: Callable[[AsPrinted], float | None] = lambda plain: None
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it compares with a baseline."""
+        return self.unit in ("×", "%")
 
 
 def digits_text(value: Interval | None) -> str:
@@ -59,42 +64,37 @@ def digits_text(value: Interval | None) -> str:
 
 EPOCH_TIME = Quantity(
     key="epoch-time", view="time", title="Epoch time", heading="Epoch time, s", y_label="seconds per epoch", unit="s",
-    precise=lambda row: row.epoch_seconds, printed=lambda plain: plain.epoch_seconds, text=digits_text,
+    value=lambda row: row.epoch_seconds, printed=lambda plain: plain.epoch_seconds, text=digits_text,
 )  # fmt: skip
 THROUGHPUT = Quantity(
     key="throughput", view="throughput", title="Throughput", heading="Images per second", y_label="images per second",
-    precise=lambda row: row.throughput, printed=lambda plain: plain.throughput, text=rate_text,
+    value=lambda row: row.throughput, printed=lambda plain: plain.throughput, text=rate_text,
 )  # fmt: skip
 SPEEDUP = Quantity(
-    key="speedup", view="speedup", title="Speedup", heading="Speedup", y_label="times one GPU", unit="×", ratio=True,
-    precise=lambda row: row.speedup, printed=lambda plain: plain.speedup, text=ratio_text,
+    key="speedup", view="speedup", title="Speedup", heading="Speedup", y_label="times one GPU", unit="×",
+    value=lambda row: row.speedup, printed=lambda plain: plain.speedup, text=ratio_text,
 )  # fmt: skip
 EFFICIENCY = Quantity(
     key="efficiency", view="efficiency", title="Efficiency", heading="Efficiency, %", y_label="speedup / GPUs",
-    unit="%", ratio=True,
-    precise=lambda row: row.efficiency, printed=lambda plain: plain.efficiency, text=percent_text,
+    unit="%", value=lambda row: row.efficiency, printed=lambda plain: plain.efficiency, text=percent_text,
 )  # fmt: skip
-PER_GPU_THROUGHPUT = Quantity(
-    key="throughput-per-gpu", view="throughput", title="Throughput per GPU", heading="Images per second and GPU",
-    y_label="images per second per GPU",
-    precise=lambda row: row.per_gpu_throughput, printed=lambda plain: None, text=digits_text,
-)  # fmt: skip
-TASK_QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
+QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
 
 
 def quantity_chart(
     quantity: Quantity, lines: Sequence[ScalingLine], *, reading: Reading = "precise"
 ) -> ChartSpec:
-    """One quantity against the GPU count for some lines; the speedup chart gets its ideal line."""
+    """One quantity against the GPU count for some lines."""
     shorts = distinct([line.name for line in lines])
     series = [
         Series(name=line.name, short=short, points=points, hue=model_hue(line.model))
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(quantity, line.rows, reading)))
     ]
-    if quantity.ratio:  # a baseline alone compares nothing
+    if quantity.is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
     models = tuple(dict.fromkeys(line.model for line in lines))
+    rows = [row for line in lines for row in line.rows]
     unit = lines[0].unit if lines else "images"
     return counts_chart(
         quantity.key,
@@ -106,9 +106,9 @@ def quantity_chart(
         x_label=GPUS,
         y_label=quantity.y_label.replace("images", unit),
         unit=quantity.unit,
-        sizes=[row.n_gpus or 0 for line in lines for row in line.rows],
-        notes=tuple(_notes(quantity, lines, reading)),
-        practice=any(row.practice for line in lines for row in line.rows),
+        sizes=[row.n_gpus or 0 for row in rows],
+        notes=tuple(_notes(quantity, rows, series, reading)),
+        practice=any(row.practice for row in rows),
     )
 
 
@@ -149,8 +149,8 @@ def points_of(quantity: Quantity, rows: Sequence[ResultRow], reading: Reading) -
             if (plain := quantity.printed(row.as_printed)) is not None:
                 label = f"{plain:g}" if quantity is EPOCH_TIME else quantity.text(Interval.exact(plain))
                 yield Point(x=row.n_gpus, y=plain, live=row.live, label=label)
-        elif (value := quantity.precise(row)) is not None:
-            base = baseline_of(row, rows) if quantity.ratio else None
+        elif (value := quantity.value(row)) is not None:
+            base = baseline_of(row, rows) if quantity.is_ratio else None
             yield uncertain_point(row.n_gpus, row, value, base, label=quantity.text(value))
         elif quantity is EPOCH_TIME and row.warmup_seconds is not None:
             text = quantity.text(row.warmup_seconds)
@@ -165,21 +165,26 @@ def uncertain_point(
     return interval_point(x, widened(value, found), label=label, live=row.live, mark=found.mark)
 
 
-def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -> Iterable[str]:
-    rows = [row for line in lines for row in line.rows]
+_BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed digits"}
+
+
+def _notes(
+    quantity: Quantity, rows: Sequence[ResultRow], series: Sequence[Series], reading: Reading
+) -> Iterable[str]:
+    marks = [point for each in series for point in each.points]
     if reading == "as-printed":
         yield "As printed: whole seconds of epoch 2."
     elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
         yield "The first epoch of each run is warm-up and not counted."
-    if quantity is EPOCH_TIME and reading == "precise" and any(row.epoch_seconds is None for row in rows):
+    if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
-    if reading == "precise":
-        yield from _bars_sentences(quantity, lines)
+    drawn = {point.mark for point in marks if point.lo != point.hi}
+    if words := [words for mark, words in _BARS.items() if mark in drawn]:
+        yield f"Error bars: {' or '.join(words)}{', the larger' * (len(words) > 1)}."
     if any(row.live for row in rows):
         yield "Runs in progress are drawn as live; their marks will move."
-    if quantity.ratio:
-        fixed = [row for row in rows if row.configuration.whole_batches or row.from_rate]
-        if any((row.n_gpus or 0) > 1 for row in fixed):
+    if quantity.is_ratio:
+        if any((row.n_gpus or 0) > 1 and (row.configuration.whole_batches or row.from_rate) for row in rows):
             yield (
                 f"{rows[0].configuration.unit.capitalize()} per second against one GPU's, with the batch per GPU "
                 "fixed: each step is weak scaling, an epoch strong scaling."
@@ -187,18 +192,81 @@ def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -
         yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)
 
 
-def _bars_sentences(quantity: Quantity, lines: Sequence[ScalingLine]) -> Iterable[str]:
-    """What the error bars are, and which marks rest on a single epoch."""
-    found = [
-        uncertainty(row, value, baseline_of(row, line.rows) if quantity.ratio else None)
-        for line in lines
-        for row in line.rows
-        if (value := quantity.precise(row)) is not None
-    ]
-    drawn = {each.source for each in found if each.half_width}
-    words = ["the scatter between epochs"] if "scatter" in drawn else []
-    words += ["the rounding of the printed digits"] if drawn & {"reading", "one epoch"} else []
-    if words:
-        yield f"Error bars: {' or '.join(words)}{', the larger' * (len(words) > 1)}."
-    if any(each.source == "one epoch" for each in found):
-        yield "Some marks are based on one epoch."
+# --------------------------------------------------------------------------- programs timed without epochs
+
+PROGRAM_QUANTITIES: dict[str, tuple[Quantity, ...]] = {
+    "strong": (
+        Quantity(
+            key="program-time", view="time", title="Time", y_label="{unit}", unit="s",
+            value=lambda row: row.shown, text=digits_text,
+        ),
+        Quantity(
+            key="program-speedup", view="speedup", title="Speedup", y_label="times {one}", unit="×",
+            value=lambda row: row.speedup, text=ratio_text,
+        ),
+        Quantity(
+            key="program-efficiency", view="efficiency", title="Efficiency", y_label="speedup / {counts}", unit="%",
+            value=lambda row: row.efficiency, text=percent_text,
+        ),
+    ),
+    "weak": (
+        Quantity(
+            key="weak-time", view="time", title="Weak scaling: time", y_label="{unit}", unit="s",
+            value=lambda row: row.shown, text=digits_text,
+        ),
+        Quantity(
+            key="weak-efficiency", view="efficiency", title="Weak efficiency", y_label="T1 / Tn", unit="%",
+            value=lambda row: row.weak_efficiency, text=percent_text,
+        ),
+    ),
+}  # fmt: skip
+"""Strong and weak scaling are never in one chart."""
+_NOTES = {
+    "strong": "Strong scaling: the same work on n {counts}. T1 is the time of {one}.",
+    "weak": "Weak scaling: n {counts} do n times the work. E = T1/Tn; T1 is the time of {one}.",
+}
+
+
+def program_charts(rows: Sequence[ProgramRow]) -> tuple[ChartSpec, ...]:
+    """The charts of one program with at least two marks on a line."""
+    made = (
+        [_program_chart(each, rows) for each in PROGRAM_QUANTITIES[rows[0].program.scaling]] if rows else []
+    )
+    return tuple(chart for chart in made if any(len(each.points) > 1 for each in chart.measured))
+
+
+def _program_chart(quantity: Quantity, rows: Sequence[ProgramRow]) -> ChartSpec:
+    shown = [(row, value) for row in rows if (value := quantity.value(row)) is not None]
+    names = tuple(dict.fromkeys(row.series for row, _ in shown))
+    program = rows[0].program
+    unit = program.shown_in if quantity.unit == "s" else quantity.unit
+    words = {
+        "unit": {"s": "seconds", "ms": "milliseconds"}[program.shown_in],
+        "one": baseline_text(program),
+        "counts": program.counts,
+    }
+    return counts_chart(
+        quantity.key,
+        [
+            Series(
+                name=name,
+                short=short,
+                points=tuple(
+                    interval_point(row.processes, value, label=quantity.text(value))
+                    for row, value in shown
+                    if row.series == name
+                ),
+            )
+            for name, short in zip(names, distinct(names) if names else (), strict=True)
+        ],
+        view=quantity.view,
+        title=f"{quantity.title}, {program.name}",
+        heading=quantity.title if unit == "×" else f"{quantity.title}, {unit}",
+        message=messages.program_message([row for row, _ in shown]),
+        x_label=program.counts,
+        y_label=quantity.y_label.format(**words),
+        unit=unit,
+        model=program.name,
+        notes=(_NOTES[program.scaling].format(**words),),
+        practice=any(row.practice for row, _ in shown),
+    )
