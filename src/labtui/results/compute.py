@@ -6,8 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 
 from labtui.domain.model import DEEDS, Interval, count_epochs
 from labtui.results.laws import fit_laws, karp_flatt
@@ -17,8 +16,6 @@ from labtui.results.measured import (
     MeasuredRun,
     Origin,
     printed_epoch_seconds,
-    printed_from_rate,
-    printed_from_seconds,
     printed_rate,
     round_half_up,
     run_notes,
@@ -173,12 +170,14 @@ def compute_results(
     runs = tuple(runs)
     trained = [run for run in runs if run.run.program is None]
     groups, left_out = group_runs(trained, images, insist=insist)
-    rows = {
-        configuration: _measure(configuration, tuple(members), images)
-        for configuration, members in groups.items()
-    }
-    singles = _Singles.of(row for row in rows.values() if row.is_measured)
-    compared = named_rows(_with_doublings(tuple(_compare(row, singles) for row in rows.values())))
+    rows = [_measure(configuration, tuple(members), images) for configuration, members in groups.items()]
+    families: dict[tuple[object, ...], list[ResultRow]] = {}
+    for row in rows:
+        if row.is_measured and (row.device == "cpu" or (row.device == "gpu" and row.n_gpus == 1)):
+            families.setdefault(row.configuration.family_key, []).append(row)
+    compared = named_rows(
+        _with_doublings([_compare(row, families.get(row.configuration.family_key, ())) for row in rows])
+    )
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -288,28 +287,21 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     rate = Interval.mean([run.run.throughput for run in runs if run.run.throughput is not None])
     if rate is None or rate.lo < SHORTEST:
         return replace(row, notes=(*row.notes, "The log prints no usable rate."))
-    images, batch = row.configuration.images, row.batch_size
-    if row.configuration.unit == "tokens":
-        length = row.configuration.sequence_length
-        return replace(
-            row,
-            throughput=rate,
-            steps=None,
-            step_seconds=Interval.exact(batch * length).over(rate) if batch and length else None,
-            from_rate=True,
-            notes=(*row.notes, "The rate covers all steps, including the slow first ones."),
-            origins=tuple(run.origin() for run in runs),
-        )
-    note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
-    if images is not None:
-        note += f" The epoch time is what {images:,} images take at that rate."
+    mine = row.configuration
+    images = None if mine.images is None or mine.unit == "tokens" else Interval.exact(mine.images)
+    a_step = row.batch_size and row.batch_size * ((mine.sequence_length or 0) if mine.unit == "tokens" else 1)
+    if mine.unit == "tokens":
+        note = "The rate covers all steps, including the slow first ones."
+    else:
+        note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
+        note += f" The epoch time is what {mine.images:,} images take at that rate." if images else ""
     return replace(
         row,
-        images=None if images is None else Interval.exact(images),
-        epoch_seconds=None if images is None else Interval.exact(images).over(rate),
+        images=images,
+        epoch_seconds=images and images.over(rate),
         throughput=rate,
         steps=None,
-        step_seconds=Interval.exact(batch).over(rate) if batch else None,
+        step_seconds=Interval.exact(a_step).over(rate) if a_step else None,
         from_rate=True,
         notes=(*row.notes, note),
         origins=tuple(run.origin() for run in runs),
@@ -350,60 +342,42 @@ def _no_steady_time(row: ResultRow) -> str:
 # --------------------------------------------------------------------------- compared with a baseline
 
 
-@dataclass(frozen=True)
-class _Singles:
-    """The measured rows of one GPU and of the CPU, by what they are compared by."""
-
-    gpus: dict[tuple[object, ...], list[ResultRow]]
-    families: dict[tuple[object, ...], list[ResultRow]]
-    cpus: dict[tuple[object, ...], list[ResultRow]]
-
-    @classmethod
-    def of(cls, rows: Iterable[ResultRow]) -> _Singles:
-        found = cls({}, {}, {})
-        for row in rows:
-            mine = row.configuration
-            if mine.device == "cpu":
-                found.cpus.setdefault(_without_gpu_kind(mine), []).append(row)
-            elif mine.device == "gpu" and mine.n_gpus == 1:
-                found.gpus.setdefault(mine.work_key, []).append(row)
-                found.families.setdefault(mine.family_key, []).append(row)
-        return found
+_Family = Sequence[ResultRow]
+"""The measured rows of one GPU and of the CPU that train the same thing in whatever way."""
 
 
-def _without_gpu_kind(configuration: Configuration) -> tuple[object, ...]:
-    return replace(configuration, gpu_kind="").work_key
-
-
-def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
+def _compare(row: ResultRow, family: _Family) -> ResultRow:
     """The row with its ratios: to one GPU, and to the CPU."""
     mine = row.configuration
-    alike = singles.gpus.get(mine.work_key, []) if mine.device == "gpu" and mine.n_gpus else []
-    baseline_key, note = find_baseline(mine, [one.configuration for one in alike])
+    singles = [one for one in family if one.n_gpus == 1] if mine.device == "gpu" and mine.n_gpus else []
+    alike = [one for one in singles if one.configuration.work_key == mine.work_key]
+    baseline, note = find_baseline(row, alike)
     if row.contradicted:
-        baseline_key = None
-    baseline = next((one for one in alike if one.configuration == baseline_key), None)
-    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline_key)
+        baseline = None
+    row = replace(
+        row,
+        as_printed=_as_printed(row, baseline),
+        baseline=None if baseline is None else baseline.configuration,
+    )
     if not row.is_measured:
         return row
-    row = _with_acceleration(row, singles)
+    row = _with_acceleration(row, family)
     if baseline is None:
         if row.device == "gpu":
-            note = _CONTRADICTED if row.contradicted else _without_baseline(row, singles)
+            note = _CONTRADICTED if row.contradicted else _without_baseline(mine, singles, alike)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
-    if mine == baseline_key:
+    if baseline.configuration == mine:
         return row
     notes = (note, _NAMELESS if mine.apart else "", _unknown_work(row, baseline), _too_fast(row))
     return replace(row, notes=(*row.notes, *filter(None, notes)))
 
 
-def _without_baseline(row: ResultRow, singles: _Singles) -> str:
-    mine = row.configuration
-    if singles.gpus.get(mine.work_key):
+def _without_baseline(mine: Configuration, singles: _Family, alike: _Family) -> str:
+    if alike:
         return "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
-    if others := singles.families.get(mine.family_key):
-        how = difference(mine, others[0].configuration)
+    if singles:
+        how = difference(mine, singles[0].configuration)
         return f"The one-GPU run of this model has {how}, so there is no speedup."
     return "There is no one-GPU run of this model to compare with, so no speedup."
 
@@ -447,22 +421,19 @@ def _whole(row: ResultRow, baseline: ResultRow) -> bool:
     return row.configuration.whole_batches and baseline.configuration.whole_batches
 
 
-def _with_doublings(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:
+def _with_doublings(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """The rows with what twice the GPUs gain: images per second over those of half as many, less one."""
-    by_size = {
-        (row.baseline, row.configuration.per_gpu_batch, row.n_gpus): row for row in rows if row.baseline
+    by_size: dict[tuple[object, ...], Interval] = {
+        (row.baseline, row.configuration.per_gpu_batch, row.n_gpus): row.throughput
+        for row in rows
+        if row.baseline and row.throughput and row.throughput.lo >= SHORTEST
     }
-
-    def gain(row: ResultRow) -> Interval | None:
-        if row.baseline is None or not row.n_gpus or row.n_gpus % 2:
-            return None
-        half = by_size.get((row.baseline, row.configuration.per_gpu_batch, row.n_gpus // 2))
-        if half is None or not row.throughput or not half.throughput or half.throughput.lo < SHORTEST:
-            return None
-        ratio = row.throughput.over(half.throughput)
-        return Interval(ratio.value - 1, ratio.lo - 1, ratio.hi - 1)
-
-    return tuple(replace(row, doubling_gain=gain(row)) for row in rows)
+    found = []
+    for row in rows:
+        half = by_size.get((row.baseline, row.configuration.per_gpu_batch, (row.n_gpus or 0) / 2))
+        gain = row.throughput.over(half).minus(Interval.exact(1.0)) if row.throughput and half else None
+        found.append(replace(row, doubling_gain=gain))
+    return found
 
 
 def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
@@ -478,33 +449,37 @@ def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
 
 
 def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
-    n = row.n_gpus or None
+    """The row's plain numbers; a time of zero seconds has no rate and no speedup."""
+    n, base = row.n_gpus, baseline.members if baseline else ()
     if row.from_rate:
-        first = printed_rate(baseline.members) if baseline and baseline.from_rate else None
-        return printed_from_rate(printed_rate(row.members), first, n_gpus=n)
-    return printed_from_seconds(
-        printed_epoch_seconds(row.members),
-        printed_epoch_seconds(baseline.members) if baseline else None,
-        n_gpus=n,
-        images=row.configuration.likely_images,
+        rate = printed_rate(row.members)
+        first = printed_rate(base) if baseline and baseline.from_rate else None
+        ratio = rate / first if rate and first and n else None
+        return AsPrinted(throughput=rate, speedup=ratio, efficiency=ratio / n if ratio and n else None)
+    seconds, before = printed_epoch_seconds(row.members), printed_epoch_seconds(base)
+    if seconds is None:
+        return AsPrinted()
+    images = row.configuration.likely_images
+    speedup = round_half_up(before / seconds, 2) if seconds and before and n else None
+    return AsPrinted(
+        epoch_seconds=float(seconds),
+        throughput=float(images / seconds) if seconds and images is not None else None,
+        speedup=speedup,
+        efficiency=speedup / n if speedup is not None and n else None,
     )
 
 
-def _with_acceleration(row: ResultRow, singles: _Singles) -> ResultRow:
+def _with_acceleration(row: ResultRow, family: _Family) -> ResultRow:
     """CPU time over GPU time, for one GPU only: more would mix in scaling."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
-    cpus = [
-        other
-        for other in singles.cpus.get(_without_gpu_kind(row.configuration), ())
-        if same_work(other.configuration, replace(row.configuration, gpu_kind=""))
-    ]
-    same_batch = [cpu for cpu in cpus if _same_batch(cpu, row)]
-    if not same_batch or same_batch[0].epoch_seconds is None:
+    mine = replace(row.configuration, gpu_kind="")
+    cpus = (one for one in family if one.device == "cpu" and same_work(one.configuration, mine))
+    cpu = next((one for one in cpus if _same_batch(one, row)), None)
+    if cpu is None or cpu.epoch_seconds is None:
         return row
-    cpu = same_batch[0]
-    mine, theirs = (printed_epoch_seconds(each.members) for each in (row, cpu))
-    plain = round_half_up(Fraction(theirs) / mine, 2) if mine and theirs else None
+    seconds, theirs = printed_epoch_seconds(row.members), printed_epoch_seconds(cpu.members)
+    plain = round_half_up(theirs / seconds, 2) if seconds and theirs else None
     return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
 
 
@@ -515,7 +490,7 @@ def _same_batch(one: ResultRow, other: ResultRow) -> bool:
     return one.batch_size == other.batch_size
 
 
-def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
+def _overall_notes(rows: Sequence[ResultRow]) -> tuple[str, ...]:
     notes = []
     if any(row.small for row in rows):
         notes.append("Small runs are kept separate from the lab's: CPU devices stood in for GPUs.")

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from labtui.domain.model import Interval
-from labtui.results.measured import student_t95
 from labtui.results.numbers import ratio_text
 from labtui.results.rows import Law, LawFit, ResultRow
 from labtui.results.scaling import same_batch, scaling_lines
-
-_T = TypeVar("_T")
-_OfTimes = Callable[[float, Sequence[float]], _T]
-"""A function of T_1 and the times T_n."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,99 +40,68 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
     if n < 2:
         return None
     # A larger speedup means a smaller fraction, so the bounds change places.
-    return _ordered(*(_karp_flatt(each, n) for each in (speedup.value, speedup.hi, speedup.lo)))
+    return _ordered(*((1 / each - 1 / n) / (1 - 1 / n) for each in (speedup.value, speedup.hi, speedup.lo)))
 
 
-def _karp_flatt(speedup: float, n: int) -> float:
-    return (1 / speedup - 1 / n) / (1 - 1 / n)
-
-
-def amdahl_speedup(fraction: float, n: float) -> float | None:
-    """Speedup on n devices with serial fraction s; None where a negative fraction leaves no time at all."""
+def law_speedup(law: Law, fraction: float, n: float) -> float | None:
+    """Speedup by a law on n GPUs; None where a negative fraction leaves Amdahl's law without a time."""
+    if law == "gustafson":
+        return n - fraction * (n - 1)
     remaining = fraction + (1 - fraction) / n
     return 1 / remaining if remaining > 0 else None
 
 
-def gustafson_speedup(fraction: float, n: float) -> float:
-    """Scaled speedup on n devices with serial fraction s'."""
-    return n - fraction * (n - 1)
+def _fraction(law: Law, sizes: Sequence[int], first: float, times: Sequence[float]) -> float:
+    """The fraction of a law that is linear in it, by least squares through its value on one GPU."""
+    if law == "amdahl":  # T_n / T_1 - 1/n = s (1 - 1/n)
+        pairs = [(1 - 1 / n, time / first - 1 / n) for n, time in zip(sizes, times, strict=True)]
+    else:  # n - S_n = s' (n - 1)
+        pairs = [(n - 1, n - first / time) for n, time in zip(sizes, times, strict=True)]
+    return math.fsum(x * y for x, y in pairs) / math.fsum(x**2 for x, _ in pairs)
 
 
-def fit_amdahl(baseline: ScalingPoint, points: Sequence[ScalingPoint]) -> FittedFraction:
-    """Amdahl's s from one or more points beyond the baseline; see `_fit`."""
-    weights = [1 - 1 / point.n for point in points]
-    offsets = [1 / point.n for point in points]
-    norm = math.fsum(weight**2 for weight in weights)
-
-    def fraction(first: float, times: Sequence[float]) -> float:
-        terms = (
-            weight * (time / first - offset)
-            for weight, offset, time in zip(weights, offsets, times, strict=True)
-        )
-        return math.fsum(terms) / norm
-
-    def slopes(first: float, times: Sequence[float]) -> list[float]:
-        by_time = [weight / (first * norm) for weight in weights]
-        by_first = -math.fsum(w * t for w, t in zip(weights, times, strict=True)) / (first**2 * norm)
-        return [by_first, *by_time]
-
-    return _fit(baseline, points, fraction, slopes)
+_STEP = 1e-6
 
 
-def fit_gustafson(baseline: ScalingPoint, points: Sequence[ScalingPoint]) -> FittedFraction:
-    """Gustafson's s' from one or more points beyond the baseline; see `_fit`."""
-    weights = [float(point.n - 1) for point in points]
-    sizes = [point.n for point in points]
-    norm = math.fsum(weight**2 for weight in weights)
-
-    def fraction(first: float, times: Sequence[float]) -> float:
-        terms = (
-            weight * (size - first / time) for weight, size, time in zip(weights, sizes, times, strict=True)
-        )
-        return math.fsum(terms) / norm
-
-    def slopes(first: float, times: Sequence[float]) -> list[float]:
-        by_first = -math.fsum(w / t for w, t in zip(weights, times, strict=True)) / norm
-        by_time = [w * first / (t**2 * norm) for w, t in zip(weights, times, strict=True)]
-        return [by_first, *by_time]
-
-    return _fit(baseline, points, fraction, slopes)
-
-
-def _fit(
-    baseline: ScalingPoint,
-    points: Sequence[ScalingPoint],
-    fraction: _OfTimes[float],
-    slopes: _OfTimes[list[float]],
-) -> FittedFraction:
-    """The fraction with its interval.
+def fit(law: Law, baseline: ScalingPoint, points: Sequence[ScalingPoint]) -> FittedFraction:
+    """The fraction with its interval, from one or more points beyond the baseline.
 
     Both fractions grow with every T_n and shrink with T_1, so the hard bounds are reached at the corners
     of the time intervals. When every mean rests on two or more epochs, the bounds are widened by the 95 %
     interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom, Student's t).
     """
-    value = fraction(baseline.seconds.value, [point.seconds.value for point in points])
-    lo = fraction(baseline.seconds.hi, [point.seconds.lo for point in points])
-    hi = fraction(baseline.seconds.lo, [point.seconds.hi for point in points])
-    margin = _scatter_margin(
-        [baseline, *points], slopes(baseline.seconds.value, [p.seconds.value for p in points])
-    )
-    widened = _ordered(value, lo - (margin or 0.0), hi + (margin or 0.0))
-    return FittedFraction(widened, scatter_known=margin is not None)
+    sizes = [point.n for point in points]
+    means = [point.seconds.value for point in (baseline, *points)]
 
+    def at(times: Sequence[float]) -> float:
+        return _fraction(law, sizes, times[0], times[1:])
 
-def _scatter_margin(points: Sequence[ScalingPoint], slopes: Sequence[float]) -> float | None:
-    """Half-width of the 95 % interval from the scatter of epochs; None when a mean's scatter is unknown."""
-    variance, denominator = 0.0, 0.0
-    for point, slope in zip(points, slopes, strict=True):
-        if point.standard_error is None:
-            return None
-        part = (slope * point.standard_error) ** 2
+    variance, denominator, known = 0.0, 0.0, True
+    for place, point in enumerate((baseline, *points)):
+        known = known and point.standard_error is not None
+        up, down = ([t * (1 + step * (i == place)) for i, t in enumerate(means)] for step in (_STEP, -_STEP))
+        slope = (at(up) - at(down)) / (2 * _STEP * means[place])
+        part = (slope * (point.standard_error or 0.0)) ** 2
         variance += part
-        denominator += part**2 / (point.count - 1)
-    if denominator == 0:
-        return 0.0
-    return student_t95(variance**2 / denominator) * math.sqrt(variance)
+        denominator += part**2 / max(1, point.count - 1)
+    margin = student_t95(variance**2 / denominator) * math.sqrt(variance) if known and denominator else 0.0
+    lo = at([baseline.seconds.hi, *(point.seconds.lo for point in points)])
+    hi = at([baseline.seconds.lo, *(point.seconds.hi for point in points)])
+    return FittedFraction(_ordered(at(means), lo - margin, hi + margin), scatter_known=known)
+
+
+# Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
+_T95 = (
+    12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
+    2.262157163, 2.228138852, 2.200985160, 2.178812830, 2.160368656, 2.144786688, 2.131449546, 2.119905299,
+    2.109815578, 2.100922040, 2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.068657610, 2.063898562,
+    2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456,
+)  # fmt: skip
+
+
+def student_t95(degrees: float) -> float:
+    """Two-sided 95 % quantile of Student's t; rounded down to a whole degree, which can only widen an interval."""
+    return _T95[min(max(1, math.floor(degrees)), len(_T95)) - 1]
 
 
 def _ordered(value: float, lo: float, hi: float) -> Interval:
@@ -150,11 +113,6 @@ _GAIN = 1.02
 """A speedup that grows by less than this is no gain worth the GPUs."""
 _SAME = 1e-9
 """Fractions closer than this differ by rounding only."""
-_FITTERS: dict[Law, Callable[[ScalingPoint, Sequence[ScalingPoint]], FittedFraction]] = {
-    "amdahl": fit_amdahl,
-    "gustafson": fit_gustafson,
-}
-
 
 FEWEST_SIZES = 3
 """Sizes that a law is fitted to, one GPU among them; through two any law goes."""
@@ -171,7 +129,7 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
 
 
 def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
-    fitted = _FITTERS[law](_point(base), [_point(row) for row in rows])
+    fitted = fit(law, _point(base), [_point(row) for row in rows])
     missed = _disagreement(law, fitted.fraction.value, rows)
     counts = (1, *(row.n_gpus or 0 for row in rows))
     return LawFit(
@@ -195,11 +153,6 @@ def _point(row: ResultRow) -> ScalingPoint:
         standard_error=row.scatter.standard_error if row.scatter else None,
         count=row.scatter.count if row.scatter else 1,
     )
-
-
-def law_speedup(law: Law, fraction: float, n: float) -> float | None:
-    """Speedup by a law on n GPUs; None where a negative fraction leaves Amdahl's law without a time."""
-    return amdahl_speedup(fraction, n) if law == "amdahl" else gustafson_speedup(fraction, n)
 
 
 def _disagreement(law: Law, fraction: float, rows: Sequence[ResultRow]) -> float:
@@ -240,7 +193,7 @@ def _remarks(
 
 def _bend_sentence(base: ResultRow, rows: Sequence[ResultRow]) -> str:
     """Whether the Karp-Flatt fraction moves with the GPU count by more than printing and scatter explain."""
-    first, last = (fit_amdahl(_point(base), [_point(row)]).fraction for row in (rows[0], rows[-1]))
+    first, last = (fit("amdahl", _point(base), [_point(row)]).fraction for row in (rows[0], rows[-1]))
     if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
     if last.hi < first.lo - _SAME:

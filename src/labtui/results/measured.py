@@ -19,7 +19,6 @@ Half a unit is rounded up, on exact fractions, so no binary rounding error decid
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import statistics
@@ -28,7 +27,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
 
-from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase
+from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase, count_epochs
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -48,37 +47,23 @@ class Origin:
     epoch: int | None = None
     line: int | None = None
 
-    @property
-    def text(self) -> str:
-        """For people: ``job 31337, ResNet50.31337.out, line 42``."""
-        parts = [f"job {self.job_id}"] if self.job_id else []
-        if self.source:
-            parts.append(self.source)
-        if self.line is not None:
-            parts.append(f"line {self.line}")
-        return ", ".join(parts)
-
 
 def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
-    """Name the origins in one short sentence part; says how many more there are beyond `most`.
+    """Name the origins in one short sentence part; says how many more logs there are beyond `most`.
 
     Lines of the same log are gathered: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
     """
-    logs: dict[tuple[str, str], list[int]] = {}
+    logs: dict[tuple[str, str], dict[int, None]] = {}
     for origin in origins:
-        lines = logs.setdefault((origin.job_id, origin.source), [])
-        if origin.line is not None and origin.line not in lines:
-            lines.append(origin.line)
-    texts = [_cite_log(job_id, source, lines) for (job_id, source), lines in logs.items()]
+        lines = logs.setdefault((origin.job_id, origin.source), {})
+        if origin.line is not None:
+            lines[origin.line] = None
+    texts = []
+    for (job, source), lines in logs.items():
+        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}" if lines else ""
+        texts.append(", ".join(filter(None, (job and f"job {job}", source, where))))
     rest = len(texts) - most
     return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _cite_log(job_id: str, source: str, lines: list[int]) -> str:
-    if len(lines) <= 1:
-        return Origin(source=source, job_id=job_id, line=lines[0] if lines else None).text
-    where = Origin(source=source, job_id=job_id).text
-    return f"{where}, lines {', '.join(map(str, lines))}"
 
 
 _LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
@@ -266,34 +251,15 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
 
 
 def _missing_epochs(run: MeasuredRun) -> str:
-    """Which epochs a log leaves out between those it has, or before and after them; "" when it has all."""
-    there = sorted((sample.epoch, sample.epoch + sample.count) for sample in run.run.epochs)
-    if not there or run.live:
+    """How many epochs a log leaves out between those it has, or before and after them; "" when it has all."""
+    samples = run.run.epochs
+    if not samples or run.live:
         return ""
-    first = min(1, there[0][0])  # some trainers count from 0
-    end = max((run.run.epochs_planned or 0) + first, *(stop for _, stop in there))
-    gaps, at = [], first
-    for start, stop in (*there, (end, end)):
-        gaps.append(range(at, start))
-        at = max(at, stop)
-    count = sum(max(0, gap.stop - gap.start) for gap in gaps)  # len() ends at 2**63
-    if not count:
-        return ""
-    missing = itertools.islice(itertools.chain.from_iterable(gaps), 5)
-    shown = ", ".join(map(str, missing)) + (f" and {count - 5:,} more" if count > 5 else "")
-    had_count = end - first - count
-    had = f"{had_count:,} epoch{'s' * (had_count != 1)} of {end - first:,}"
-    return f"The log has {had}; not in it: {shown}."
+    first = min(1, *(sample.epoch for sample in samples))  # some trainers count from 0
+    last = max((run.run.epochs_planned or 0) + first - 1, *(s.epoch + s.count - 1 for s in samples))
+    had, planned = count_epochs(samples), last - first + 1
+    return f"The log has {had:,} epoch{'s' * (had != 1)} of {planned:,}." if had < planned else ""
 
-
-# Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom; beyond, the asymptotic form below.
-_T95 = (
-    12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
-    2.262157163, 2.228138852, 2.200985160, 2.178812830, 2.160368656, 2.144786688, 2.131449546, 2.119905299,
-    2.109815578, 2.100922040, 2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.068657610, 2.063898562,
-    2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456,
-)  # fmt: skip
-_Z95 = 1.959963985
 
 SHORTEST = 1e-9
 """Times (s) and rates (1/s) whose lower bound is below this are zero for us: nothing is divided by them."""
@@ -354,24 +320,6 @@ def scatter_of(values: Sequence[float]) -> Scatter | None:
     return Scatter(statistics.stdev(values), len(values)) if len(values) >= 2 else None
 
 
-def student_t95(degrees: float) -> float:
-    """Two-sided 95 % quantile of Student's t.
-
-    Fractional degrees of freedom (Welch-Satterthwaite) are rounded down, which can only widen an interval.
-    Above 30 the Cornish-Fisher expansion in 1/degrees is used (error below 1e-4).
-    """
-    whole = max(1, math.floor(degrees))
-    if whole <= len(_T95):
-        return _T95[whole - 1]
-    z = _Z95
-    return (
-        z
-        + (z**3 + z) / (4 * whole)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * whole**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * whole**3)
-    )
-
-
 SECOND_EPOCH = 2
 
 
@@ -407,32 +355,7 @@ def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
     return Fraction(sum(seconds), len(seconds)) if seconds else None
 
 
-def printed_from_seconds(
-    seconds: Fraction | None, baseline: Fraction | None, *, n_gpus: int | None, images: int | None
-) -> AsPrinted:
-    """The row's plain numbers from whole seconds; a time of zero seconds has no rate and no speedup."""
-    if seconds is None:
-        return AsPrinted()
-    throughput = float(images / seconds) if seconds and images is not None else None
-    if not seconds or not baseline or not n_gpus:
-        return AsPrinted(epoch_seconds=float(seconds), throughput=throughput)
-    speedup = round_half_up(baseline / seconds, 2)
-    return AsPrinted(
-        epoch_seconds=float(seconds),
-        throughput=throughput,
-        speedup=speedup,
-        efficiency=speedup / n_gpus,
-    )
-
-
 def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
     """Images per second as the logs print them; the mean when several runs were pooled."""
     rates = [rate for run in runs if (rate := run.run.printed_rate) is not None]
     return math.fsum(rates) / len(rates) if rates else None
-
-
-def printed_from_rate(rate: float | None, baseline: float | None, *, n_gpus: int | None) -> AsPrinted:
-    """The row's plain numbers from a printed rate (images per second)."""
-    if not rate or not baseline or not n_gpus:
-        return AsPrinted(throughput=rate)
-    return AsPrinted(throughput=rate, speedup=rate / baseline, efficiency=rate / baseline / n_gpus)

@@ -145,23 +145,6 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
     )
 
 
-def find_baseline(
-    configuration: Configuration, candidates: Sequence[Configuration]
-) -> tuple[Configuration | None, str]:
-    """The one-GPU configuration to compare with, and a note when it is not quite the same.
-
-    `candidates` have one GPU and the same work key. With several of the same images, the same per-GPU batch wins, then
-    the same global batch, then the nearest per-GPU batch.
-    """
-    alike = [other for other in candidates if _same_images(other.data_bound, configuration.data_bound)]
-    if not alike:
-        return None, ""
-    best = min(alike, key=lambda other: _batch_distance(other, configuration))
-    if best.per_gpu_batch == configuration.per_gpu_batch:
-        return best, ""
-    return best, _batch_note(best, configuration)
-
-
 def same_work(one: Configuration, other: Configuration) -> bool:
     """Whether two configurations train the same thing in the same way, on whatever number of devices."""
     return one.work_key == other.work_key and _same_images(one.data_bound, other.data_bound)
@@ -184,22 +167,6 @@ def difference(one: Configuration, other: Configuration) -> str:
 def _same_images(one: Interval | None, other: Interval | None) -> bool:
     """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
     return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
-
-
-def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
-    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
-    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
-    return (mine != theirs, one.batch_size != other.batch_size, ratio)
-
-
-def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
-    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
-        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
-    of_what = "images" if configuration.unit == "images" else "sequences"
-    return (
-        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
-        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
-    )
 
 
 Law = Literal["amdahl", "gustafson"]
@@ -255,20 +222,6 @@ class ResultRow:
     def model(self) -> str:
         """The lab's short name, or ``unknown``."""
         return self.configuration.model
-
-    @property
-    def step_share_beyond_one_gpu(self) -> Interval | None:
-        """The fraction of a step that one GPU with the same batch for it does not take: 1 - `step_factor`.
-
-        What communication and waiting cost, where nothing else of a step changed; below zero where steps are faster.
-        None on one GPU, and without such a run on one GPU.
-        """
-        factor, baseline = self.step_factor, self.baseline
-        if factor is None or baseline is None or (self.n_gpus or 0) < 2:
-            return None
-        if baseline.per_gpu_batch != self.configuration.per_gpu_batch:
-            return None
-        return Interval(1 - factor.value, 1 - factor.hi, 1 - factor.lo)
 
     @property
     def name(self) -> str:
@@ -333,6 +286,36 @@ class ResultRow:
         if self.throughput is None or not self.n_gpus:
             return None
         return self.throughput.scaled(1 / self.n_gpus)
+
+
+def find_baseline(row: ResultRow, alike: Sequence[ResultRow]) -> tuple[ResultRow | None, str]:
+    """The one-GPU row to compare with, and a note when it is not quite the same.
+
+    `alike` have one GPU and the same work key. With several of the same images, the same per-GPU batch wins, then
+    the same global batch, then the nearest per-GPU batch.
+    """
+    mine = row.configuration
+    found = [one for one in alike if _same_images(one.configuration.data_bound, mine.data_bound)]
+    best = min(found, key=lambda one: _batch_distance(one.configuration, mine), default=None)
+    if best is None or best.configuration.per_gpu_batch == mine.per_gpu_batch:
+        return best, ""
+    return best, _batch_note(best.configuration, mine)
+
+
+def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
+    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
+    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
+    return (mine != theirs, one.batch_size != other.batch_size, ratio)
+
+
+def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
+    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
+        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    of_what = "images" if configuration.unit == "images" else "sequences"
+    return (
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
+        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

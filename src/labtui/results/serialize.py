@@ -24,7 +24,7 @@ _SOURCES = "practice=rehearsed small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _AS_PRINTED = "epoch_seconds throughput speedup efficiency"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
-    step_share_beyond_one_gpu karp_flatt doubling_gain data_set=configuration.data_set tuning=configuration.tuning
+    karp_flatt doubling_gain data_set=configuration.data_set tuning=configuration.tuning
     unit=configuration.unit sequence_length=configuration.sequence_length total_seconds gpu_memory_gib=gpu_memory
     per_gpu_batch_size=configuration.per_gpu_batch images=configuration.images images_bound=images steps step_seconds
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
