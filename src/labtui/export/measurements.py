@@ -95,7 +95,7 @@ class Measurements:
         document["accuracy"] = serialize.accuracy_json(results)
         document["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
         if self.cost is not None:
-            document["cost"] = serialize.cost_json(self.cost, results)
+            document["cost"] = serialize.cost_json(self.cost)
         return document
 
     def json_text(self, results: Results) -> str:

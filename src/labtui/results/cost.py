@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.model import EpochSample, Interval, JobPhase
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.model import EpochSample, JobPhase, JobView
+from labtui.domain.state import LabState, SubmissionState
 from labtui.results.measured import MeasuredRun
-from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
 
 _HOUR = 3600.0
@@ -61,19 +60,16 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
     With `practice` those of the rehearsed jobs instead: nobody pays for them.
     """
     jobs = tuple(
-        _job_cost(
-            submission,
-            [state.runs[run] for run in submission.run_ids if run in state.runs],
-            state.cluster_time,
-        )
+        _job_cost(submission, submission.job, state)
         for submission in state.submissions.values()
         if submission.job is not None and submission.practice is practice
     )
-    tasks = {
-        task: _total([job for job in jobs if job.task_id == task])
-        for task in dict.fromkeys(job.task_id for job in jobs)
-    }
-    return LabCost(jobs=jobs, tasks=tasks, total=_total(jobs))
+    by_task: dict[str, list[JobCost]] = {}
+    for job in jobs:
+        by_task.setdefault(job.task_id, []).append(job)
+    return LabCost(
+        jobs=jobs, tasks={task: _total(found) for task, found in by_task.items()}, total=_total(jobs)
+    )
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
@@ -85,19 +81,18 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
     )
 
 
-def _job_cost(submission: SubmissionState, runs: Iterable[RunState], cluster_time: float | None) -> JobCost:
-    job = submission.job
-    assert job is not None  # noqa: S101 - the caller looked
-    wall = job.ran_s(cluster_time)
+def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
+    wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
+    runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     return JobCost(
         token=submission.token,
         task_id=submission.task_id,
         job_id=job.job_id,
         practice=submission.practice,
-        gpus=submission.gpus * submission.nodes,
+        gpus=gpus,
         cpus=submission.cpus * submission.nodes,
         wall_seconds=wall,
-        allocated=submission.gpus * submission.nodes * wall / _HOUR,
+        allocated=gpus * wall / _HOUR,
         used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
         running=job.phase is JobPhase.RUNNING,
     )
@@ -108,56 +103,18 @@ def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
     return n_gpus * sum(sample.seconds.value for sample in epochs) / _HOUR
 
 
-# --------------------------------------------------------------------------- what a form wastes
-
-
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
     """The most a job can cost: its GPUs for its whole time limit."""
     return gpus * minutes / 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpending:
-    """GPU-hours of one run while it trained: `used` on its own GPUs, `allocated` on all GPUs its job held."""
-
-    run: MeasuredRun
-    used: Interval
-    allocated: Interval
-
-
-def runs_of(results: Results) -> tuple[MeasuredRun, ...]:
-    """All runs behind the rows."""
-    return tuple(run for row in results.rows for run in row.members)
-
-
-def run_spending(runs: Iterable[MeasuredRun], jobs: Sequence[JobCost]) -> tuple[RunSpending, ...]:
-    """GPU-hours of the runs of these jobs, in the order of the runs' numbers."""
-    held = {job.job_id: job.gpus for job in jobs}
-    mine = [run for run in runs if run.job_id in held and run.run.epochs and not run.practice]
-    return tuple(
-        RunSpending(
-            run=run,
-            used=_run_gpu_hours(run.run.n_gpus or 0, run),
-            allocated=_run_gpu_hours(held[run.job_id], run),
-        )
-        for run in sorted(mine, key=lambda run: run.run_id or 0)
-    )
-
-
-def _run_gpu_hours(gpus: int, run: MeasuredRun) -> Interval:
-    total = Interval.exact(0.0)
-    for sample in run.run.epochs:
-        total = total.plus(sample.seconds)
-    return total.scaled(gpus / 3600)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunUtilization:
-    """The GPUs a run used, epoch by epoch; `gpus_seen` are all GPUs of its job."""
+    """The GPUs a run used, epoch by epoch; `standing_by` counts those of its job that it did not use."""
 
     run: MeasuredRun
     epochs: tuple[EpochUtilization, ...]
-    gpus_seen: tuple[int, ...]
+    standing_by: int
 
     @property
     def steady(self) -> float | None:
@@ -165,17 +122,12 @@ class RunUtilization:
         means = [epoch.mean for epoch in self.epochs if not epoch.warmup and epoch.mean is not None]
         return statistics.fmean(means) if means else None
 
-    @property
-    def standing_by(self) -> int:
-        """How many GPUs of the job this run did not use."""
-        return max(0, len(self.gpus_seen) - (self.run.run.n_gpus or 0))
-
 
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
     """Lay a job's samples beside one of its runs; None when the log has no clock or the run used no GPU."""
-    if not run.run.n_gpus:
+    n_gpus = run.run.n_gpus
+    epochs = align(samples, run.run.epochs, n_gpus=n_gpus) if n_gpus else ()
+    if not epochs or not n_gpus:
         return None
-    epochs = align(samples, run.run.epochs, n_gpus=run.run.n_gpus)
-    if not epochs:
-        return None
-    return RunUtilization(run=run, epochs=epochs, gpus_seen=tuple(sorted({s.index for s in samples})))
+    standing_by = max(0, len({sample.index for sample in samples}) - n_gpus)
+    return RunUtilization(run=run, epochs=epochs, standing_by=standing_by)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import own_rows
-from labtui.results.cost import (
-    LabCost,
-    RunUtilization,
-    run_spending,
-    runs_of,
-)
-from labtui.results.measured import MeasuredRun, cite
+from labtui.results.cost import LabCost, RunUtilization
+from labtui.results.measured import cite
 from labtui.results.numbers import (
     ABSENT,
     ANSWER,
@@ -35,7 +30,7 @@ from labtui.results.numbers import (
 )
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import SweetSpots, gpu_hours_per_million, outlooks, sweet_spots
+from labtui.results.scaling import gpu_hours_per_million, outlooks, sweet_spots
 
 NAMING = 3
 """The first columns say which run it is: model, device, global batch."""
@@ -48,12 +43,21 @@ def fitted_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: in
     if width is None or _width(table) <= width:
         return table
     grid = [[column.heading for column in columns], *cells(rows, columns)]
-    parts = [
-        text_table(rows, [columns[place] for place in places]) for places in column_parts(grid, NAMING, width)
-    ]
-    if all(_width(part) <= width for part in parts):
-        return "\n\n".join(parts)
-    return "\n".join(_record(row, columns, width) for row in rows)
+    parts = column_parts(grid, NAMING, width)
+    texts = [text_table(rows, [columns[place] for place in places]) for places in parts]
+    if all(_width(text) <= width for text in texts):
+        return "\n\n".join(texts)
+    return "\n".join(_record(grid[0], line, width) for line in grid[1:])
+
+
+def _record(headings: Sequence[str], line: Sequence[str], width: int) -> str:
+    """One row as lines of heading and number, where no two columns fit beside each other."""
+    name = f"{line[0]}, {line[1]}, {headings[2]} {line[2]}"
+    indent = max(map(len, headings[NAMING:])) + _GAP
+    pairs = zip(headings[NAMING:], line[NAMING:], strict=True)
+    return "\n".join(
+        [*fitted_lines([name], width), *(f"  {head.ljust(indent)}{cell}" for head, cell in pairs)]
+    )
 
 
 def _width(table: str) -> int:
@@ -76,18 +80,6 @@ def column_parts(grid: Sequence[Sequence[str]], naming: int, width: int) -> list
         parts[-1].append(place)
         room -= needed[place]
     return parts
-
-
-def _record(row: ResultRow, columns: Sequence[Column], width: int) -> str:
-    (line,) = cells([row], columns)
-    model, device, batch = line[:NAMING]
-    name = f"{model}, {device}, {columns[NAMING - 1].heading} {batch}"
-    indent = max(len(column.heading) for column in columns[NAMING:]) + _GAP
-    numbers = [
-        f"  {column.heading.ljust(indent)}{cell}"
-        for column, cell in zip(columns[NAMING:], line[NAMING:], strict=True)
-    ]
-    return "\n".join([*fitted_lines([name], width), *numbers])
 
 
 MAX_SENTENCES = 5
@@ -137,7 +129,7 @@ def report_text(
         "Scaling": scaling_sentences(results),
         "More GPUs": [f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)],
         "GPU use": [use_sentence(use) for use in uses],
-        "GPU-hours": cost_lines(cost, runs_of(results)) if cost else [],
+        "GPU-hours": cost_lines(cost) if cost else [],
         "Notes": note_lines(results),
         "Sources": _sources(results) if sources else [],
     }
@@ -210,32 +202,29 @@ def scaling_sentences(results: Results) -> list[str]:
     lines = []
     for spot in sweet_spots(results):
         rows = [row for row in results.measured if row.baseline == spot.baseline]
-        name = clean(rows[0].name)
-        gains = [(row.n_gpus, row.doubling_gain) for row in rows if row.doubling_gain is not None]
-        if gains:
-            values = ", ".join(f"{n} GPUs {100 * gain.value:+.0f} %" for n, gain in gains)
-            unit = spot.baseline.unit
-            lines.append(f"{name}: {unit} per second gained by doubling the GPUs (100 % is ideal): {values}.")
-        lines += spot_sentences(spot, name)
-        if costs := [(row.n_gpus, cost) for row in rows if (cost := gpu_hours_per_million(row)) is not None]:
-            values = ", ".join(f"{cost.value:.3g} on {n}" for n, cost in costs)
-            lines.append(f"{name}: GPU-hours for a million {spot.baseline.unit}: {values}.")
+        name, unit = clean(rows[0].name), spot.baseline.unit
+        gains = [
+            f"{row.n_gpus} GPUs {100 * gain.value:+.0f} %" for row in rows if (gain := row.doubling_gain)
+        ]
+        costs = [f"{cost.value:.3g} on {row.n_gpus}" for row in rows if (cost := gpu_hours_per_million(row))]
+        what = "time for the same work, from the rates"
+        if spot.times == "whole training":
+            what = "time to solution, strong scaling"
+        best = (
+            f"least time on {devices(spot.least_time)}, fewest GPU-hours on {devices(spot.least_gpu_hours)}, "
+            f"least GPU-hours x time on {devices(spot.least_cost_time)} ({what}; "
+            f"{devices(max(spot.n_gpus))} are {ratio_text(spot.speedup)} times as fast as one)"
+        )
+        weak = ", weak scaling" if spot.baseline.whole_batches or unit == "tokens" else ""
+        kept = f"{100 * spot.floor:.0f} % efficiency, by rates{weak}"
+        sentences = {
+            f"{unit} per second gained by doubling the GPUs (100 % is ideal): {', '.join(gains)}": gains,
+            best: True,
+            f"{devices(spot.efficient)} are the most with at least {kept}": spot.efficient,
+            f"GPU-hours for a million {unit}: {', '.join(costs)}": costs,
+        }
+        lines += [f"{name}: {text}." for text, holds in sentences.items() if holds]
     return lines
-
-
-def spot_sentences(spot: SweetSpots, name: str) -> list[str]:
-    """The sweet spots of one network; what is strong and what is weak scaling stands apart."""
-    what = "time to solution, strong scaling" if spot.whole else "time for the same work, from the rates"
-    by_time = (
-        f"{name}: least time on {devices(spot.least_time)}, fewest GPU-hours on {devices(spot.least_gpu_hours)}, "
-        f"least GPU-hours x time on {devices(spot.least_cost_time)} ({what}; {devices(spot.largest)} are "
-        f"{ratio_text(spot.speedup)} times as fast as one)."
-    )
-    if spot.efficient is None:
-        return [by_time]
-    kept = f"at least {100 * spot.floor:.0f} % efficiency, by rates"
-    weak = ", weak scaling" if spot.baseline.whole_batches or spot.baseline.unit == "tokens" else ""
-    return [by_time, f"{name}: {devices(spot.efficient)} are the most with {kept}{weak}."]
 
 
 def _sources(results: Results) -> list[str]:
@@ -251,21 +240,13 @@ def use_sentence(use: RunUtilization) -> str:
     return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
-def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
-    """GPU-hours of the lab, of each task and of each run; nothing when no job used the cluster."""
-    if not cost.jobs:
-        return []
+def cost_lines(cost: LabCost) -> list[str]:
+    """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
     total = cost.total
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
     for task, each in cost.tasks.items():
         lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
-    for spent in run_spending(runs, cost.jobs):
-        parsed = spent.run.run
-        name = f"run {spent.run.run_id}, {clean(parsed.model or 'unknown')} on {devices(parsed.n_gpus or 0)}"
-        lines.append(
-            f"{name}: {spent.allocated.value:.3f} allocated while it trained, {spent.used.value:.3f} used"
-        )
-    return lines
+    return lines if cost.jobs else []
 
 
 def devices(n_gpus: int | None) -> str:
@@ -281,22 +262,21 @@ def devices(n_gpus: int | None) -> str:
 def program_table(rows: Sequence[ProgramRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings and cells; strong and weak scaling have columns of their own, where they occur."""
     units = {row.program.shown_in for row in rows}
-    unit = units.pop() if len(units) == 1 else ""
-    strong = any(row.program.scaling == "strong" for row in rows)
-    weak = any(row.program.scaling == "weak" for row in rows)
-    headings = ["program", "size", counts_of(rows), f"time, {unit}" if unit else "time", "±"]
-    headings += ["speedup", "efficiency"] if strong else []
-    headings += ["weak efficiency"] if weak else []
-    return tuple(headings), [_cells(row, unit, strong=strong, weak=weak) for row in rows]
-
-
-def _cells(row: ProgramRow, unit: str, *, strong: bool, weak: bool) -> tuple[str, ...]:
-    name = row.program.name + (" (practice)" if row.practice else "")
-    time = time_text(row) if unit else f"{time_text(row)} {row.program.shown_in}"
-    cells = [name, row.size or ABSENT, f"{row.processes:,}", time, _half_width(row.shown.half_width)]
-    cells += [ratio_text(row.speedup), percent_text(row.efficiency)] if strong else []
-    cells += [percent_text(row.weak_efficiency)] if weak else []
-    return tuple(cells)
+    one_unit = f", {min(units)}" if len(units) == 1 else ""
+    counts = " or ".join(dict.fromkeys(row.program.counts for row in rows))
+    columns: dict[str, Callable[[ProgramRow], str]] = {
+        "program": lambda row: row.program.name + (" (practice)" if row.practice else ""),
+        "size": lambda row: row.size or ABSENT,
+        counts: lambda row: f"{row.processes:,}",
+        f"time{one_unit}": lambda row: time_text(row) + ("" if one_unit else f" {row.program.shown_in}"),
+        "±": lambda row: _half_width(row.shown.half_width),
+    }
+    if any(row.program.scaling == "strong" for row in rows):
+        columns["speedup"] = lambda row: ratio_text(row.speedup)
+        columns["efficiency"] = lambda row: percent_text(row.efficiency)
+    if any(row.program.scaling == "weak" for row in rows):
+        columns["weak efficiency"] = lambda row: percent_text(row.weak_efficiency)
+    return tuple(columns), [tuple(cell(row) for cell in columns.values()) for row in rows]
 
 
 def _half_width(width: float) -> str:
@@ -306,8 +286,3 @@ def _half_width(width: float) -> str:
 def time_text(row: ProgramRow) -> str:
     """The time in the program's unit, without it: two decimals."""
     return f"{row.shown.value:,.2f}"
-
-
-def counts_of(rows: Sequence[ProgramRow]) -> str:
-    """What the rows differ by: ``processes``, ``GPUs``, or both."""
-    return " or ".join(dict.fromkeys(row.program.counts for row in rows)) or "processes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results.measured import SHORTEST
@@ -189,24 +189,20 @@ FLOOR = 0.8
 class SweetSpots:
     """The numbers of GPUs of one line that are best for a purpose.
 
-    `whole`: the times are those of whole trainings as their scripts say them (time to solution, strong scaling); else
-    of the same amount of work at the measured rates. `efficient` is the largest number with an efficiency of at least
-    `floor`, by rates; None where not even one GPU is known to keep it.
+    `times`: those of whole trainings as their scripts say them (time to solution, strong scaling), else of the same
+    work at the measured rates. `efficient` is the largest number with an efficiency of at least `floor`, by rates;
+    None where not even one GPU is known to keep it.
     """
 
     baseline: Configuration
     n_gpus: tuple[int, ...]
-    whole: bool
+    times: Literal["whole training", "same work"]
     least_time: int
     least_gpu_hours: int
     least_cost_time: int
     efficient: int | None
     floor: float
     speedup: float
-
-    @property
-    def largest(self) -> int:
-        return self.n_gpus[-1]
 
 
 def sweet_spots(results: Results, floor: float = FLOOR) -> tuple[SweetSpots, ...]:
@@ -217,23 +213,21 @@ def sweet_spots(results: Results, floor: float = FLOOR) -> tuple[SweetSpots, ...
 
 def _sweet_spots(line: ScalingLine, floor: float) -> SweetSpots | None:
     base = line.baseline
-    if base is None:
-        return None
-    rows = [row for row in line.rows if same_batch(row, base)]
+    rows = [row for row in line.rows if base is not None and same_batch(row, base)]
     whole = all(row.total_seconds is not None for row in rows)
     times = {row.n_gpus or 0: row.total_seconds if whole else row.work_seconds for row in rows}
     seconds = {n: time.value for n, time in times.items() if time is not None and time.lo >= SHORTEST}
-    if len(seconds) < 2 or 1 not in seconds:
+    if base is None or len(seconds) < 2 or 1 not in seconds:
         return None
-    kept = [row.n_gpus for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
+    kept = [row.n_gpus or 0 for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
     return SweetSpots(
         baseline=base.configuration,
         n_gpus=tuple(seconds),
-        whole=whole,
+        times="whole training" if whole else "same work",
         least_time=min(seconds, key=lambda n: seconds[n]),
         least_gpu_hours=min(seconds, key=lambda n: n * seconds[n]),
         least_cost_time=min(seconds, key=lambda n: n * seconds[n] ** 2),
-        efficient=max((n for n in kept if n), default=None),
+        efficient=max(kept, default=None),
         floor=floor,
         speedup=seconds[1] / seconds[max(seconds)],
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.accuracy import accuracy_curves
-from labtui.results.cost import LabCost, RunUtilization, run_spending, runs_of
+from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin
 from labtui.results.programs import ProgramRow, baseline_text
 from labtui.results.rows import ResultRow, Results
@@ -34,19 +34,18 @@ _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=basel
     practice=baseline.rehearsed"""
 _SWEET_SPOT = """model=baseline.model data_set=baseline.data_set tuning=baseline.tuning n_gpus least_time
     least_gpu_hours least_gpu_hours_x_time=least_cost_time most_above_efficiency=efficient efficiency=floor
-    time_speedup=speedup practice=baseline.rehearsed"""
+    time_speedup=speedup times practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=program.name scaling=program.scaling size counts=program.counts processes runs seconds speedup
-    efficiency weak_efficiency practice notes"""
+    efficiency weak_efficiency practice notes sources=origins"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
+_USE_OF_EPOCH = "epoch warmup mean samples"
 _TOTAL = "jobs gpu_hours_allocated=allocated gpu_hours_used=used core_hours"
 _JOB = "job_id task=task_id gpus wall_seconds gpu_hours_allocated=allocated gpu_hours_used=used running"
-_SPENT = """run=run.run_id job_id=run.job_id task=run.task_id model=run.run.model n_gpus=run.run.n_gpus
-    gpu_hours_allocated=allocated gpu_hours_used=used"""
 _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_rate printed_throughput=printed_rate
     batch_seconds total_seconds gpu_memory_gib=gpu_memory batch_per_gpu contradictions interleaved processes practice
     framework first_line last_line"""
@@ -75,16 +74,12 @@ def _plain(value: Any) -> Any:
 
 def results_json(results: Results) -> Json:
     """The whole results as plain JSON values."""
-    spots = sweet_spots(results)
     return {
         "images": results.images,
         "rows": [row_json(row) for row in results.measured],
         "fits": [_json(fit, _FIT) for fit in results.fits],
         "outlooks": [_json(outlook, _OUTLOOK) for outlook in outlooks(results.rows)],
-        "sweet_spots": [
-            _json(spot, _SWEET_SPOT) | {"times": "whole training" if spot.whole else "same work"}
-            for spot in spots
-        ],
+        "sweet_spots": [_json(spot, _SWEET_SPOT) for spot in sweet_spots(results)],
         "without_steady_time": [_json(row, _UNSTEADY) for row in results.rows if not row.is_measured],
         "left_out": [_json(left, _LEFT_OUT) for left in results.left_out],
         "notes": list(results.notes),
@@ -100,11 +95,7 @@ def row_json(row: ResultRow) -> Json:
 
 
 def program_json(row: ProgramRow) -> Json:
-    sources = [
-        {"path": o.source, "job_id": o.job_id or None, "run": o.run_id, "line": o.line} for o in row.origins
-    ]
-    more = {"size": row.size or None, "baseline": baseline_text(row.program), "sources": sources}
-    return _json(row, _PROGRAM) | more
+    return _json(row, _PROGRAM) | {"size": row.size or None, "baseline": baseline_text(row.program)}
 
 
 def accuracy_json(results: Results) -> list[Json]:
@@ -112,10 +103,8 @@ def accuracy_json(results: Results) -> list[Json]:
     return [
         _json(curve, _CURVE)
         | {
-            "points": [
-                {"epoch": p.epoch, "accuracy": p.accuracy, "line": p.origin.line} for p in curve.points
-            ],
-            "best": {"epoch": curve.best.epoch, "accuracy": curve.best.accuracy},
+            "points": [_json(point, "epoch accuracy line=origin.line") for point in curve.points],
+            "best": _json(curve.best, "epoch accuracy"),
         }
         for row in results.rows
         for run in row.members
@@ -126,25 +115,19 @@ def accuracy_json(results: Results) -> list[Json]:
 def utilization_json(use: RunUtilization) -> Json:
     """GPU use of one run, fractions of 1."""
     epochs = [
-        {
-            "epoch": epoch.epoch,
-            "warmup": epoch.warmup,
-            "mean": epoch.mean,
-            "per_gpu": {epoch.names.get(index, str(index)): share for index, share in epoch.per_gpu.items()},
-            "samples": epoch.samples,
-        }
+        _json(epoch, _USE_OF_EPOCH)
+        | {"per_gpu": {epoch.names.get(index, str(index)): share for index, share in epoch.per_gpu.items()}}
         for epoch in use.epochs
     ]
     return _json(use, _USE) | {"job_id": use.run.job_id or None, "epochs": epochs}
 
 
-def cost_json(cost: LabCost, results: Results) -> Json:
-    """GPU-hours allocated and used: the lab, its tasks, its jobs, its runs."""
+def cost_json(cost: LabCost) -> Json:
+    """GPU-hours allocated and used: the lab, its tasks, its jobs."""
     return {
         "total": _json(cost.total, _TOTAL),
         "tasks": {task: _json(total, _TOTAL) for task, total in cost.tasks.items()},
         "jobs": [_json(job, _JOB) for job in cost.jobs],
-        "runs": [_json(spent, _SPENT) for spent in run_spending(runs_of(results), cost.jobs)],
     }
 
 
