@@ -84,7 +84,7 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     charts = lab_charts(results)
     keys = by_key(charts)
     assert {*KEYS, *(f"{key}-ResNet50" for key in KEYS)} < set(keys)
-    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-ResNet50", "efficiency-loss"} < set(keys)
+    assert {"cpu-gpu-ResNet50", "efficiency-loss"} < set(keys)
     assert {"laws-ResNet50", "laws-ResNet152"} < set(keys)
     for chart in charts:
         assert chart.title and chart.x_label and chart.y_label and not chart.empty
@@ -125,13 +125,6 @@ def test_two_series_of_one_network_are_told_apart():
         "ResNet50 (1,024 per GPU)",
         "ResNet50 (2,048 per GPU)",
     ]
-
-
-def test_first_epochs_are_hollow():
-    chart = by_key(lab_charts(results_of(BOTH[0])))["first-epoch-ResNet50"]
-    first, steady = chart.series
-    assert [point.y for point in first.points] == [29, 31, 47] and all(point.hollow for point in first.points)
-    assert not any(point.hollow for point in steady.points)
 
 
 def test_lost_efficiency_adds_up_to_all_of_it():
@@ -180,11 +173,6 @@ def test_practice_never_shares_a_chart_and_is_marked():
         assert chart.practice == key.endswith("-practice")
     alone = task_charts(compute_results([run(1, [9, 5], practice=True)]))
     assert all(chart.practice and not chart.key.endswith("-practice") for chart in alone)
-
-
-def test_no_runs_no_charts():
-    nothing = compute_results([])
-    assert task_charts(nothing) == lab_charts(nothing) == ()
 
 
 def test_epochs_and_accuracy_over_time():

@@ -216,18 +216,6 @@ def test_intervals_hold_the_truth_and_the_split_is_exact(one, many, gpus, width,
         rows[0].step_seconds.value / row.step_seconds.value, rel=1e-9
     )
     assert row.throughput.value == pytest.approx(50_000 / row.epoch_seconds.value, rel=1e-12)
-    share, steps = row.step_share_beyond_one_gpu, [each.step_seconds for each in rows]
-    assert share.value == pytest.approx(1 - steps[0].value / steps[1].value, abs=1e-9)
-    assert share.lo <= share.value <= share.hi and rows[0].step_share_beyond_one_gpu is None
-
-
-def test_without_one_gpu_of_the_same_batch_no_share_of_a_step_is_more_than_one_gpus():
-    same = compute_results([run(1, [9, 9], batch=64), run(2, [6, 6], batch=128)], images=50_000).rows
-    other = compute_results([run(1, [9, 9], batch=64), run(2, [6, 6], batch=64)], images=50_000).rows
-    alone = compute_results([run(2, [6, 6], batch=64)], images=50_000).rows
-    assert same[1].step_share_beyond_one_gpu is not None
-    assert other[1].speedup is not None and other[1].step_share_beyond_one_gpu is None
-    assert alone[0].step_share_beyond_one_gpu is None
 
 
 @given(st.lists(st.tuples(times, widths), min_size=1, max_size=6))

@@ -33,17 +33,17 @@ def test_the_first_epoch_of_a_resumed_training_is_warm_up():
     (row,) = results_of_text(log).rows
     assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11
     assert row.warmup_seconds.contains(30.0) and row.epochs == 2
-    assert any("not in it: 1, 2" in note for note in row.notes)
+    assert "The log has 3 epochs of 5." in row.notes
 
 
-def test_missing_epochs_are_named_however_many_were_planned():
+def test_missing_epochs_are_said_however_many_were_planned():
     log = "Model ResNet50 1 GPU\n" + keras(1, 3, 999_999_999, [30.0, 10.0, 10.0])
     (row,) = results_of_text(log).rows
-    assert any("not in it: 4, 5, 6, 7, 8 and 999,999,991 more" in note for note in row.notes)
+    assert "The log has 3 epochs of 999,999,999." in row.notes
     one = "Model ResNet50 1 GPU\n" + keras(1, 1, 5, [30.0])
-    assert "The log has 1 epoch of 5; not in it: 2, 3, 4, 5." in results_of_text(one).rows[0].notes
+    assert "The log has 1 epoch of 5." in results_of_text(one).rows[0].notes
     whole = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
-    assert not any("not in it" in note for note in results_of_text(whole).rows[0].notes)
+    assert not any("The log has" in note for note in results_of_text(whole).rows[0].notes)
 
 
 def test_each_process_of_one_training_has_its_own_warm_up():

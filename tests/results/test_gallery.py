@@ -16,7 +16,7 @@ BOTH = (*ONE, "ResNet152.31338.out")
 def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> None:
     alone = [chart.family for chart in catalogue(results_of(*ONE))]
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
-    assert {"throughput-per-gpu", "first-epoch", "efficiency-loss", "laws", "epochs"} < set(alone)
+    assert {"efficiency-loss", "laws", "epochs"} < set(alone)
     results = results_of(*BOTH)
     assert networks(results) == ("ResNet50", "ResNet152")
     together = catalogue(results)

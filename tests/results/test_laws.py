@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
-from labtui.results.laws import (
-    ScalingPoint,
-    amdahl_speedup,
-    fit_amdahl,
-    fit_gustafson,
-    gustafson_speedup,
-    karp_flatt,
-)
-from labtui.results.measured import student_t95
+from labtui.results.laws import ScalingPoint, fit, karp_flatt, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run
@@ -36,10 +28,10 @@ def exact(n: int, seconds: float) -> ScalingPoint:
 
 @given(s=st.floats(min_value=-0.02, max_value=0.95), counts=sizes, first=st.floats(0.1, 1e4))
 def test_exact_data_give_back_their_fraction(s, counts, first):
-    by_amdahl = [exact(n, first / amdahl_speedup(s, n)) for n in counts]
-    assert fit_amdahl(exact(1, first), by_amdahl).fraction.value == pytest.approx(s, abs=1e-9)
-    by_gustafson = [exact(n, first / gustafson_speedup(s, n)) for n in counts]
-    assert fit_gustafson(exact(1, first), by_gustafson).fraction.value == pytest.approx(s, abs=1e-9)
+    by_amdahl = [exact(n, first / law_speedup("amdahl", s, n)) for n in counts]
+    assert fit("amdahl", exact(1, first), by_amdahl).fraction.value == pytest.approx(s, abs=1e-9)
+    by_gustafson = [exact(n, first / law_speedup("gustafson", s, n)) for n in counts]
+    assert fit("gustafson", exact(1, first), by_gustafson).fraction.value == pytest.approx(s, abs=1e-9)
 
 
 @given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
@@ -56,15 +48,17 @@ def test_fits_agree_with_scipy_on_any_data(times, first):
         [[n - 1.0] for n in counts], [n - s for s, n in zip(speedups, counts, strict=True)], tol=1e-14
     )
     scale = max(1.0, abs(amdahl.x[0]), abs(gustafson.x[0]))
-    assert fit_amdahl(exact(1, first), points).fraction.value == pytest.approx(amdahl.x[0], abs=1e-9 * scale)
-    found = fit_gustafson(exact(1, first), points).fraction.value
+    assert fit("amdahl", exact(1, first), points).fraction.value == pytest.approx(
+        amdahl.x[0], abs=1e-9 * scale
+    )
+    found = fit("gustafson", exact(1, first), points).fraction.value
     assert found == pytest.approx(gustafson.x[0], abs=1e-9 * scale)
 
 
 @given(speedup=st.floats(0.1, 40), n=st.integers(2, 32))
 def test_karp_flatt_is_the_fraction_amdahl_needs(speedup, n):
     fraction = karp_flatt(Interval.exact(speedup), n).value
-    assert amdahl_speedup(fraction, n) == pytest.approx(speedup)
+    assert law_speedup("amdahl", fraction, n) == pytest.approx(speedup)
 
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():
@@ -77,9 +71,9 @@ def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():
 
 def test_superlinear_runs_have_a_negative_fraction_that_is_said_and_not_clipped():
     results = compute_results([run(1, [9, 10.0]), run(2, [9, 4.5]), run(4, [9, 2.2])])
-    for fit in results.fits:
-        assert fit.serial_fraction.hi < 0
-        assert "superlinear" in fit.note
+    for law in results.fits:
+        assert law.serial_fraction.hi < 0
+        assert "superlinear" in law.note
     assert all(row.karp_flatt is None or row.karp_flatt.value < 0 for row in results.rows)
     assert results.rows[1].efficiency.value > 1
 
@@ -93,7 +87,7 @@ def test_few_points_are_said_to_be_few():
 
 
 def test_many_exact_points_leave_nothing_to_say():
-    times = {n: 100 / amdahl_speedup(0.1, n) for n in (1, 2, 4, 8, 16)}
+    times = {n: 100 / law_speedup("amdahl", 0.1, n) for n in (1, 2, 4, 8, 16)}
     results = compute_results([run(n, [200, t, t, t], batch=2048 * n) for n, t in times.items()])
     amdahl = next(fit for fit in results.fits if fit.law == "amdahl")
     assert amdahl.note is None and amdahl.points == 5
@@ -122,7 +116,7 @@ def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sig
     """A point per size: epochs that scatter by sigma, printed in whole `unit`s (seconds)."""
     points = []
     for n in (1, 2, 4):
-        true = 30.0 / amdahl_speedup(fraction, n)
+        true = 30.0 / law_speedup("amdahl", fraction, n)
         taken = [rng.gauss(true, sigma * true) for _ in range(epochs)]
         printed = [unit * round(time / unit) for time in taken]
         mean = sum(printed) / epochs
@@ -147,7 +141,7 @@ def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
     held = 0
     for _ in range(tries):
         first, *others = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
-        fitted = fit_amdahl(first, others)
+        fitted = fit("amdahl", first, others)
         assert fitted.scatter_known
         held += fitted.fraction.contains(fraction)
     # 95 % of 1500 is 1425; three binomial standard deviations below is 1400.
@@ -162,14 +156,14 @@ def test_gustafsons_interval_contains_the_truth_too():
     for _ in range(tries):
         points = []
         for n in (1, 2, 4, 8):
-            true = 20.0 / gustafson_speedup(fraction, n)
+            true = 20.0 / law_speedup("gustafson", fraction, n)
             taken = [rng.gauss(true, 0.01 * true) for _ in range(4)]
             mean = sum(taken) / 4
             deviation = math.sqrt(sum((time - mean) ** 2 for time in taken) / 3)
             points.append(
                 ScalingPoint(n=n, seconds=Interval.exact(mean), standard_error=deviation / 2, count=4)
             )
-        held += fit_gustafson(points[0], points[1:]).fraction.contains(fraction)
+        held += fit("gustafson", points[0], points[1:]).fraction.contains(fraction)
     assert 925 <= held < tries
 
 
@@ -180,15 +174,15 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         fraction = rng.uniform(0, 0.5)
         points = []
         for n in (1, 2, 4):
-            true = 14.0 / amdahl_speedup(fraction, n)
+            true = 14.0 / law_speedup("amdahl", fraction, n)
             points.append(ScalingPoint(n=n, seconds=Interval.around(round(true), 0.5)))
-        fitted = fit_amdahl(points[0], points[1:])
+        fitted = fit("amdahl", points[0], points[1:])
         assert fitted.fraction.contains(fraction) and not fitted.scatter_known
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in fit.note for fit in results.fits)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 10, 30, 31, 60, 1000, 3.7])
-def test_students_t_agrees_with_scipy(degrees):
+def test_students_t_is_scipys_and_never_smaller(degrees):
     expected = scipy.stats.t.ppf(0.975, math.floor(degrees))
-    assert student_t95(degrees) == pytest.approx(expected, abs=1e-4)
+    assert expected - 1e-4 <= student_t95(degrees) <= (expected + 1e-4 if degrees <= 30 else 2.05)

@@ -47,7 +47,6 @@ def test_the_json_other_programs_rely_on(capsys):
             assert is_interval(row[name])
         assert set(row["as_printed"]) == {"epoch_seconds", "throughput", "speedup", "efficiency"}
         assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1)
-        assert (row["step_share_beyond_one_gpu"] is None) == (row["n_gpus"] == 1)
         assert row["sources"][0]["line"] > 0
     four = report["rows"][2]
     assert (four["model"], four["device"], four["n_gpus"], four["batch_size"]) == ("ResNet50", "gpu", 4, 8192)

@@ -97,7 +97,7 @@ def test_a_block_weighs_as_many_epochs_as_it_has() -> None:
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=whole)], images=50_000).rows
     assert row.epoch_seconds is not None
     assert (row.epochs, row.epochs_read, row.epoch_seconds.value) == (6, 7, pytest.approx(12.0))
-    assert not [note for note in row.notes if "not in it" in note]
+    assert not [note for note in row.notes if "The log has" in note]
     gap = (first, replace(block, epoch=2, count=2), replace(last, epoch=6, count=2))
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=gap)], images=50_000).rows
-    assert "The log has 5 epochs of 7; not in it: 4, 5." in row.notes
+    assert "The log has 5 epochs of 7." in row.notes
