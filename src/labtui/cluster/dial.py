@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from labtui.cluster.keys import within
 from labtui.cluster.known_hosts import check_host_key, known_keys, preferred_types
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.target import Endpoint, Prompter
-from labtui.domain.errors import CannotConnect, ConnectionLost, LabError
+from labtui.cluster.target import Endpoint, Prompter, failure
+from labtui.domain.errors import ConnectionLost, LabError
 
 if TYPE_CHECKING:
     import paramiko
@@ -28,89 +28,37 @@ def cannot_connect(problem: BaseException, endpoint: Endpoint) -> LabError:
     if isinstance(problem, LabError):
         return problem
     where = f"{endpoint.host}:{endpoint.port}"
-    if (unreachable := _unreachable(problem, endpoint.host, where)) is not None:
-        return unreachable
-    code = problem.errno if isinstance(problem, OSError) else None
-    return _cut(where) if code in _CUT else _protocol(problem, where)
+    text = str(problem) or type(problem).__name__
+    return failure(_reason(problem), host=endpoint.host, where=where, text=text)
 
 
-def _unreachable(problem: BaseException, host: str, where: str) -> CannotConnect | None:
-    """What the network says; None when it is not the network."""
-    if isinstance(problem, socket.gaierror) and problem.errno == socket.EAI_AGAIN:
-        return CannotConnect(
-            f"The name {host} cannot be looked up: no name server answers.",
-            "Check that this computer is online (Wi-Fi, cable).",
-            reason="no-network",
-        )
-    if isinstance(problem, socket.gaierror):
-        return CannotConnect(
-            f"There is no host named {host}.",
-            "Check the name. Some sites' names exist inside their VPN only: connect to it first.",
-            reason="name",
-        )
-    if isinstance(problem, ConnectionRefusedError):
-        return CannotConnect(
-            f"{where} refuses connections: nothing listens on this port.",
-            "Check host and port. A login node in maintenance also answers like this.",
-            reason="refused",
-        )
-    if isinstance(problem, TimeoutError):
-        return CannotConnect(
-            f"{where} does not answer.",
-            "Connect to the site's VPN if it has one, check the Wi-Fi, or try later: the login node may be down.",
-            reason="timeout",
-        )
-    code = problem.errno if isinstance(problem, OSError) else None
-    if code in _NO_ROUTE:
-        return CannotConnect(
-            f"There is no network route to {where}.",
-            "Check that this computer is online, and in the site's VPN if it has one.",
-            reason="no-route",
-        )
-    return None
-
-
-def _cut(where: str) -> CannotConnect:
-    return CannotConnect(
-        f"{where} closed the connection at once.",
-        "Too many logins at the same time, or the site blocks this address for a while: wait a minute.",
-    )
-
-
-def _protocol(problem: BaseException, where: str) -> LabError:
+def _reason(problem: BaseException) -> str:
     import paramiko
 
-    text = str(problem)
-    if isinstance(problem, paramiko.ssh_exception.IncompatiblePeer) or _too_old(problem):
-        return CannotConnect(
-            f"The SSH server at {where} and this client have no method in common: the server is too old.",
-            f"Ask the site for a newer server. ({text})",
-        )
-    if isinstance(problem, EOFError) or "banner" in text.lower():
-        return CannotConnect(
-            f"{where} is not an SSH server, or closed the connection before it answered.",
-            "Check host and port. If they are right, wait a minute: the site may limit logins.",
-        )
-    if isinstance(problem, paramiko.SSHException) and ("negotiation" in text.lower() or not text):
-        return _cut(where)
-    return CannotConnect(
-        f"No SSH connection to {where} could be made: {text or type(problem).__name__}",
-        "Try `ssh` to the same host in a terminal; it may show more.",
-    )
-
-
-def _too_old(problem: BaseException) -> bool:
+    text, code = str(problem).lower(), problem.errno if isinstance(problem, OSError) else None
+    if isinstance(problem, socket.gaierror):
+        return "no-network" if code == socket.EAI_AGAIN else "name"
+    if isinstance(problem, ConnectionRefusedError | TimeoutError):
+        return "timeout" if isinstance(problem, TimeoutError) else "refused"
+    if code in _NO_ROUTE:
+        return "no-route"
     # Since SHA-1 was dropped, a server that offers nothing else shows as a KeyError of a type's name.
-    return isinstance(problem, KeyError) and "ssh-" in str(problem)
+    no_common_type = isinstance(problem, KeyError) and "ssh-" in text
+    if isinstance(problem, paramiko.ssh_exception.IncompatiblePeer) or no_common_type:
+        return "too-old"
+    if isinstance(problem, EOFError) or "banner" in text:
+        return "no-ssh"
+    hung_up = isinstance(problem, paramiko.SSHException) and ("negotiation" in text or not text)
+    return "cut" if code in _CUT or hung_up else "unclear"
 
 
 def lost(problem: BaseException, host: str) -> LabError:
     """What went wrong on a connection that was up. A `LabError` stays as it is."""
     if isinstance(problem, LabError):
         return problem
-    if isinstance(problem, TimeoutError):
-        return ConnectionLost(f"{host} does not answer.", "labtui tries again automatically.")
-    return ConnectionLost(f"The connection to {host} was lost.", "labtui tries again automatically.")
+    silent = isinstance(problem, TimeoutError)
+    sentence = f"{host} does not answer." if silent else f"The connection to {host} was lost."
+    return ConnectionLost(sentence, "labtui tries again automatically.")
 
 
 BANNER_LIMIT_S = 15.0
@@ -190,15 +138,11 @@ def _proxy(endpoint: Endpoint) -> Any:
     import paramiko
 
     if sys.platform == "win32":
-        raise CannotConnect(
-            "ProxyCommand is not supported on Windows.", "Use ProxyJump in the SSH configuration instead."
-        )
+        raise failure("windows-proxy")
     try:
         return paramiko.ProxyCommand(endpoint.proxy_command)
     except (OSError, ValueError) as problem:
-        raise CannotConnect(
-            f"The ProxyCommand for {endpoint.host} cannot be started.", f"{endpoint.proxy_command}: {problem}"
-        ) from None
+        raise failure("proxy", host=endpoint.host, text=f"{endpoint.proxy_command}: {problem}") from None
 
 
 def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:
@@ -210,10 +154,8 @@ def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -
             "direct-tcpip", (next_hop.host, next_hop.port), ("127.0.0.1", 0), timeout=CHANNEL_LIMIT_S
         )
     except paramiko.ChannelException as problem:
-        raise CannotConnect(
-            f"{hop.host} cannot reach {next_hop.host}:{next_hop.port} ({problem.text or 'refused'}).",
-            "Check ProxyJump and the name of the login host.",
-        ) from None
+        where = f"{next_hop.host}:{next_hop.port}"
+        raise failure("jump", hop=hop.host, where=where, text=problem.text or "refused") from None
     except (paramiko.SSHException, OSError, EOFError) as problem:
         raise cannot_connect(problem, hop) from None
 

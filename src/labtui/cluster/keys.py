@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
-from labtui.domain.errors import LoginRefused
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret, failure
 
 if TYPE_CHECKING:
     import paramiko
@@ -76,10 +75,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     candidates = [path for path in endpoint.identity_files if _exists(path)]
     if endpoint.identity_named and not candidates:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
-        raise LoginRefused(
-            f"The key file {wanted} does not exist.",
-            "Correct the path (--identity), or make a key with ssh-keygen.",
-        )
+        raise failure("key-missing", path=wanted)
     for path in candidates:
         blob = _public_blob(path)
         held = next((key for key in agent_keys if blob and key.asbytes() == blob), None)
@@ -89,10 +85,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     if private:
         return _with_certificate(_open(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
     if candidates:
-        raise LoginRefused(
-            f"{candidates[0]} is a public key, and no agent holds its private half.",
-            "Name the private key, or load it with ssh-add.",
-        )
+        raise failure("key-public", path=candidates[0])
     if len(agent_keys) == 1:
         return OfferedKey(agent_keys[0], "the agent's key")
     return None
@@ -155,7 +148,7 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
         except Exception as problem:
             # Locked is a TypeError without a passphrase, a ValueError with a wrong one.
             if not isinstance(problem, ValueError if answer else TypeError):
-                raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
+                raise failure("key-unreadable", path=path, text=_reason(problem, path)) from None
         else:
             key.public_blob = None  # a certificate beside it may be another key's
             return key
@@ -166,15 +159,9 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
             LoginQuestion(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
         )
         if reply is None:
-            raise LoginRefused(
-                f"The key {path} is protected by a passphrase, which was not given.",
-                "Load the key into an agent (ssh-add), or type the passphrase when asked.",
-            )
+            raise failure("key-locked", path=path)
         answer = Secret(reply)
-    raise LoginRefused(
-        f"The passphrase does not unlock the key {path}.",
-        "Try the key with `ssh-keygen -y -f` in a terminal.",
-    )
+    raise failure("passphrase", path=path)
 
 
 def _reason(problem: Exception, path: Path) -> str:
@@ -234,16 +221,9 @@ def check_certificate(path: Path, now: datetime | None = None) -> datetime | Non
     begins, ends = certificate_times(path)
     now = now or datetime.now(UTC)
     if ends is not None and ends <= now:
-        raise LoginRefused(
-            f"The certificate {path} expired on {ends:%Y-%m-%d at %H:%M} UTC.",
-            "Get a new one where you got this one; many sites give certificates for a day. "
-            "(If that time has not come yet, this computer's clock is wrong.)",
-        )
+        raise failure("certificate-over", path=path, time=f"{ends:%Y-%m-%d at %H:%M}")
     if begins is not None and begins > now:
-        raise LoginRefused(
-            f"The certificate {path} is not valid before {begins:%Y-%m-%d at %H:%M} UTC.",
-            "Set this computer's clock.",
-        )
+        raise failure("certificate-early", path=path, time=f"{begins:%Y-%m-%d at %H:%M}")
     return ends
 
 

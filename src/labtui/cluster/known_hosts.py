@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.cluster.local_files import write_atomic
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
-from labtui.domain.errors import HostKeyProblem
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, failure
 
 _LIMIT_S = 20.0
 
@@ -72,9 +71,7 @@ def _found(path: Path, name: str) -> str:
             return done.stdout.decode("utf-8", "replace")
         text = path.read_text(encoding="utf-8", errors="replace")
     except (OSError, subprocess.TimeoutExpired) as problem:
-        raise HostKeyProblem(
-            f"{path} cannot be read: {problem}.", "labtui does not connect without it: mend the file."
-        ) from None
+        raise failure("unreadable", path=path, text=problem) from None
     # Without OpenSSH's programs: plain names, as labtui writes them.
     lines = enumerate(text.splitlines(), 1)
     return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in line.partition(" ")[0].split(","))
@@ -148,38 +145,25 @@ def check_host_key(
         HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
     """
     shown = fingerprint(key)
-    host, name = endpoint.host, host_name(endpoint.host, endpoint.port)
+    host, name = endpoint.host, endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
     revoked = next((each for each in known if each.revoked and each.key == key), None)
     if revoked is not None:
-        raise HostKeyProblem(
-            f"The key of {host} is marked as revoked ({revoked.source}).",
-            "Do not connect; ask the site's support.",
-        )
+        raise failure("revoked", host=host, source=revoked.source)
     if endpoint.host_key:
         if not same_fingerprint(endpoint.host_key, shown):
-            raise HostKeyProblem(
-                f"{host} has the key {shown}, but the settings pin {endpoint.host_key}.",
-                "Someone may be listening in. Compare with the fingerprint your site publishes.",
-            )
+            raise failure("pinned", host=host, shown=shown, pin=endpoint.host_key)
         return
     good = [each for each in known if not each.revoked]
     own = [each for each in good if each.own]
     if any(each.key == key for each in own or good):
         return
     if own:
-        raise HostKeyProblem(
-            f"The key of {host} has changed: it is {shown} now, and {own[0].source} holds another.",
-            "Someone may be listening in. If your site says the new key is right, remove the old one with "
-            f'`ssh-keygen -R "{endpoint.host_key_alias or name}"` (or that line) and connect again.',
-        )
+        raise failure("changed", host=host, shown=shown, source=own[0].source, name=name)
     _ask(endpoint, key_type, shown, prompter)
     try:
-        add_host(own_file, endpoint.host_key_alias or name, key_type, key)
+        add_host(own_file, name, key_type, key)
     except OSError as problem:
-        raise HostKeyProblem(
-            f"The accepted key cannot be kept: {own_file} cannot be written ({problem.strerror}).",
-            f"Make room for that file, or pin the key with --host-key {shown}.",
-        ) from None
+        raise failure("not-kept", path=own_file, text=problem.strerror, shown=shown) from None
 
 
 def same_fingerprint(expected: str, shown: str) -> bool:
@@ -189,19 +173,13 @@ def same_fingerprint(expected: str, shown: str) -> bool:
 
 def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
     name = host_name(endpoint.host, endpoint.port)
-    text = (
-        f"{name} is not in known_hosts. Its {_plain(key_type)} key is {shown}. {_published(endpoint, shown)}"
-    )
-    text += "Is this fingerprint correct?"
+    published = _published(endpoint, shown)
+    text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     answer = prompter.ask(
         LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
     )
     if answer is None or answer.strip().lower() not in ("yes", "y", shown.lower()):
-        raise HostKeyProblem(
-            f"The key of {endpoint.host} ({shown}) is unknown and was not accepted.",
-            "Compare it with the fingerprint your site publishes, then accept it, "
-            f"or pin it with --host-key {shown}.",
-        )
+        raise failure("not-accepted", host=endpoint.host, shown=shown)
 
 
 def _published(endpoint: Endpoint, shown: str) -> str:
@@ -213,14 +191,5 @@ def _published(endpoint: Endpoint, shown: str) -> str:
     if any(same_fingerprint(known, shown) for known in endpoint.published):
         return f"The site publishes the same fingerprint ({endpoint.published_at}). "
     if endpoint.published:
-        raise HostKeyProblem(
-            f"{endpoint.host} shows the key {shown}, which is none of those its site publishes.",
-            f"Someone may be listening in. Ask the site's support. {endpoint.published_at}".strip(),
-        )
+        raise failure("not-published", host=endpoint.host, shown=shown, published_at=endpoint.published_at)
     return f"{endpoint.published_at} " if endpoint.published_at else ""
-
-
-def _plain(key_type: str) -> str:
-    return {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA"}.get(
-        key_type, "ECDSA" if key_type.startswith("ecdsa") else key_type
-    )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labtui.cluster.keys import OfferedKey, choose_key
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
-from labtui.domain.errors import CannotConnect, LabError, LoginRefused
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret, failure
+from labtui.domain.errors import LabError, LoginRefused
 
 if TYPE_CHECKING:
     import paramiko
@@ -23,9 +23,6 @@ ANSWER_LIMIT_S = 600.0
 """How long a person may take to find a code; the server's own limit is usually shorter."""
 
 _ORDER = ("publickey", "keyboard-interactive", "password")
-_KEY_HINT = (
-    "Is the user name right? Does the site have this key (ssh-copy-id)? For another key: --identity FILE."
-)
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
 _NEW_PASSWORD = re.compile(r"\bnew\b.*passw", re.IGNORECASE)
 _PASSWORD_EXPIRED = re.compile(
@@ -41,33 +38,16 @@ _MAINTENANCE = re.compile(
 )
 
 
-def password_expired(host: str, user: str) -> LoginRefused:
-    """The password has to be changed before anything else."""
-    return LoginRefused(
-        f"The password of {user} on {host} has to be changed before you can work.",
-        f"Log in with `ssh {user}@{host}` in a terminal, follow the questions, then connect again.",
-        reason="password-expired",
-    )
-
-
 def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
     """The error in a server's own words about a login: maintenance, a closed account, an old password; else None."""
     words = " ".join("".join(char if char.isprintable() else " " for char in text).split())[-300:]
-    if _PASSWORD_EXPIRED.search(words):
-        return password_expired(endpoint.host, endpoint.user)
-    if _ACCOUNT_EXPIRED.search(words):
-        return LoginRefused(
-            f"The account {endpoint.user} on {endpoint.host} is closed. The server says: {words}",
-            "Ask your teacher or the site's support to open it again; no other key or password helps.",
-            reason="account-expired",
-        )
-    if _MAINTENANCE.search(words):
-        return CannotConnect(
-            f"{endpoint.host} is in maintenance. The server says: {words}",
-            "Try again when it is over; jobs that run are not affected by this.",
-            reason="maintenance",
-        )
-    return None
+    meanings = (
+        ("password-expired", _PASSWORD_EXPIRED),
+        ("account-expired", _ACCOUNT_EXPIRED),
+        ("maintenance", _MAINTENANCE),
+    )
+    reason = next((reason for reason, pattern in meanings if pattern.search(words)), None)
+    return failure(reason, host=endpoint.host, user=endpoint.user, words=words) if reason else None
 
 
 @dataclass(slots=True)
@@ -94,9 +74,8 @@ class Login:
         self.prompter = prompter
         self.memory = memory
         self.key: OfferedKey | None = None
+        self.key_refused = False
         self.password: Secret | None = None
-        self.accepted: list[str] = []
-        self.refused: list[str] = []
         self.prompts_answered = 0
         self.gave_up = False
         self.must_change = False
@@ -109,33 +88,32 @@ class Login:
             LoginRefused: the server does not accept what there is, or the student gave no answer.
             CannotConnect: the server went away in the middle.
         """
+        label = self.endpoint.label
         try:
-            return self._run()
+            accepted = self._run()
         except LoginRefused:
-            self.memory.forget(self.endpoint.label)
+            self.memory.forget(label)
             raise
+        if self.password is not None:
+            self.memory.passwords[label] = self.password
+        if self.key is not None and "publickey" in accepted:
+            self.memory.keys[label] = self.key
+        return accepted
 
     def _run(self) -> tuple[str, ...]:
         allowed = self._ask_methods()
-        tried: set[str] = set()
+        tried: list[str] = []
+        accepted: list[str] = []
         while not self.transport.is_authenticated():
             method = next((name for name in _ORDER if name in allowed and name not in tried), None)
             if method is None:
                 raise self._no_way(allowed)
-            tried.add(method)
-            partial = self._try(method)
-            if partial:
-                self.accepted.append(method)
-                allowed = set(partial)
-            elif self.transport.is_authenticated():
-                self.accepted.append(method)
-            else:
-                self.refused.append(method)
-        if self.password is not None:
-            self.memory.passwords[self.endpoint.label] = self.password
-        if self.key is not None and "publickey" in self.accepted:
-            self.memory.keys[self.endpoint.label] = self.key
-        return tuple(self.accepted)
+            tried.append(method)
+            more = self._try(method)
+            if more or self.transport.is_authenticated():
+                accepted.append(method)
+            allowed = set(more) or allowed
+        return tuple(accepted)
 
     def _ask_methods(self) -> set[str]:
         import paramiko
@@ -145,9 +123,7 @@ class Login:
             self.transport.auth_none(self.endpoint.user)
         except paramiko.BadAuthenticationType as reply:
             return set(reply.allowed_types)
-        except paramiko.SSHException as problem:
-            raise self._went_away(problem) from None
-        except EOFError as problem:
+        except (paramiko.SSHException, EOFError) as problem:
             raise self._went_away(problem) from None
         return set()
 
@@ -155,91 +131,75 @@ class Login:
         """Try one method; returns the methods still wanted after a partial success, else nothing."""
         import paramiko
 
+        user, key = self.endpoint.user, None
         if method == "publickey":
-            self.key = self.memory.keys.get(self.endpoint.label) or choose_key(self.endpoint, self.prompter)
-            if self.key is None:
+            key = self.memory.keys.get(self.endpoint.label) or choose_key(self.endpoint, self.prompter)
+            self.key = key
+            if key is None:
                 return ()
         try:
-            if method == "publickey" and self.key is not None:
-                return tuple(self.transport.auth_publickey(self.endpoint.user, self.key.key))
+            if key is not None:
+                return self.transport.auth_publickey(user, key.key)
             if method == "password":
-                return self._password()
-            return self._interactive()
+                return self.transport.auth_password(user, self._password().reveal(), fallback=False)
+            self.transport.auth_timeout = ANSWER_LIMIT_S
+            return self.transport.auth_interactive(user, self._answer)
         except paramiko.BadAuthenticationType:
             return ()
         except (paramiko.SSHException, EOFError, OSError) as problem:
-            return self._refusal(method, problem)
+            self._judge(method, problem)
+            return ()
+        finally:
+            self.transport.auth_timeout = AUTH_LIMIT_S
 
-    def _refusal(self, method: str, problem: Exception) -> Sequence[str]:
-        """Nothing, when the next method may be tried; otherwise the error."""
+    def _judge(self, method: str, problem: Exception) -> None:
+        """Return when the next method may be tried; otherwise raise the error."""
         import paramiko
 
-        if self.must_change:
-            raise password_expired(self.endpoint.host, self.endpoint.user)
-        if self.gave_up:
-            raise self._no_answer()
-        if refusal := refused_by_server(self.server_words, self.endpoint):
+        if self.must_change or self.gave_up:
+            raise self._failure("password-expired") if self.must_change else self._no_answer()
+        gone = not self.transport.is_active()
+        said = self.server_words + (self._banner() if gone else "")
+        if refusal := refused_by_server(said, self.endpoint):
             raise refusal
-        if not self.transport.is_active() and (refusal := refused_by_server(self._banner(), self.endpoint)):
-            raise refusal
-        cut = not self.transport.is_active() or "timeout" in str(problem).lower()
+        cut = gone or "timeout" in str(problem).lower()
         refused = isinstance(problem, paramiko.AuthenticationException) and not cut
-        if refused and method == "publickey":
-            return ()
-        if refused and method == "keyboard-interactive" and not self.prompts_answered:
-            return ()  # the server asked nothing: a password may still be wanted
+        # A server that asked nothing may still want a password.
+        if refused and (method == "publickey" or not self.prompts_answered):
+            self.key_refused |= method == "publickey"
+            return
         if refused or (cut and self.prompts_answered):
-            raise LoginRefused(
-                f"{self.endpoint.host} does not accept this password or code for {self.endpoint.user}.",
-                "Check the user name, then connect again (u) and type it again. Sites block an address after a few "
-                "failures.",
-                reason="password",
-            )
+            raise self._failure("password")
         if method == "publickey" and not cut:
-            raise LoginRefused(
-                f"The key {self.key.origin if self.key else ''} cannot be used to sign.",
-                f"The agent or the key file refuses: {problem}",
-            )
+            raise self._failure("signature", text=problem)
         raise self._went_away(problem)
 
     # ----------------------------------------------------------------- what a person types
 
-    def _password(self) -> Sequence[str]:
-        kept = self.memory.passwords.get(self.endpoint.label)
-        if kept is None:
-            reply = self.prompter.ask(
-                LoginQuestion(
-                    kind="password", text=f"Password of {self.endpoint.label}:", host=self.endpoint.host
-                )
-            )
+    def _password(self) -> Secret:
+        self.password = self.memory.passwords.get(self.endpoint.label)
+        if self.password is None:
+            reply = self._ask("password", f"Password of {self.endpoint.label}:")
             if reply is None:
                 raise self._no_answer()
-            kept = Secret(reply)
-        self.password = kept
+            self.password = Secret(reply)
         self.prompts_answered += 1
-        return tuple(self.transport.auth_password(self.endpoint.user, kept.reveal(), fallback=False))
+        return self.password
 
-    def _interactive(self) -> Sequence[str]:
-        self.transport.auth_timeout = ANSWER_LIMIT_S
-        try:
-            return tuple(self.transport.auth_interactive(self.endpoint.user, self._answer))
-        finally:
-            self.transport.auth_timeout = AUTH_LIMIT_S
+    def _ask(self, kind: QuestionKind, text: str, *, echo: bool = False) -> str | None:
+        return self.prompter.ask(LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo))
 
     def _answer(self, title: str, instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
         """Answer the server's prompts; called in paramiko's thread, so it must not raise."""
         self.server_words += f"{title}\n{instructions}\n"
         # A password is changed in a terminal, never through labtui.
-        if any(
+        self.must_change = any(
             _PASSWORD_EXPIRED.search(f"{instructions}\n{text}") or _NEW_PASSWORD.search(text)
             for text, _ in prompts
-        ):
-            self.must_change = True
-            self.transport.close()
-            return []
-        answers = []
+        )
+        answers: list[str] = []
         for text, echo in prompts:
-            answer = self._answer_one(title, instructions, text, echo)
+            answer = None if self.must_change else self._answer_one(title, instructions, text, echo)
             if answer is None:
                 self.gave_up = True
                 self.transport.close()
@@ -249,23 +209,15 @@ class Login:
 
     def _answer_one(self, title: str, instructions: str, text: str, echo: bool) -> str | None:
         is_password = not echo and bool(_PASSWORD.search(text))
-        kept = self.memory.passwords.get(self.endpoint.label)
-        if is_password and kept is not None and not self.prompts_answered:
-            self.password = kept
-            self.prompts_answered += 1
-            return kept.reveal()
-        lines = [line.strip() for line in (title, instructions, text) if line.strip()]
-        try:
-            reply = self.prompter.ask(
-                LoginQuestion(
-                    kind="password" if is_password else "code",
-                    text="\n".join(lines) or "Answer:",
-                    host=self.endpoint.host,
-                    echo=echo,
-                )
-            )
-        except Exception:
-            return None
+        kept = self.memory.passwords.get(self.endpoint.label) if is_password else None
+        if kept is not None and not self.prompts_answered:
+            reply: str | None = kept.reveal()
+        else:
+            lines = "\n".join(line.strip() for line in (title, instructions, text) if line.strip())
+            try:
+                reply = self._ask("password" if is_password else "code", lines or "Answer:", echo=echo)
+            except Exception:
+                return None
         if reply is not None:
             self.prompts_answered += 1
             if is_password and self.password is None:
@@ -274,54 +226,24 @@ class Login:
 
     # ----------------------------------------------------------------- how it is said
 
-    def _key_words(self) -> str:
-        if "publickey" in self.refused and self.key is not None:
-            return f"does not accept the key {self.key.origin} for the user {self.endpoint.user}"
-        return ""
+    def _failure(self, reason: str, **words: object) -> LabError:
+        origin = self.key.origin if self.key else ""
+        return failure(reason, host=self.endpoint.host, user=self.endpoint.user, origin=origin, **words)
 
-    def _no_answer(self) -> LoginRefused:
-        key = self._key_words()
-        if key:
-            return LoginRefused(
-                f"{self.endpoint.host} {key}, and the password or code it asks for instead was not given.",
-                _KEY_HINT,
-            )
-        return LoginRefused(
-            f"{self.endpoint.host} asks for a password or a code, which was not given.",
-            "Connect where it can be asked for, or set up a key with ssh-keygen and ssh-copy-id.",
-        )
+    def _no_answer(self) -> LabError:
+        return self._failure("key-alone" if self.key_refused else "no-answer")
 
-    def _no_way(self, allowed: set[str]) -> LoginRefused:
-        key = self._key_words()
-        if key:
-            return LoginRefused(
-                f"{self.endpoint.host} {key}.",
-                _KEY_HINT,
-            )
-        if "publickey" in allowed and self.key is None:
-            return LoginRefused(
-                f"{self.endpoint.host} requires an SSH key for {self.endpoint.user}, and you have none.",
-                "`labtui key` makes one; register it at the site, and name it with --identity FILE.",
-                reason="no-key",
-            )
+    def _no_way(self, allowed: set[str]) -> LabError:
+        if self.key_refused:
+            return self._failure("key")
         ways = ", ".join(sorted(allowed)) or "nothing"
-        return LoginRefused(
-            f"{self.endpoint.host} accepts no login method for {self.endpoint.user} that labtui supports ({ways}).",
-            "Check the user name; ask the site how to log in.",
-        )
+        return self._failure("no-key" if "publickey" in allowed and not self.key else "no-method", ways=ways)
 
     def _banner(self) -> str:
         """What the server said last before or beside a refusal; PAM's messages come this way."""
-        handler = getattr(self.transport, "auth_handler", None)
-        text = getattr(handler, "banner", None) or b""
+        text = getattr(getattr(self.transport, "auth_handler", None), "banner", None) or b""
         return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
-    def _went_away(self, problem: BaseException) -> CannotConnect:
-        if "timeout" in str(problem).lower():
-            return CannotConnect(
-                f"{self.endpoint.host} did not answer during the login.", "Try again in a moment."
-            )
-        return CannotConnect(
-            f"{self.endpoint.host} closed the connection during the login.",
-            "Too many failed logins from this address, or the account is closed; wait a few minutes.",
-        )
+    def _went_away(self, problem: BaseException) -> LabError:
+        slow = "timeout" in str(problem).lower()
+        return self._failure("went-away", did="did not answer" if slow else "closed the connection")

@@ -11,15 +11,18 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Literal, Protocol
 
 import platformdirs
 
 from labtui.cluster.local_files import named_path
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused, UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.values import number
 
@@ -136,6 +139,25 @@ class Secret:
 
     def __repr__(self) -> str:
         return "Secret(***)"
+
+
+@cache
+def _failures() -> dict[str, tuple[Callable[..., LabError], str, str]]:
+    """By reason: the kind of error, its sentence and its hint, from `failures.toml`."""
+    text = resources.files("labtui.cluster").joinpath("failures.toml").read_text("utf-8")
+    kinds = {"CannotConnect": CannotConnect, "LoginRefused": LoginRefused}
+    return {
+        reason: (kinds.get(kind, HostKeyProblem), *texts)
+        for kind, table in tomllib.loads(text).items()
+        for reason, texts in table.items()
+    }
+
+
+def failure(reason: str, **words: object) -> LabError:
+    """The error for this reason, its sentence and hint filled in with `words`."""
+    kind, sentence, hint = _failures()[reason]
+    known = {} if kind is HostKeyProblem else {"reason": reason}
+    return kind(sentence.format(**words), hint.format(**words).strip(), **known)
 
 
 Settings = Mapping[str, Sequence[str]]
