@@ -122,8 +122,6 @@ def test_without_the_ssh_program_what_is_named_counts_alone(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = endpoint(tmp_path, "me@mn5:2222", identity_file="/k")
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
-    target = resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)))
-    assert "no ssh program" in target.notes[0]
 
 
 def test_a_broken_configuration_is_a_sentence(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from labtui.cluster.dial import SshChain, dial, lost
-from labtui.cluster.exec_channel import close_quietly, closed_after, execute
+from labtui.cluster.exec_channel import close_quietly, execute
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
+from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
 from labtui.cluster.push import PushReport, place, plan_push, store_of
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
@@ -299,20 +300,16 @@ class Connection:
         if self._sftp is not None:
             return self._sftp
         transport = self._transport()
-        channel = transport.open_session(WINDOW, MAX_PACKET, timeout=limit_s)
-        channel.settimeout(limit_s)
         try:
-            with closed_after(channel, limit_s):
-                channel.invoke_subsystem("sftp")
-                self._sftp = paramiko.SFTPClient(channel)
-        except paramiko.SFTPError:
-            close_quietly(channel)
-            raise
+            self._sftp = within(
+                limit_s, lambda: paramiko.SFTPClient.from_transport(transport, WINDOW, MAX_PACKET)
+            )
         except (paramiko.SSHException, EOFError) as problem:
-            close_quietly(channel)
-            if transport.is_active() and not isinstance(problem, TimeoutError):
-                raise self._no_sftp(problem) from None
-            raise
+            if isinstance(problem, paramiko.SFTPError) or not transport.is_active():
+                raise
+            raise self._no_sftp(problem) from None
+        if self._sftp is None:
+            raise EOFError
         return self._sftp
 
     def _no_sftp(self, problem: Exception) -> LabError:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import threading
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from labtui.cluster.keys import within
 from labtui.slurm.remote_command import CommandResult, cut_frame, frame
 
 if TYPE_CHECKING:
     import paramiko
 
 CHUNK = 65536
+BEGIN_LIMIT_S = 15.0
 WAIT_S = 0.05
 """How long one look at standard output waits before standard error is looked at."""
 
@@ -33,24 +33,27 @@ def execute(transport: paramiko.Transport, script: str, *, timeout_s: float, lim
     """
     began = time.monotonic()
     marker = secrets.token_hex(16)
-    channel = transport.open_session(timeout=min(timeout_s, 15.0))
-    with contextlib.closing(channel), closed_after(channel, timeout_s):
+    begin_s = min(timeout_s, BEGIN_LIMIT_S)
+
+    def begin() -> paramiko.Channel:
+        channel = transport.open_session(timeout=begin_s)
         channel.exec_command(frame(script, marker))
-        drain = _Drain(channel, marker, limit)
-        timed_out = drain.run(began + timeout_s)
-    return drain.result(time.monotonic() - began, timed_out)
+        return channel
 
-
-@contextlib.contextmanager
-def closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
-    """Close `channel` when the block takes longer: some of paramiko's waits have no limit of their own."""
-    timer = threading.Timer(seconds + 1.0, close_quietly, [channel])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    with contextlib.closing(within(begin_s, begin)) as channel:
+        out, err, timed_out = _drain(channel, marker, limit, began + timeout_s)
+    truncated = len(out) + len(err) > limit
+    content, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
+    return CommandResult(
+        stdout=content.content,
+        stderr=remarks.content if remarks.began else b"",
+        status=None if truncated else content.status,
+        seconds=time.monotonic() - began,
+        began=content.began,
+        noise=content.noise + remarks.noise,
+        truncated=truncated,
+        timed_out=timed_out,
+    )
 
 
 def close_quietly(channel: paramiko.Channel) -> None:
@@ -61,74 +64,32 @@ def close_quietly(channel: paramiko.Channel) -> None:
         channel.close()
 
 
-class _Drain:
-    """Reads both streams of one channel until both end markers are here."""
+def _drain(
+    channel: paramiko.Channel, marker: str, limit: int, deadline: float
+) -> tuple[bytearray, bytearray, bool]:
+    """Both streams up to their end markers or the cap, and whether the deadline passed first."""
+    streams, seen = (bytearray(), bytearray()), [False, False]
+    end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
 
-    def __init__(self, channel: paramiko.Channel, marker: str, limit: int) -> None:
-        self.channel = channel
-        self.marker = marker
-        self.limit = limit
-        self.out = bytearray()
-        self.err = bytearray()
-        self.truncated = False
-        self._end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
-        self._seen = [False, False]
+    def take(which: int, data: bytes) -> None:
+        start = max(0, len(streams[which]) - 64)
+        streams[which].extend(data)
+        seen[which] = seen[which] or end.search(streams[which], start) is not None
 
-    def run(self, deadline: float) -> bool:
-        """Drain; True when the deadline passed first."""
-        self.channel.settimeout(WAIT_S)
-        while not all(self._seen):
-            if time.monotonic() >= deadline:
-                return True
-            over = self._read_out()
-            self._read_err()
-            if len(self.out) + len(self.err) > self.limit:
-                self.truncated = True
-                return False
-            if over:
-                return False
-        return False
-
-    def _read_out(self) -> bool:
-        """Take what standard output has, waiting a little; True when the channel has ended."""
-        if self.channel.closed and not self.channel.recv_ready():
-            return not self.channel.recv_stderr_ready()
-        try:
-            data = self.channel.recv(CHUNK)
-        except TimeoutError:
-            return False
-        if not data:
-            # The stream's end. Standard error may have more; without its end marker the status stays unknown.
-            self._drain_err()
-            return True
-        self._take(self.out, data, 0)
-        return False
-
-    def _read_err(self) -> None:
-        while self.channel.recv_stderr_ready():
-            self._take(self.err, self.channel.recv_stderr(CHUNK), 1)
-
-    def _drain_err(self) -> None:
+    channel.settimeout(WAIT_S)
+    over = False
+    while not (all(seen) or over or sum(map(len, streams)) > limit):
+        if time.monotonic() >= deadline:
+            return *streams, True
         with contextlib.suppress(TimeoutError):
-            while not self._seen[1] and (data := self.channel.recv_stderr(CHUNK)):
-                self._take(self.err, data, 1)
-
-    def _take(self, stream: bytearray, data: bytes, which: int) -> None:
-        start = max(0, len(stream) - 64)
-        stream += data
-        if not self._seen[which] and self._end.search(stream, start):
-            self._seen[which] = True
-
-    def result(self, seconds: float, timed_out: bool) -> CommandResult:
-        """What was read, cut at the markers."""
-        out, err = cut_frame(bytes(self.out), self.marker), cut_frame(bytes(self.err), self.marker)
-        return CommandResult(
-            stdout=out.content,
-            stderr=err.content if err.began else b"",
-            status=None if self.truncated else out.status,
-            seconds=seconds,
-            began=out.began,
-            noise=out.noise + err.noise,
-            truncated=self.truncated,
-            timed_out=timed_out,
-        )
+            data = channel.recv(CHUNK)
+            over = not data
+            take(0, data)
+        # At the end of standard output, standard error may have more; without its end marker the status is unknown.
+        with contextlib.suppress(TimeoutError):
+            while not seen[1] and (over or channel.recv_stderr_ready()):
+                data = channel.recv_stderr(CHUNK)
+                take(1, data)
+                if not data:
+                    break
+    return *streams, False

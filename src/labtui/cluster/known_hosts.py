@@ -24,13 +24,12 @@ _LIMIT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A key that a file holds for a host; `source` names file and line. `own`: under the name asked for first."""
+    """A key that a file holds for a host; `source` names file and line."""
 
     key_type: str
     key: bytes
     source: str
     revoked: bool = False
-    own: bool = True
 
 
 def fingerprint(key: bytes) -> str:
@@ -42,21 +41,15 @@ def host_name(host: str, port: int) -> str:
     return host if port == 22 else f"[{host}]:{port}"
 
 
-def known_keys(endpoint: Endpoint, own_file: Path) -> tuple[KnownKey, ...]:
-    """The keys of a host in the user's files and ours: by its alias if it has one, else by host and port.
+def known_name(endpoint: Endpoint) -> str:
+    """What known_hosts calls a server: its alias, or host and port."""
+    return endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
 
-    As with OpenSSH, on another port a line of the plain name may also make a key known (`KnownKey.own` is false).
-    """
-    alias = endpoint.host_key_alias
-    first = alias or host_name(endpoint.host, endpoint.port)
-    return tuple(
-        key
-        for path in (*endpoint.known_hosts, own_file)
-        if path.is_file()
-        for name in dict.fromkeys((first, endpoint.host))
-        for key in _keys(_found(path, name), path, own=name == first)
-        if key.own or key.revoked or not alias
-    )
+
+def known_keys(endpoint: Endpoint, own_file: Path) -> tuple[KnownKey, ...]:
+    """The keys of a host in the user's files and ours."""
+    files = (path for path in (*endpoint.known_hosts, own_file) if path.is_file())
+    return tuple(key for path in files for key in _keys(_found(path, known_name(endpoint)), path))
 
 
 def _found(path: Path, name: str) -> str:
@@ -77,7 +70,7 @@ def _found(path: Path, name: str) -> str:
     return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in line.partition(" ")[0].split(","))
 
 
-def _keys(text: str, path: Path, *, own: bool) -> Iterator[KnownKey]:
+def _keys(text: str, path: Path) -> Iterator[KnownKey]:
     number = ""
     for line in text.splitlines():
         words = line.split()
@@ -92,7 +85,7 @@ def _keys(text: str, path: Path, *, own: bool) -> Iterator[KnownKey]:
             key = base64.b64decode(words[2], validate=True)
         except (binascii.Error, ValueError):
             continue
-        yield KnownKey(words[1], key, f"{path}:{number}", revoked=bool(marker), own=own)
+        yield KnownKey(words[1], key, f"{path}:{number}", revoked=bool(marker))
 
 
 def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
@@ -121,7 +114,7 @@ def preferred_types(known: Sequence[KnownKey], offered: tuple[str, ...]) -> tupl
     """`offered` host key algorithms with those first of which we know a key, so that it can be compared."""
     wanted: list[str] = []
     for each in known:
-        if each.own and not each.revoked:
+        if not each.revoked:
             wanted += _RSA if each.key_type == "ssh-rsa" else (each.key_type,)
     first = list(dict.fromkeys(name for name in wanted if name in offered))
     return (*first, *(name for name in offered if name not in first))
@@ -145,7 +138,7 @@ def check_host_key(
         HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
     """
     shown = fingerprint(key)
-    host, name = endpoint.host, endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
+    host, name = endpoint.host, known_name(endpoint)
     revoked = next((each for each in known if each.revoked and each.key == key), None)
     if revoked is not None:
         raise failure("revoked", host=host, source=revoked.source)
@@ -154,11 +147,10 @@ def check_host_key(
             raise failure("pinned", host=host, shown=shown, pin=endpoint.host_key)
         return
     good = [each for each in known if not each.revoked]
-    own = [each for each in good if each.own]
-    if any(each.key == key for each in own or good):
+    if any(each.key == key for each in good):
         return
-    if own:
-        raise failure("changed", host=host, shown=shown, source=own[0].source, name=name)
+    if good:
+        raise failure("changed", host=host, shown=shown, source=good[0].source, name=name)
     _ask(endpoint, key_type, shown, prompter)
     try:
         add_host(own_file, name, key_type, key)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -87,7 +87,6 @@ class Target:
 
     endpoints: tuple[Endpoint, ...]
     own_known_hosts: Path
-    notes: tuple[str, ...] = ()
 
 
 QuestionKind = Literal["password", "passphrase", "code", "host-key"]
@@ -185,120 +184,86 @@ def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Targ
             "No login host is named.",
             "Name one: --host HOST, or `host` in lab.toml, or a profile that has one.",
         )
-    resolver = _Resolver(profile, wanted)
+    wanted = replace(wanted, user=wanted.user or profile.user, port=wanted.port or profile.port)
     return Target(
-        endpoints=tuple(resolver.endpoint(host) for host in hosts),
+        endpoints=tuple(_endpoint(host, wanted, profile) for host in hosts),
         own_known_hosts=wanted.own_known_hosts or own_known_hosts_file(),
-        notes=tuple(dict.fromkeys(resolver.notes)),
     )
 
 
-class _Resolver:
-    """One resolution: reads the configuration once per host and follows the jumps."""
+def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) -> Endpoint:
+    """The server `name`, with what is wanted of it put on top of the SSH configuration."""
+    user, host, port = split_address(name)
+    user, port = user or wanted.user, port or wanted.port
+    settings = _settings(host, user, port, wanted.config_file)
+    files, named = _identities(settings, wanted.identity_file)
+    jumps = _jumps(wanted.proxy_jump or _first(settings, "proxyjump"), wanted, profile, depth)
+    real_host = _first(settings, "hostname") or host
+    real_port = int(_first(settings, "port") or port or 22)
+    real_user = _first(settings, "user") or user or getpass.getuser()
+    expand = {"%h": real_host, "%p": str(real_port), "%r": real_user, "%n": host, "%%": "%"}
+    command = "" if jumps else _first(settings, "proxycommand")
+    certificates = (
+        (wanted.certificate_file,) if wanted.certificate_file else settings.get("certificatefile", ())
+    )
+    agent = next(iter(settings.get("identityagent", ())), "SSH_AUTH_SOCK")
+    return Endpoint(
+        alias=host,
+        host=real_host,
+        port=real_port,
+        user=real_user,
+        identity_files=files,
+        identity_named=named,
+        certificate_files=tuple(_path(name) for name in certificates if name != "none"),
+        agent={"none": "none", "SSH_AUTH_SOCK": ""}.get(agent, str(_path(agent))),
+        known_hosts=_known_hosts(settings) if wanted.known_hosts is None else wanted.known_hosts,
+        host_key_alias=_first(settings, "hostkeyalias"),
+        host_key=wanted.host_key,
+        published=profile.host_keys.get(host, ()),
+        published_at=profile.host_keys_source if host in profile.login_hosts else "",
+        proxy_command=re.sub(r"%[hprn%]", lambda match: shlex.quote(expand[match[0]]), command),
+        jumps=jumps,
+        connect_timeout_s=float(number(_first(settings, "connecttimeout")) or 15),
+    )
 
-    def __init__(self, profile: Profile, overrides: Overrides) -> None:
-        self.profile = profile
-        self.overrides = overrides
-        self.notes: list[str] = []
 
-    def endpoint(self, name: str) -> Endpoint:
-        """The login host `name`, with what the lab folder says put on top."""
-        user, host, port = split_address(name)
-        chosen = self.overrides
-        return self._endpoint(
-            host,
-            user=user or chosen.user or self.profile.user,
-            port=port or chosen.port or self.profile.port,
-            identity=chosen.identity_file,
-            certificate=chosen.certificate_file,
-            pin=chosen.host_key,
-            jump=chosen.proxy_jump,
-            depth=0,
+def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[Endpoint, ...]:
+    if not text or text == "none":
+        return ()
+    if depth >= _MAX_JUMPS:
+        raise UsageError(
+            "The SSH configuration's ProxyJump forms a loop.", "Look at ProxyJump in ~/.ssh/config."
         )
+    files = Overrides(config_file=wanted.config_file, known_hosts=wanted.known_hosts)
+    first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
+    return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own
 
-    def _endpoint(
-        self,
-        host: str,
-        *,
-        user: str,
-        port: int | None,
-        depth: int,
-        identity: str = "",
-        certificate: str = "",
-        pin: str = "",
-        jump: str = "",
-    ) -> Endpoint:
-        settings = self._settings(host, user, port)
-        files, named = _identities(settings, identity)
-        jumps = self._jumps(jump or _first(settings, "proxyjump"), depth)
-        known = self.overrides.known_hosts
-        command = _first(settings, "proxycommand")
-        real_host = _first(settings, "hostname") or host
-        real_port = int(_first(settings, "port") or port or 22)
-        real_user = _first(settings, "user") or user or getpass.getuser()
-        expand = {"%h": real_host, "%p": str(real_port), "%r": real_user, "%n": host, "%%": "%"}
-        certificates = (certificate,) if certificate else settings.get("certificatefile", ())
-        return Endpoint(
-            alias=host,
-            host=real_host,
-            port=real_port,
-            user=real_user,
-            identity_files=files,
-            identity_named=named,
-            certificate_files=tuple(_path(name) for name in certificates if name != "none"),
-            agent=_agent(settings),
-            known_hosts=_known_hosts(settings) if known is None else known,
-            host_key_alias=_first(settings, "hostkeyalias"),
-            host_key=pin,
-            published=self.profile.host_keys.get(host, ()),
-            published_at=self.profile.host_keys_source if host in self.profile.login_hosts else "",
-            proxy_command="" if jumps else re.sub(r"%[hprn%]", lambda m: shlex.quote(expand[m[0]]), command),
-            jumps=jumps,
-            connect_timeout_s=_timeout(settings),
+
+def _settings(host: str, user: str, port: int | None, config_file: Path | None) -> Settings:
+    """What ``ssh -G`` says; nothing without an ssh program."""
+    if re.search(r"[\s\x00-\x1f]|^-", user):
+        raise UsageError(f"{user!r} is not a user name.", "Write it without spaces, and no dash first.")
+    program = shutil.which("ssh")
+    if program is None:
+        return {}
+    options = {"-F": config_file, "-l": user, "-p": port}
+    words = [word for option, value in options.items() if value for word in (option, str(value))]
+    try:
+        answer = subprocess.run(
+            [program, "-G", *words, "--", host], capture_output=True, timeout=20, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        said = answer.stderr.decode("utf-8", "replace").strip() if answer.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise UsageError(
+            f"The ssh program could not say how to reach {host}.", f"`ssh -G -- {host}` failed: {problem}"
+        ) from None
+    if answer.returncode:
+        raise UsageError(
+            f"The SSH configuration cannot be read: {said.splitlines()[-1] if said else 'ssh -G failed'}",
+            f"Try `ssh -G -- {host}` in a terminal, and correct the line it names.",
         )
-
-    def _jumps(self, text: str, depth: int) -> tuple[Endpoint, ...]:
-        if not text or text == "none":
-            return ()
-        if depth >= _MAX_JUMPS:
-            raise UsageError(
-                "The SSH configuration's ProxyJump forms a loop.", "Look at ProxyJump in ~/.ssh/config."
-            )
-        hops: list[Endpoint] = []
-        for name in text.split(","):
-            user, host, port = split_address(name.strip())
-            hop = self._endpoint(host, user=user, port=port, depth=depth + 1)
-            # A hop's own jumps come before it, but only the first hop of a list is reached by its own.
-            hops += [*hop.jumps, hop] if not hops else [hop]
-        return tuple(hops)
-
-    def _settings(self, host: str, user: str, port: int | None) -> Settings:
-        if re.search(r"[\s\x00-\x1f]|^-", user):
-            raise UsageError(f"{user!r} is not a user name.", "Write it without spaces, and no dash first.")
-        program = shutil.which("ssh")
-        if program is None:
-            self.notes.append("There is no ssh program here, so ~/.ssh/config is not read.")
-            return {}
-        words = [program, "-G"]
-        if self.overrides.config_file:
-            words += ["-F", str(self.overrides.config_file)]
-        words += ["-l", user] if user else []
-        words += ["-p", str(port)] if port else []
-        try:
-            answer = subprocess.run(
-                [*words, "--", host], capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
-            )
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            raise UsageError(
-                f"The ssh program could not say how to reach {host}.", f"`ssh -G -- {host}` failed: {problem}"
-            ) from None
-        if answer.returncode != 0:
-            stderr = answer.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise UsageError(
-                f"The SSH configuration cannot be read: {stderr[-1] if stderr else 'ssh -G failed'}",
-                f"Try `ssh -G -- {host}` in a terminal, and correct the line it names.",
-            )
-        return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
+    return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
 
 
 def split_address(text: str) -> tuple[str, str, int | None]:
@@ -352,17 +317,6 @@ def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]
     return (defaults, False) if own else (configured, True)
 
 
-def _agent(settings: Settings) -> str:
-    agent = settings.get("identityagent", ())
-    if not agent:
-        return ""
-    if agent[0].lower() == "none":
-        return "none"
-    if agent[0] == "SSH_AUTH_SOCK":
-        return ""
-    return str(_path(agent[0]))
-
-
 def _known_hosts(settings: Settings) -> tuple[Path, ...]:
     user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
     machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
@@ -376,8 +330,3 @@ def _paths(values: Iterable[str]) -> Iterable[Path]:
         except ValueError:
             names = [value]
         yield from (_path(name) for name in names if name.lower() != "none")
-
-
-def _timeout(settings: Settings) -> float:
-    seconds = _first(settings, "connecttimeout")
-    return float(number(seconds) or 15)

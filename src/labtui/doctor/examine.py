@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -98,11 +99,9 @@ def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
     hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
     hops = ", ".join(hop.label for hop in target.endpoints[0].jumps)
     sentence = f"{hosts} through {hops}." if hops else f"{hosts}."
-    if target.notes:
-        fix = "Install OpenSSH's client, or name host and user in lab.toml."
-        yield warning("ssh-config", f"{sentence} {' '.join(target.notes)}", fix)
-    else:
-        yield ok("ssh-config", sentence)
+    missing = f"{sentence} There is no ssh program here, so ~/.ssh/config is not read."
+    fix = "Install OpenSSH's client, or name host and user in lab.toml."
+    yield fine_unless("ssh-config", "" if shutil.which("ssh") else missing, fix, sentence, "warning")
 
 
 def _key(endpoint: Endpoint) -> Check:
