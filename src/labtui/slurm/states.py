@@ -104,16 +104,6 @@ def phase_of(state: str) -> JobPhase:
     return JobPhase.QUEUED if word in _STATES["queued"] else JobPhase.RUNNING
 
 
-_LIMIT = re.compile(
-    r"(?P<owner>QOS|Assoc(?:iation)?|Partition|User|Account)"
-    r"(?P<scope>Grp|Max|Min)"
-    r"(?P<what>[A-Za-z]*?)"
-    r"(?P<minutes>RunMinutes|Minutes|RunMins|Mins)?"
-    r"(?P<per>PerJob|PerUser|PerAccount|PerNode)?"
-    r"(?:Limit|NotSatisfied)?"
-)
-
-
 def explain_reason(reason: str) -> str:
     """A pending reason as a sentence with what to do; empty for no reason."""
     words = reason.strip().strip("()").strip()
@@ -128,28 +118,10 @@ def explain_reason(reason: str) -> str:
         return known[name]
     if name.endswith("Limit") and name.removesuffix("Limit") in known:
         return known[name.removesuffix("Limit")]
-    match = _LIMIT.fullmatch(name)
-    if match is not None:
-        return _limit_sentence(match)
-    return f"Slurm names the reason {words}. `squeue --help` and the site's pages may say more."
-
-
-def _limit_sentence(match: re.Match[str]) -> str:
     limits = sentences()["limits"]
-    owner = limits["owners"][match["owner"]]
-    kind = match["what"].lower()
-    thing = next((words for key, words in limits["things"].items() if key in kind), "resources")
-    if match["scope"] == "Min":
-        return f"It asks for fewer {thing} than {owner} wants a job to use. Cancel it and ask for more."
-    if match["minutes"]:
-        return (
-            f"The computing time that {owner} has been granted ({thing} times minutes) does not cover it. "
-            "Ask your teacher about the budget, or cancel it and ask for less."
-        )
-    if thing == "time" or (match["per"] in ("PerJob", "PerNode") and match["scope"] == "Max"):
-        return f"It asks for more {thing} than {owner} allows for one job. Cancel it and ask for less."
-    if match["scope"] == "Grp" and match["owner"] == "QOS":
-        return f"All jobs of this QoS together use as many {thing} as it allows. It starts when some end."
-    if match["scope"] == "Grp":
-        return f"Your group together uses as many {thing} as it may. It starts when a job of your group ends."
-    return f"You use as many {thing} as {owner} allows one user. It starts when one of your jobs ends."
+    for rule in limits["rules"]:
+        if match := re.fullmatch(rule["pattern"], name):
+            what = match["what"].lower()
+            thing = next((words for key, words in limits["things"].items() if key in what), "resources")
+            return str(rule["sentence"].format(owner=limits["owners"].get(match["owner"]), thing=thing))
+    return f"Slurm names the reason {words}. `squeue --help` and the site's pages may say more."
