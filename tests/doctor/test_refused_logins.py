@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -231,13 +230,13 @@ def test_hours_left() -> None:
 
     acc, gpp = parse_budget(ACCT)
     assert acc == Budget("nct_345", "Marenostrum5 ACC", 9.8, 10.0, date(2026, 12, 31))
-    assert gpp.total_khours is None and gpp.share is None
+    assert gpp.total_khours is None and gpp.share == 0
     near = check_budget([acc, gpp], date(2026, 11, 22))
     assert near.status == "warning" and "200 of 10,000 core-hours are left" in near.sentence
-    assert check_budget([replace(acc, used_khours=1.0)], date(2026, 11, 22)).status == "ok"
-    assert check_budget([replace(acc, used_khours=1.0)], date(2026, 12, 25)).status == "warning"
+    assert check_budget([acc._replace(used_khours=1.0)], date(2026, 11, 22)).status == "ok"
+    assert check_budget([acc._replace(used_khours=1.0)], date(2026, 12, 25)).status == "warning"
     assert check_budget([acc], date(2027, 1, 1)).status == "problem"
-    assert check_budget([replace(acc, used_khours=10.0)], date(2026, 11, 22)).status == "problem"
+    assert check_budget([acc._replace(used_khours=10.0)], date(2026, 11, 22)).status == "problem"
     assert check_budget(parse_budget("bsc_acct: command not found"), date(2026, 11, 22)).status == "skipped"
 
 

@@ -328,7 +328,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "size": lambda text: size_kib(f"{text}G"),
     "section": lambda text: section_status({"a": text}, "a"),
     "sbatch": lambda text: parse_submit(f"Submitted batch job {text}"),
-    "gpus of a node": lambda text: gpus_of(f"gpu:{text}")[1] - 1 or None,  # as one GPU of that name
+    "gpus of a node": lambda text: gpus_of(f"gpu:{text}") - 1 or None,  # as one GPU of that name
     "limit of a QoS": lambda text: parse_qos(f"a||{text}|")[0].max_jobs_per_user,
     "budget": lambda text: parse_budget(f" Project: x (p)\n mn5  {text} (1)  {text}\n") or None,
     "nodes of a script": lambda text: script(f"--nodes={text}").nodes - 1 or None,
@@ -383,5 +383,5 @@ def test_limits() -> None:
     assert qos[1].max_submit_per_user is None
     mine = parse_associations("nct_000||acc_debug,gp_debug|gp_debug\n")
     assert mine[0].qos == ("acc_debug", "gp_debug")
-    assert parse_version("slurm-wlm 22.05.8") == (22, 5, 8)
-    assert parse_version("slurm 26.05.5-1") == (26, 5, 5)
+    assert parse_version("slurm-wlm 22.05.8") == (22, 5)
+    assert parse_version("slurm 26.05.5-1") == (26, 5)

@@ -18,7 +18,7 @@ Status = Literal["ok", "warning", "problem", "skipped"]
 Action = Literal["", "settings", "set-up-key", "protect-key"]
 """What labtui can do about a check by itself: write `Check.settings` into lab.toml, make and send a key, chmod one."""
 CLOCK_LIMIT_S = 60.0
-OLDEST = (20, 11, 0)
+OLDEST = (20, 11)
 UNREACHABLE = ("timeout", "no-route", "refused")
 """Failures that may be the network's or the site's; a name that is not known is neither."""
 TRIAL_MINUTES = 10

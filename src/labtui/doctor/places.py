@@ -97,9 +97,8 @@ def _room(probe: PathsProbe) -> Iterator[Check]:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
         sentence = f"{probe.free_kib / 1024**2:.1f} GiB are free where labtui works."
         yield fine_unless("room", sentence if full else "", fix, sentence)
-    share, name = max(
-        ((line.share or 0.0, line.name) for line in parse_quota(probe.quota)), default=(0.0, "")
-    )
+    quota = parse_quota(probe.quota)
+    name, share = max(quota.items(), key=lambda item: item[1], default=("", 0.0))
     if share:
         sentence = f"{name} is {100 * share:.0f} % full."
         status: Status = "problem" if share >= 1 else "warning"
@@ -110,7 +109,7 @@ def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
     """Computing time left and when the project ends, by the machine that is nearest to its limit."""
     if not budget:
         return skipped("budget", "The site's command printed nothing that labtui can read.")
-    worst = max(budget, key=lambda item: item.share or 0)
+    worst = max(budget, key=lambda item: item.share)
     used = f"{worst.used_khours * 1000:,.0f} core-hours are used"
     if worst.total_khours is not None:
         left = max(0.0, worst.total_khours - worst.used_khours) * 1000
@@ -120,9 +119,9 @@ def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
     days = (worst.ends - today).days if worst.ends and today else None
     if days is not None and days < 0:
         return problem("budget", sentence, "The project is over, so jobs are refused: ask your teacher.")
-    if worst.share is not None and worst.share >= 1:
+    if worst.share >= 1:
         return problem("budget", sentence, "Nothing is left: jobs wait behind all others or are refused.")
-    if (worst.share or 0) >= BUDGET_LOW or (days is not None and days <= EXPIRES_SOON_DAYS):
+    if worst.share >= BUDGET_LOW or (days is not None and days <= EXPIRES_SOON_DAYS):
         return warning("budget", sentence, "Ask your teacher before you start long runs.")
     return ok("budget", sentence)
 

@@ -72,10 +72,10 @@ def parse_qos(text: str) -> tuple[QosLimits, ...]:
     )
 
 
-def parse_version(text: str) -> tuple[int, int, int] | None:
-    """(22, 5, 8) of ``slurm 22.05.8`` or ``slurm-wlm 24.11.5``; None when there is no version in it."""
-    version = re.search(r"\b([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]{1,4}))?", text)
-    return (int(version[1]), int(version[2]), int(version[3] or 0)) if version else None
+def parse_version(text: str) -> tuple[int, int] | None:
+    """(22, 5) of ``slurm 22.05.8`` or ``slurm-wlm 24.11.5``; None when there is no version in it."""
+    version = re.search(r"\b([0-9]{2})\.([0-9]{1,2})\b", text)
+    return (int(version[1]), int(version[2])) if version else None
 
 
 def _rows(text: str, fields: tuple[str, ...]) -> Iterable[dict[str, str]]:
@@ -99,7 +99,7 @@ class SlurmProbe:
     user: str
     server_time: float | None
     missing: tuple[str, ...]
-    version: tuple[int, int, int] | None
+    version: tuple[int, int] | None
     version_text: str
     queue_problem: str
     accounting_problem: str
@@ -217,8 +217,8 @@ def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
         else None,
         free_kib=_fourth(out.get("room", "")),
         free_inodes=_fourth(out.get("inodes", "")),
-        quota=_ANSI.sub("", out.get("quota", "")).strip(),
-        budget=_ANSI.sub("", out.get("budget", "")).strip(),
+        quota=out.get("quota", ""),
+        budget=out.get("budget", "").strip(),
     )
 
 
@@ -288,39 +288,24 @@ def _read_digest(result: CommandResult) -> FileDigest:
     return FileDigest(number(result.out.rpartition("\n\n")[2]), digest[1] if digest else "")
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaLine:
-    """One line of `bsc_quota`: a file system with its use, in KiB; `limit` None when there is none."""
-
-    name: str
-    used_kib: float
-    limit_kib: float | None
-
-    @property
-    def share(self) -> float | None:
-        """Used part of the limit, 0 to 1 and beyond."""
-        return self.used_kib / self.limit_kib if self.limit_kib else None
-
-
 _MAX_LINE = 400
 """No row of these tables is longer, and their patterns look back from every place."""
 _AMOUNT = r"([0-9]+(?:\.[0-9]+)?(?: {0,3}(?:KB|MB|GB|TB|PB|K|M|G|T|P))?)"
 _QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
 
 
-def parse_quota(text: str) -> tuple[QuotaLine, ...]:
-    """The rows of `bsc_quota` (usage, soft quota, hard limit; units of 1024); other lines are passed over."""
-    found = []
+def parse_quota(text: str) -> dict[str, float]:
+    """Used part of the limit (1 is full) by file system, as `bsc_quota` tells (usage, soft quota, hard limit)."""
+    found = {}
     for line in _ANSI.sub("", text).splitlines():
         row = _QUOTA.match(line[:_MAX_LINE])
-        used = size_kib(row[2]) if row else None
-        if row and used is not None:
-            found.append(QuotaLine(row[1], used, size_kib(row[3]) or size_kib(row[4]) or None))
-    return tuple(found)
+        used, limit = (size_kib(row[2]), size_kib(row[3]) or size_kib(row[4])) if row else (None, None)
+        if row and used is not None and limit:
+            found[row[1]] = used / limit
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     """A project's computing time on a machine, in thousands of core-hours; `total_khours` None where it has no limit.
 
     `ends` is the project's last day.
@@ -333,9 +318,9 @@ class Budget:
     ends: date | None
 
     @property
-    def share(self) -> float | None:
-        """Used part of the total, 0 to 1 and beyond."""
-        return self.used_khours / self.total_khours if self.total_khours else None
+    def share(self) -> float:
+        """Used part of the total, 0 to 1 and beyond; 0 without a limit."""
+        return self.used_khours / self.total_khours if self.total_khours else 0.0
 
 
 _PROJECT = re.compile(r"^\s*Project:.*\(([^()\s]+)\)\s*$")

@@ -32,11 +32,9 @@ class SitePartition:
     default: bool = False
     max_seconds: float | None = None
     max_nodes: int | None = None
-    nodes: int | None = None
     cpus: int | None = None
     memory_mb: int | None = None
     gpus: int | None = None
-    gpu_type: str = ""
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
     nodes_from: str = ""
@@ -129,7 +127,6 @@ def _partitions(text: str) -> tuple[SitePartition, ...]:
                 default=words.get("Default") == "YES",
                 max_seconds=duration_seconds(words.get("MaxTime", "")),
                 max_nodes=_count(words.get("MaxNodes", "")),
-                nodes=nodes,
                 cpus=_share(_count(words.get("TotalCPUs", "")), nodes),
                 memory_mb=_share(_megabytes(resources.get("mem", "")), nodes),
                 gpus=_share(_count(resources.get("gres/gpu", "")), nodes),
@@ -151,30 +148,22 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
     known = {partition.name: partition for partition in partitions}
     for name, lines in rows.items():
         # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
-        with_gpus = [words for words in lines if gpus_of(words[4])[1]] or lines
-        kinds = {gpus_of(words[4])[0] for words in with_gpus}
+        with_gpus = [words for words in lines if gpus_of(words[4])] or lines
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
-            nodes=sum(_count(words[1]) or 0 for words in lines) or None,
             cpus=_least(words[2] for words in with_gpus),
             memory_mb=_least(words[3] for words in with_gpus),
-            gpus=min(gpus_of(words[4])[1] for words in with_gpus),
-            gpu_type=kinds.pop() if len(kinds) == 1 else "",
+            gpus=min(gpus_of(words[4]) for words in with_gpus),
             nodes_from="sinfo",
         )
     return tuple(known.values())
 
 
-def gpus_of(gres: str) -> tuple[str, int]:
-    """Type and number of GPUs in a node's GRES: ``gpu:h100:4(S:0-1),shard:8`` is ("h100", 4)."""
-    total, kinds = 0, set()
-    for part in re.sub(r"\([^()]*\)", "", gres).split(","):
-        found = re.fullmatch(r"gpu(?::([\w.-]*?))?(?::([0-9]{1,12}))?", part.strip())
-        if found is not None:
-            kind, given = found[1] or "", number(found[2] or found[1] or "1")
-            total += given if given is not None else 1
-            kinds.add("" if number(kind) is not None else kind)
-    return (kinds.pop() if len(kinds) == 1 else "", total)
+def gpus_of(gres: str) -> int:
+    """The number of GPUs in a node's GRES: 4 of ``gpu:h100:4(S:0-1),shard:8``."""
+    parts = re.sub(r"\([^()]*\)", "", gres).split(",")
+    found = (re.fullmatch(r"gpu(?::[\w.-]*?)??(?::([0-9]{1,12}))?", part.strip()) for part in parts)
+    return sum(1 if match[1] is None else int(match[1]) for match in found if match)
 
 
 def _names(text: str) -> tuple[str, ...] | None:
