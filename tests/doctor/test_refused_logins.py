@@ -13,11 +13,9 @@ from labtui.cluster.login import refused_by_server
 from labtui.cluster.target import Endpoint
 from labtui.commands.cli import main
 from labtui.doctor.findings import check_refusal
-from labtui.doctor.places import check_budget
 from labtui.domain.errors import CannotConnect, LoginRefused
 from labtui.domain.profile import Profile
 from labtui.session.settings import load_profile
-from labtui.slurm.probe import Budget, parse_budget
 from tests.cluster.prompting import Person, connection
 from tests.real_cluster import Cluster, Student
 
@@ -212,41 +210,9 @@ def test_where_a_password_is_changed_is_the_profiles_business() -> None:
     assert check_refusal(no_key, SITE, "me").action == "set-up-key"
 
 
-ACCT = """\x1b[1mCPU GROUP BUDGET:\x1b[0m
-Project: High performance computing course (nct_345)
-Project's Expiration Date:     2026-12-31
-Machine:                Total          Used
--------------------------------------------
-Marenostrum5 ACC            10.00 (0.00,10.00)            9.80 (98%)
-Marenostrum5 GPP            undefined            0.10
-USER CONSUMED CPU:
-nct01000 (A Student)               Marenostrum5 ACC                1.00(10%)
-Accounting updated on 2026-11-21
-"""
-
-
-def test_hours_left() -> None:
-    from datetime import date
-
-    acc, gpp = parse_budget(ACCT)
-    assert acc == Budget("nct_345", "Marenostrum5 ACC", 9.8, 10.0, date(2026, 12, 31))
-    assert gpp.total_khours is None and gpp.share == 0
-    near = check_budget([acc, gpp], date(2026, 11, 22))
-    assert near.status == "warning" and "200 of 10,000 core-hours are left" in near.sentence
-    assert check_budget([acc._replace(used_khours=1.0)], date(2026, 11, 22)).status == "ok"
-    assert check_budget([acc._replace(used_khours=1.0)], date(2026, 12, 25)).status == "warning"
-    assert check_budget([acc], date(2027, 1, 1)).status == "problem"
-    assert check_budget([acc._replace(used_khours=10.0)], date(2026, 11, 22)).status == "problem"
-    assert check_budget(parse_budget("bsc_acct: command not found"), date(2026, 11, 22)).status == "skipped"
-
-
 def test_the_profile_of_marenostrum_says_what_it_does_not_know() -> None:
     profile = load_profile("mn5")
-    assert (
-        profile.password_host == "transfer1.bsc.es"
-        and profile.budget_command
-        and profile.memory_gb_per_node == 512
-    )
+    assert (profile.password_host, profile.memory_gb_per_node) == ("transfer1.bsc.es", 512)
     assert profile.host_keys == {} and "could not" in profile.host_keys_source
     assert not any("8 GB" in reason for reason in profile.forbidden.values())
     interactive = profile.queue("acc_interactive")

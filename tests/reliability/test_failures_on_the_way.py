@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,6 @@ from labtui.cluster import connection as connecting
 from labtui.cluster import target as resolve
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import dial
-from labtui.cluster.files import _rename
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Overrides, Secret, resolve_target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
@@ -60,7 +58,7 @@ READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
 @pytest.mark.parametrize(
     ("ask", "answer", "error", "words"),
     [
-        ("cancel", NO_ANSWER, ConnectionLost, ["got no answer"]),
+        ("cancel", NO_ANSWER, ConnectionLost, ["did not answer"]),
         ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
         ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
         ("limit", NO_ANSWER, ConnectionLost, []),
@@ -110,29 +108,6 @@ def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pyt
         line._execs.release()
     with pytest.raises(ConnectionLost):  # its turn came, and there is no line
         line.run("true", timeout_s=5)
-
-
-@pytest.mark.parametrize(
-    ("problem", "there"),
-    [(OSError("Operation unsupported"), "new content"), (PermissionError(errno.EACCES, "no"), "old content")],
-)
-def test_a_server_without_openssh_s_rename_replaces_files_as_well(problem: OSError, there: str) -> None:
-    """Over SFTP's own rename, which replaces nothing; one that is forbidden removes nothing."""
-    names = {"new": "old content", "part": "new content"}
-
-    def posix_rename(old: str, new: str) -> None:
-        raise problem
-
-    def rename(old: str, new: str) -> None:
-        assert new not in names
-        names[new] = names.pop(old)
-
-    server = SimpleNamespace(posix_rename=posix_rename, remove=names.pop, rename=rename)
-    try:
-        _rename(server, "part", "new")  # type: ignore[arg-type]
-    except PermissionError:
-        assert isinstance(problem, PermissionError)
-    assert names["new"] == there
 
 
 # ----------------------------------------------------------------------------- logging in

@@ -24,7 +24,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
 from labtui.session.opening import copied_state
 from labtui.session.settings import load_profile, read_settings
-from labtui.slurm.probe import parse_budget, parse_quota, slurm_probe
+from labtui.slurm.probe import parse_quota, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.site_probe import site_probe
 from tests.changes import accepted, after, planned
@@ -172,7 +172,7 @@ def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
     """Patterns that try again from every place of a line took minutes for these, or an exception came of them."""
     call, name, text = ENDLESS[case]
     if call is None:
-        assert parse_quota(text) == {} and parse_budget(text) == ()
+        assert parse_quota(text) == {}
     else:
         answer = CommandResult(f"\x1dn {name}\n{text}\n".encode(), b"", 0, nonce="n")
         assert call.answer(answer, "n") is not None

@@ -395,7 +395,7 @@ def test_one_question_says_where_as_whom_and_what(
     received: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = tmp_path / "small.toml"
-    brought = 'quota_command = "lquota"\nbudget_command = "lbudget"\n'
+    brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
     write_settings(received / "lab.toml", wanted)
@@ -408,7 +408,7 @@ def test_one_question_says_where_as_whom_and_what(
         "your own SSH configuration has for that host (ProxyJump, ProxyCommand)",
         "submit 1 planned job (ResNet50-",
         "send everything in scripts/ with each job",
-        *(f"brings a command: {command}" for command in ("lquota", "lbudget", "source /tmp/x")),
+        *(f"brings a command: {command}" for command in ("lquota", "source /tmp/x")),
     ):
         assert words in shown, shown
     (received / "labtui.db").write_bytes(b"no database")

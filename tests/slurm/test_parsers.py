@@ -18,7 +18,6 @@ from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_control import check_options, expand_pattern, parse_details
 from labtui.slurm.probe import (
     parse_associations,
-    parse_budget,
     parse_qos,
     parse_quota,
     parse_version,
@@ -156,7 +155,6 @@ def test_no_text_breaks_a_parser(text: str) -> None:
     parse_associations(text)
     parse_qos(text)
     parse_quota(text)
-    parse_budget(text)
     parse_version(text)
     parse_submit(text)
     gpus_of(text)
@@ -330,7 +328,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "sbatch": lambda text: parse_submit(f"Submitted batch job {text}"),
     "gpus of a node": lambda text: gpus_of(f"gpu:{text}") - 1 or None,  # as one GPU of that name
     "limit of a QoS": lambda text: parse_qos(f"a||{text}|")[0].max_jobs_per_user,
-    "budget": lambda text: parse_budget(f" Project: x (p)\n mn5  {text} (1)  {text}\n") or None,
     "nodes of a script": lambda text: script(f"--nodes={text}").nodes - 1 or None,
     "GPUs of a script": lambda text: script(f"--gres=gpu:{text}").gpus or None,
     "CPUs of a script": lambda text: script(f"--cpus-per-task={text}").cpus,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import math
 import posixpath
 import re
@@ -280,32 +281,10 @@ def _close_without_waiting(file: Any) -> None:
 def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:
     temporary = f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
     try:
-        with sftp.open(temporary, "wb") as file:
-            file.set_pipelined(True)
-            for piece in _pieces(data):
-                file.write(piece)
+        sftp.putfo(io.BytesIO(data), temporary)  # compares the sizes
         sftp.chmod(temporary, mode)
-        if (sftp.stat(temporary).st_size or 0) != len(data):
-            raise OSError(errno.EIO, "the upload is incomplete")
-        _rename(sftp, temporary, path)
+        sftp.posix_rename(temporary, path)
     except (OSError, EOFError):
         with contextlib.suppress(Exception):
             sftp.remove(temporary)
         raise
-
-
-def _rename(sftp: paramiko.SFTPClient, old: str, new: str) -> None:
-    try:
-        sftp.posix_rename(old, new)
-    except OSError as problem:
-        if problem.errno in (errno.EACCES, errno.ENOENT):
-            raise
-        # A server without OpenSSH's extension: its rename does not replace.
-        with contextlib.suppress(FileNotFoundError):
-            sftp.remove(new)
-        sftp.rename(old, new)
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), 32768):
-        yield data[start : start + 32768]

@@ -235,9 +235,5 @@ def cannot_write(path: Path, error: OSError) -> ExportError:
             f"{path.parent} is read-only for you: {path.name} could not be written.",
             "Use --out to write to a folder of yours.",
         )
-    if error.errno in {errno.ENOTDIR, errno.EEXIST}:
-        return ExportError(
-            f"{path.parent} is not a folder: {path.name} could not be written.", "Use --out to name another."
-        )
     reason = error.strerror or type(error).__name__
     return ExportError(f"{path.name} could not be written: {reason}.{kept}", "Use --out to write elsewhere.")

@@ -1,7 +1,7 @@
 """Examines the way to a cluster step by step, changing nothing there: what `labtui doctor` shows.
 
 A step that fails ends the way behind it, and the checks after it are left out: they could tell nothing true. The last
-step judges file systems and computing time (`places`).
+step judges file systems (`places`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -230,8 +230,7 @@ def _places(
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
     starts = "" if image or profile.status == "practice" else _python_command(profile, wanted)
-    site = {"quota": profile.quota_command, "budget": profile.budget_command}
-    commands = {name: f"limit 20 {command}" for name, command in site.items() if command}
+    commands = {"quota": f"limit 20 {profile.quota_command}"} if profile.quota_command else {}
     commands |= {"python": starts} if starts else {}
     try:
         found = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
@@ -245,9 +244,7 @@ def _places(
         return
     if seen is not None:
         seen({path: found.paths[path].kind != "missing" for path in paths})
-    yield from check_paths(
-        found, root=root, data_dir=data, container=image, alternative_paths=others, today=date.today()
-    )
+    yield from check_paths(found, root=root, data_dir=data, container=image, alternative_paths=others)
     if starts:
         yield check_python(profile.launch.python, wanted.framework, found.python)
     elif image:

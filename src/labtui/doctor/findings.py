@@ -31,7 +31,7 @@ TITLES = {
     "login-shell": "Login shell", "sftp": "File transfer", "clock": "Clock", "slurm-commands": "Slurm commands",
     "slurm-version": "Slurm version", "squeue": "Queue", "sacct": "Accounting", "account": "Account", "qos": "QoS",
     "module": "Modules", "places": "Paths", "root": "Remote folder", "data": "Data", "container": "Container",
-    "room": "Room", "quota": "Quota", "budget": "Hours left", "python": "Python", "node-size": "Node size",
+    "room": "Room", "quota": "Quota", "python": "Python",
     "gpu-job": "A job with one GPU", "cpu-job": "A job on the CPU",
 }  # fmt: skip
 """The check that a key stands for; other keys are shown as they are."""

@@ -1,9 +1,8 @@
-"""Judges file systems, Python and computing time: remote folder, data, container, room, quota, hours left."""
+"""Judges file systems and Python: remote folder, data, container, room, quota."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterator, Mapping
 
 from labtui.doctor.findings import (
     Check,
@@ -12,21 +11,16 @@ from labtui.doctor.findings import (
     ok,
     problem,
     skipped,
-    warning,
 )
 from labtui.slurm.probe import (
-    Budget,
     PathFacts,
     PathsProbe,
-    parse_budget,
     parse_quota,
 )
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 PYTHON_LIMIT_S = 60
 NOT_EXECUTABLE = 126
-BUDGET_LOW = 0.95
-EXPIRES_SOON_DAYS = 14
 
 
 def check_paths(
@@ -36,9 +30,8 @@ def check_paths(
     data_dir: str,
     container: str,
     alternative_paths: Mapping[str, str],
-    today: date | None = None,
 ) -> Iterator[Check]:
-    """Data, container, room to work, hours. `alternative_paths` maps a path to another one where the same may lie."""
+    """Data, container, room to work. `alternative_paths` maps a path to another one where the same may lie."""
     wrong = f"{root} cannot be made: you may not write to {probe.root_parent or 'its parent'}."
     fix = "Is the account in the path yours? Or choose another place: root in lab.toml."
     yield fine_unless("root", "" if probe.root_writable else wrong, fix, f"{root} is writable.")
@@ -51,8 +44,6 @@ def check_paths(
     if container:
         yield _container(facts(container), facts(alternative_paths.get(container, "")))
     yield from _room(probe)
-    if probe.budget:
-        yield check_budget(parse_budget(probe.budget), today)
 
 
 def _data(facts: PathFacts, other: PathFacts) -> Check:
@@ -103,27 +94,6 @@ def _room(probe: PathsProbe) -> Iterator[Check]:
         sentence = f"{name} is {100 * share:.0f} % full."
         status: Status = "problem" if share >= 1 else "warning"
         yield fine_unless("quota", sentence if share >= 0.95 else "", fix, sentence, status)
-
-
-def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
-    """Computing time left and when the project ends, by the machine that is nearest to its limit."""
-    if not budget:
-        return skipped("budget", "The site's command printed nothing that labtui can read.")
-    worst = max(budget, key=lambda item: item.share)
-    used = f"{worst.used_khours * 1000:,.0f} core-hours are used"
-    if worst.total_khours is not None:
-        left = max(0.0, worst.total_khours - worst.used_khours) * 1000
-        used = f"{left:,.0f} of {worst.total_khours * 1000:,.0f} core-hours are left"
-    until = f" The project ends on {worst.ends:%Y-%m-%d}." if worst.ends else ""
-    sentence = f"{worst.machine} ({worst.account}): {used}; counted about once a day.{until}"
-    days = (worst.ends - today).days if worst.ends and today else None
-    if days is not None and days < 0:
-        return problem("budget", sentence, "The project is over, so jobs are refused: ask your teacher.")
-    if worst.share >= 1:
-        return problem("budget", sentence, "Nothing is left: jobs wait behind all others or are refused.")
-    if worst.share >= BUDGET_LOW or (days is not None and days <= EXPIRES_SOON_DAYS):
-        return warning("budget", sentence, "Ask your teacher before you start long runs.")
-    return ok("budget", sentence)
 
 
 def check_python(python: str, framework: str, answer: tuple[int, str] | None) -> Check:

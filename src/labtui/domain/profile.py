@@ -59,9 +59,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     serve; `toolchains` are the modules that programs are built and run with, by what an edition calls them (``mpi``).
     `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` the site's rule.
     `memory_gb_per_node` is a GPU node's, which its CPUs share. `forbidden` are `sbatch` options the site refuses, each
-    with the reason. `quota_command` and `budget_command` print room and computing time left, in a form that
-    `labtui.slurm.probe` reads. A password is changed on `password_host`; `password_note` says what else to know.
-    `host_keys` are the fingerprints (``SHA256:...``) the site publishes by host, at `host_keys_source`; empty with a
+    with the reason. `quota_command` prints the room left, in a form that `labtui.slurm.probe` reads. A password is
+    changed on `password_host`; `password_note` says what else to know. `host_keys` are the fingerprints
+    (``SHA256:...``) the site publishes by host, at `host_keys_source`; empty with a
     source that says why where there are none. `support` is whom to write to.
     """
 
@@ -92,7 +92,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launch: Launch = Launch()
     forbidden: dict[str, str] = {}
     quota_command: str = ""
-    budget_command: str = ""
     password_host: str = ""
     password_note: str = ""
     host_keys: dict[str, tuple[str, ...]] = {}

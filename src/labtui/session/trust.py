@@ -164,5 +164,5 @@ def _commands(settings: Settings, profile: Profile) -> tuple[str, ...]:
     """What a profile of the folder's own has run on the cluster; those of labtui's own profiles are known."""
     if settings.profile in list_profiles():
         return ()
-    found = (profile.quota_command, profile.budget_command, *profile.launch.setup)
+    found = (profile.quota_command, *profile.launch.setup)
     return tuple(dict.fromkeys(command for command in found if command))

@@ -5,11 +5,9 @@ The questions and the readers of their answers. Asks nothing by itself.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from functools import partial
 from typing import NamedTuple
 
@@ -169,7 +167,7 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsProbe:
-    """The paths asked about, room at the root, and the site's own words on quota (plain text).
+    """The paths asked about, room at the root, and the site's own words on quota.
 
     `complete` is false where the answer broke off.
     """
@@ -183,7 +181,6 @@ class PathsProbe:
     free_kib: int | None = None
     free_inodes: int | None = None
     quota: str = ""
-    budget: str = ""
 
 
 def paths_probe(
@@ -191,7 +188,7 @@ def paths_probe(
 ) -> Call[PathsProbe]:
     """Ask about `paths`, room and permission under `root`, and run the site's `commands`; nothing is changed.
 
-    `commands` are shell code by section: ``quota``, ``budget``, ``python`` (which starts the training's Python, and may
+    `commands` are shell code by section: ``quota``, ``python`` (which starts the training's Python, and may
     take `more_s`).
     """
     pairs = [word for pair in (commands or {}).items() for word in pair]
@@ -218,7 +215,6 @@ def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
         free_kib=_fourth(out.get("room", "")),
         free_inodes=_fourth(out.get("inodes", "")),
         quota=out.get("quota", ""),
-        budget=out.get("budget", "").strip(),
     )
 
 
@@ -303,46 +299,3 @@ def parse_quota(text: str) -> dict[str, float]:
         if row and used is not None and limit:
             found[row[1]] = used / limit
     return found
-
-
-class Budget(NamedTuple):
-    """A project's computing time on a machine, in thousands of core-hours; `total_khours` None where it has no limit.
-
-    `ends` is the project's last day.
-    """
-
-    account: str
-    machine: str
-    used_khours: float
-    total_khours: float | None
-    ends: date | None
-
-    @property
-    def share(self) -> float:
-        """Used part of the total, 0 to 1 and beyond; 0 without a limit."""
-        return self.used_khours / self.total_khours if self.total_khours else 0.0
-
-
-_PROJECT = re.compile(r"^\s*Project:.*\(([^()\s]+)\)\s*$")
-_ENDS = re.compile(r"^\s*Project's Expiration Date:\s*([0-9]{4}-[0-9][0-9]-[0-9][0-9])")
-_BUDGET = re.compile(
-    r"^\s*(\S.*?)\s{2,}(?:undefined|([0-9]{1,12}(?:\.[0-9]+)?)\s*\([^()]*\))\s+([0-9]{1,12}(?:\.[0-9]+)?)(?:\s*\([0-9]+\s*%\))?\s*$"
-)
-
-
-def parse_budget(text: str) -> tuple[Budget, ...]:
-    """The group budgets of `bsc_acct`: what stands before its part on single users; other lines are passed over."""
-    found: list[Budget] = []
-    account, ends = "", None
-    for line in (whole[:_MAX_LINE] for whole in _ANSI.sub("", text).splitlines()):
-        if line.strip().startswith("USER CONSUMED"):
-            break
-        if project := _PROJECT.match(line):
-            account, ends = project[1], None
-        elif (day := _ENDS.match(line)) is not None:
-            with contextlib.suppress(ValueError):
-                ends = date.fromisoformat(day[1])
-        elif account and (row := _BUDGET.match(line)):
-            total = float(row[2]) if row[2] else None
-            found.append(Budget(account, row[1], float(row[3]), total, ends))
-    return tuple(found)
