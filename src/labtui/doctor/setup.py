@@ -8,11 +8,13 @@ GPU job; nothing is changed on the cluster.
 from __future__ import annotations
 
 import os
+import platform
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,8 +42,7 @@ AGENT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySetup:
+class KeySetup(NamedTuple):
     """How it went: the key's file, whether it was made and whether it had to be sent, and the login that worked."""
 
     path: Path
@@ -75,28 +76,17 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
     Raises:
         UsageError: the file is there already, or cannot be written.
     """
+    from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        KeySerializationEncryption,
-        NoEncryption,
-        PrivateFormat,
-        PublicFormat,
-    )
 
     key = Ed25519PrivateKey.generate()
-    lock: KeySerializationEncryption = NoEncryption()
-    if passphrase:
-        lock = BestAvailableEncryption(passphrase.encode())
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, lock)
-    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    lock = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
+    private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, lock)
+    public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+    line = public + f" {comment}\n".encode()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for file, data, mode in (
-            (path, private, 0o600),
-            (public_half(path), public + b" " + comment.encode() + b"\n", 0o644),
-        ):
+        for file, data, mode in ((path, private, 0o600), (public_half(path), line, 0o644)):
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
                 stream.write(data)
     except FileExistsError as error:
@@ -142,37 +132,32 @@ def set_up_key(
     """
     made = not path.exists()
     if made:
-        make_key(
-            path, passphrase or "", f"labtui@{os.uname().nodename if hasattr(os, 'uname') else 'laptop'}"
-        )
+        make_key(path, passphrase or "", f"labtui@{platform.node() or 'laptop'}")
     public = _public(path)
     with_key = replace(overrides, identity_file=str(path))
+    key_only = _KeyOnly(prompter)
     try:
-        return KeySetup(path=path, made=made, sent=False, login=_login(profile, with_key, _KeyOnly(prompter)))
+        return KeySetup(path, made, False, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
         if refusal.reason in {"password-expired", "account-expired"}:
             raise
-    connection = Connection(resolve_target(profile, with_key), prompter)
+    _login(profile, with_key, prompter, public)
     try:
-        connection.connect()
-        connection.ask(send_key(public))
-    finally:
-        connection.close()
-    try:
-        login = _login(profile, with_key, _KeyOnly(prompter))
+        return KeySetup(path, made, True, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
         raise LoginRefused(
             "The public key is on the cluster, but the server does not accept it.",
             f"The site may accept keys on its portal only: add {public_half(path)} there. ({refusal.sentence})",
         ) from None
-    return KeySetup(path=path, made=made, sent=True, login=login)
 
 
-def _login(profile: Profile, overrides: Overrides, prompter: Prompter) -> str:
-    """Log in and out; the methods that were used."""
+def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: str = "") -> str:
+    """Log in and out, and send the public key in between; the methods that were used."""
     connection = Connection(resolve_target(profile, overrides), prompter)
     try:
         connection.connect()
+        if public:
+            connection.ask(send_key(public))
         return f"{connection.user} on {connection.host} by {' and '.join(connection.methods)}"
     finally:
         connection.close()
