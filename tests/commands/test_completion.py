@@ -24,7 +24,7 @@ def test_every_command_is_in_it(shell: str, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
     ("words", "answer"),
-    [("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "limit lint")],
+    [("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "lint")],
 )
 def test_bash_completes(words: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
     place = len(words.split()) - 1

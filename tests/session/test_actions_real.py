@@ -52,16 +52,14 @@ def scontrol(cluster: Cluster, job_id: str) -> str:
     return cluster.as_student(f"scontrol show job {job_id}").out
 
 
-def test_hold_release_and_another_limit(session: Session, cluster: Cluster, student: Student) -> None:
+def test_hold_release_and_a_shorter_limit(session: Session, cluster: Cluster, student: Student) -> None:
     job_id = pending(session, cluster, student)
     session.hold(1).result(240)
     assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
     session.hold(1, held=False).result(240)
     assert "JobHeldUser" not in scontrol(cluster, job_id)
-    session.set_limit(1, 5).result(240)
-    assert "TimeLimit=00:05:00" in scontrol(cluster, job_id)
-    session.set_limit(1, 20).result(240)
-    assert "TimeLimit=00:20:00" in scontrol(cluster, job_id)
+    session.end_after(1, 2).result(240)
+    assert "TimeLimit=00:02:00" in scontrol(cluster, job_id)
 
 
 def test_a_job_of_another_program_is_listed_and_cancelled(

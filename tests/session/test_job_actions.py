@@ -98,18 +98,11 @@ def test_slurms_refusal_changes_nothing(bench: Bench) -> None:
     assert isinstance(future.exception(), RemoteFailure) and not only(bench).held
 
 
-def test_another_limit_for_a_job_that_waits(bench: Bench) -> None:
+def test_a_limit_for_a_job_that_waits(bench: Bench) -> None:
     bench.online()
     bench.run(20, bench.session.submit(draft()).done)
-    future = bench.session.set_limit(1, 90)
+    future = bench.session.end_after(1, 20)
     bench.run(5, future.done)
     assert future.exception() is None
-    assert calls_of(bench, "end_after") == [(only(bench).job.job_id, 90)]
-    assert only(bench).early_end_minutes == 90
-
-
-def test_a_running_job_takes_no_longer_limit(bench: Bench) -> None:
-    accepted(bench)
-    future = bench.session.set_limit(1, 90)
-    bench.run(5, future.done)
-    assert "no longer waiting" in str(future.exception())
+    assert calls_of(bench, "end_after") == [(only(bench).job.job_id, 20)]
+    assert only(bench).early_end_minutes == 20

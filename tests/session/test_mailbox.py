@@ -49,7 +49,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Benc
     assert [job.token for job in bench.cluster.jobs.values()] == [token], "exactly one job"
     beside.hold(1).result(0)
     beside.hold(1, held=False).result(0)
-    beside.set_limit(1, 20).result(0)
+    beside.end_after(1, 20).result(0)
     assert set(beside.push().result(0)) == {"sent", "unchanged", "bytes_sent"}
     beside.cancel(1).result(0)
     with pytest.raises(LabError, match="no run 7"):

@@ -113,7 +113,6 @@ COMMANDS: dict[str, str] = {
     "retry": "submit a run again: the same, with more time, or half the batch",
     "hold": "hold waiting runs until they are released",
     "release": "release held runs",
-    "limit": "change the time limit of a waiting run",
     "check": "show which tasks are done, based on evidence",
     "parse": "read training logs and print what they contain",
     "results": "epoch time, throughput, speedup, efficiency; how exact they are",
@@ -125,7 +124,7 @@ COMMANDS: dict[str, str] = {
 
 
 _MODULES: dict[str, str] = {
-    **dict.fromkeys(("push", "cancel", "hold", "release", "limit", "retry"), "job_actions"),
+    **dict.fromkeys(("push", "cancel", "hold", "release", "retry"), "job_actions"),
     **dict.fromkeys(("doctor", "key", "repair"), "doctor"),
     **dict.fromkeys(("init", "labs"), "lab_folders"),
     **dict.fromkeys(("queue", "check"), "status"),

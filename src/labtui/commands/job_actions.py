@@ -174,24 +174,6 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
     return 0
 
 
-def limit_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run and the minutes."""
-    add_run_argument(parser)
-    parser.add_argument("minutes", type=count, metavar="MINUTES", help="the new limit, from the job's start")
-    add_folder_argument(parser)
-
-
-def run_limit(args: argparse.Namespace) -> int:
-    """Change it; many sites let users only shorten the limit of a job that Slurm has."""
-    from labtui.session.planning import run_of
-
-    with Open(args, start=False) as lab:
-        _reach(lab, [run_of(lab.state, args.run).token])
-        lab.session.set_limit(args.run, args.minutes).result(timeout=120)
-        say(f"The job of run {args.run} has a limit of {args.minutes} min.")
-    return 0
-
-
 def retry_arguments(parser: argparse.ArgumentParser) -> None:
     """The run, and what to do differently."""
     from labtui.commands.submit import add_sending_arguments

@@ -115,10 +115,6 @@ class ClusterWorker:
         """Let a submission's job end after so many minutes of running."""
         return self._put_in_background(functools.partial(self._submitter.end_after, token, minutes))
 
-    def set_limit(self, token: str, minutes: int) -> Future[None]:
-        """Give a submission that waits another time limit."""
-        return self._put_in_background(functools.partial(self._submitter.set_limit, token, minutes))
-
     def hold(self, token: str, *, held: bool) -> Future[None]:
         """Hold a submission that waits, or release it."""
         return self._put_in_background(functools.partial(self._submitter.hold, token, held))

@@ -31,7 +31,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One action of `Session`, by its name, with what it is given."""
 
-    action: Literal["submit", "cancel", "end_after", "set_limit", "hold", "cancel_job", "push"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "push"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True

@@ -410,17 +410,6 @@ class Session:
             raise UsageError(f"Run {run_id} was left as it is. {refusal[0]}", refusal[1])
         return self._running_worker().end_after(token, minutes)
 
-    def set_limit(self, run_id: int, minutes: int) -> Future[None]:
-        """Give the job of a run that waits, here or at Slurm, another time limit; longer ones as far as Slurm lets.
-
-        Raises:
-            UsageError: when there is no such run.
-        """
-        if self.elsewhere:
-            return self._ask(Request(action="set_limit", run_id=run_id, minutes=minutes))
-        token = self._token_to_change(run_id)
-        return self._running_worker().set_limit(token, minutes)
-
     def hold(self, run_id: int, *, held: bool = True) -> Future[None]:
         """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False).
 
@@ -552,8 +541,7 @@ class Session:
             return self.cancel_job(request.job_id)
         if request.action == "push":
             return self.push()
-        change = self.end_after if request.action == "end_after" else self.set_limit
-        return change(request.run_id, request.minutes)
+        return self.end_after(request.run_id, request.minutes)
 
     # ------------------------------------------------------------------ helpers
 

@@ -28,7 +28,7 @@ from labtui.domain.submission_queue import sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
-from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
+from labtui.slurm.states import early_end_options, early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 if TYPE_CHECKING:
@@ -407,15 +407,20 @@ class Submitter:
         """The student's own limit: kept until the job is sent, or told to Slurm at once where there is a job."""
         submission = self._context.state.submissions.get(token)
         refusal = early_end_refusal(submission, minutes) if submission is not None else None
-        self._limit(submission, refusal, minutes, done, offline)
 
-    def set_limit(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
-        """Another time limit for a submission that waits, here or at Slurm; it may be longer, too."""
-        submission = self._context.state.submissions.get(token)
-        queue = self._context.profile.queue(submission.qos) if submission is not None else None
-        most = queue.max_minutes if queue is not None else None
-        refusal = limit_refusal(submission, minutes, most) if submission is not None else None
-        self._limit(submission, refusal, minutes, done, offline)
+        def wanted(state: LabState) -> LabState:
+            return state.with_submission(token, early_end_minutes=minutes)
+
+        if submission is None or refusal is not None:
+            _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
+        elif submission.job is None:
+            self._context.journal.change(wanted)
+            _settle(done, None)
+        elif offline is not None:
+            _fail(done, offline)
+        else:
+            question = end_after(submission.job.job_id, minutes)
+            self._ask_in_background(question, done, lambda: self._context.journal.change(wanted))
 
     def hold(self, token: str, held: bool, done: Future[None], offline: LabError | None) -> None:
         """Let a submission wait, here or at Slurm, until it is released."""
@@ -435,32 +440,6 @@ class Submitter:
         else:
             question = control("hold" if held else "release", job.job_id)
             self._ask_in_background(question, done, lambda: self._context.journal.change(wanted))
-
-    def _limit(
-        self,
-        submission: SubmissionState | None,
-        refusal: tuple[str, str] | None,
-        minutes: int,
-        done: Future[None],
-        offline: LabError | None,
-    ) -> None:
-        token = submission.token if submission is not None else ""
-
-        def wanted(state: LabState) -> LabState:
-            return state.with_submission(token, early_end_minutes=minutes)
-
-        if submission is None or refusal is not None:
-            _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
-        elif submission.job is None:
-            self._context.journal.change(wanted)
-            _settle(done, None)
-        elif offline is not None:
-            _fail(done, offline)
-        else:
-            job_id = submission.job.job_id
-            self._ask_in_background(
-                end_after(job_id, minutes), done, lambda: self._context.journal.change(wanted)
-            )
 
     def _ask_in_background(
         self, question: Call[None], done: Future[None], then: Callable[[], None] = lambda: None

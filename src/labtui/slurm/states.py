@@ -49,25 +49,6 @@ def _of_running(job: JobView, minutes: int) -> tuple[str, str] | None:
     return None
 
 
-def limit_refusal(submission: SubmissionState, minutes: int, most: int | None) -> tuple[str, str] | None:
-    """Why a job that does not run yet cannot have this time limit, and what to do instead; None when it can.
-
-    `most` is what its queue allows, in minutes; None when that is not known.
-    """
-    job = submission.job
-    if job is not None and job.phase is not JobPhase.QUEUED:
-        return (
-            "It is no longer waiting.",
-            "A running job's limit can only be shortened: `labtui cancel --after`.",
-        )
-    if submission.status not in (SubmissionStatus.WAITING, SubmissionStatus.ACCEPTED):
-        return "It is not waiting in a queue.", "`labtui retry RUN --time MINUTES` submits it again."
-    longest = MAX_MINUTES if most is None else min(most, MAX_MINUTES)
-    if not 1 <= minutes <= longest:
-        return f"{minutes} min is not a limit its queue takes.", f"Give whole minutes from 1 to {longest:,}."
-    return None
-
-
 def early_end_options(submission: SubmissionState) -> tuple[str, ...]:
     """What sbatch has to be told for it, when the limit was set before the job was sent."""
     return (f"--time={submission.early_end_minutes:d}",) if submission.early_end_minutes else ()
