@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import getpass
 import io
+import socket
 import sys
 
 import paramiko
@@ -21,6 +22,8 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
+        (socket.gaierror(socket.EAI_AGAIN, "try again"), "no name server answers"),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "There is no host named h"),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "no network route"),
         (OSError(errno.ENETUNREACH, "Network is unreachable"), "no network route"),
         (ConnectionResetError(errno.ECONNRESET, "reset"), "closed the connection at once"),

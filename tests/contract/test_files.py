@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import random
-import stat
 import time
 from contextlib import nullcontext, suppress
-
-import pytest
 
 from labtui.cluster.files import RemoteFiles, request_size
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
-
-
-def test_write_read_rename_list_remove(jobs: Jobs) -> None:
-    sftp = jobs.site.sftp()
-    base = f"{jobs.directory}/sftp"
-    sftp.mkdir(base, 0o700)
-    data = bytes(range(256)) * 500
-    with sftp.open(f"{base}/.part", "wb") as file:
-        file.write(data)
-    sftp.chmod(f"{base}/.part", 0o750)
-    sftp.posix_rename(f"{base}/.part", f"{base}/whole")
-    with sftp.open(f"{base}/other", "wb") as file:
-        file.write(b"old")
-    sftp.posix_rename(f"{base}/whole", f"{base}/other")  # replaces, which a plain rename refuses
-    found = sftp.stat(f"{base}/other")
-    assert (found.st_size, stat.S_IMODE(found.st_mode or 0)) == (len(data), 0o750)
-    assert stat.S_ISREG(found.st_mode or 0) and found.st_mtime is not None
-    with sftp.open(f"{base}/other", "rb") as file:
-        file.seek(100_000)
-        assert file.read(10_000) == data[100_000:110_000]
-    assert sftp.listdir(base) == ["other"]
-    sftp.remove(f"{base}/other")
-    sftp.rmdir(base)
-    with pytest.raises(FileNotFoundError):
-        sftp.stat(base)
-    with pytest.raises(FileNotFoundError):
-        sftp.open(f"{base}/other", "rb")
-    sftp.close()
 
 
 def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
@@ -56,22 +25,6 @@ def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
                 assert got == data[offset : offset + max(0, limit)], (size, offset, limit)
         found = files.stat(f"{jobs.directory}/ends")
         assert found is not None and found.size == size
-    sftp.close()
-
-
-def test_forbidden_places(slurm_site: Site) -> None:
-    sftp = slurm_site.sftp()
-    with pytest.raises(PermissionError):
-        sftp.mkdir("/labtui-was-here")
-    with pytest.raises(FileNotFoundError):
-        sftp.listdir(f"{slurm_site.scratch}/nowhere/at/all")
-    sftp.close()
-
-
-def test_home_is_where_sftp_begins(slurm_site: Site) -> None:
-    sftp = slurm_site.sftp()
-    home = slurm_site.run('printf %s "$HOME"').out
-    assert sftp.normalize(".") == home
     sftp.close()
 
 

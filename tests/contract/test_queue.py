@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from tests.contract.commands import PINNED, QUEUE
 from tests.contract.jobs import Jobs
 
 SECONDS = re.compile(r"1\d{9}|2\d{9}")
@@ -57,22 +56,6 @@ def test_names_and_comments_come_back_as_given(jobs: Jobs) -> None:
     row = jobs.queue()[job]
     jobs.run(f"scancel {job}")
     assert (row["%k"], row["%j"]) == ('a|b;c"d\té', "x y|z")
-
-
-def test_environment_may_not_change_the_answer(jobs: Jobs) -> None:
-    job = jobs.submit(f"{jobs.cpu} --hold long.sh")
-    filtered = jobs.run(f"export SQUEUE_STATES=RUNNING; squeue --me -h -o %i; {PINNED}{QUEUE}")
-    jobs.run(f"scancel {job}")
-    assert job in filtered.out
-
-
-def test_unknown_ids(jobs: Jobs) -> None:
-    gone = jobs.run("squeue -h -j 999999")
-    assert (gone.status, gone.out) == (1, "")
-    assert gone.err == "slurm_load_jobs error: Invalid job id specified"
-    unknown = jobs.run("scontrol show job 999999")
-    assert (unknown.status, unknown.out) == (1, "")
-    assert unknown.err == "slurm_load_jobs error: Invalid job id specified"
 
 
 def test_scontrol_show_job(jobs: Jobs) -> None:

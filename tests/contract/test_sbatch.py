@@ -8,7 +8,6 @@ import pytest
 
 from tests.contract.commands import PINNED, REFUSALS
 from tests.contract.jobs import Jobs
-from tests.contract.sites import Site
 
 SAYS: dict[str, tuple[int, str]] = {
     # name: (exit status, what must stand in standard error, as a regular expression)
@@ -128,10 +127,3 @@ def test_second_debug_job_is_refused_until_the_first_is_over(jobs: Jobs) -> None
 def test_missing_directory_fails_after_it_was_accepted(jobs: Jobs) -> None:
     job = jobs.submit(f"{jobs.cpu} --chdir /gpfs/none ok.sh")
     assert jobs.wait_for(job, "FAILED")["%Z"] == "/gpfs/none"
-
-
-def test_version(slurm_site: Site) -> None:
-    for program in ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo"):
-        answer = slurm_site.run(f"{program} --version")
-        assert answer.status == 0
-        assert re.fullmatch(r"slurm(-wlm)? \d\d\.\d\d\.\d+\S*", answer.out), answer.out

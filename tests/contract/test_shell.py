@@ -16,10 +16,6 @@ def test_a_login_shell_prints_before_it_obeys(slurm_site: Site) -> None:
     assert (plain.stdout, plain.stderr, plain.status) == (b"here\n", b"there\n", 7)
 
 
-def test_standard_input_reaches_the_command(slurm_site: Site) -> None:
-    assert slurm_site.raw("cat", stdin=b"\x00\xff\n" * 1000).stdout == b"\x00\xff\n" * 1000
-
-
 def test_module_is_known_to_login_shells_alone(slurm_site: Site) -> None:
     assert slurm_site.raw("type -t module").stdout == b""
     assert slurm_site.run("type -t module").out == "function"
@@ -80,35 +76,3 @@ def test_a_cpu_job_sees_no_gpu(jobs: Jobs) -> None:
     job = jobs.submit(f"{jobs.cpu} show.sh")
     jobs.wait_for(job, "COMPLETED")
     assert "CUDA_VISIBLE_DEVICES" not in jobs.run(f"cat show.{job}.out").out
-
-
-def test_partitions_and_nodes(slurm_site: Site) -> None:
-    rows = [line.split("|") for line in slurm_site.run("sinfo -h -o '%P|%a|%l|%D|%t|%N'").out.splitlines()]
-    assert {row[0].rstrip("*") for row in rows} >= {slurm_site.cpu_partition, slurm_site.gpu_partition}
-    for _, available, limit, count, state, nodes in rows:
-        assert available == "up" and count.isdecimal() and nodes
-        assert re.fullmatch(r"infinite|(\d+-)?[\d:]+", limit) and re.fullmatch(r"[a-z]+[*~#$@+-]?", state)
-    assert (
-        f"PartitionName={slurm_site.gpu_partition}"
-        in slurm_site.run(f"scontrol show partition {slurm_site.gpu_partition}").out
-    )
-
-
-def test_limits_and_associations(slurm_site: Site) -> None:
-    completed = slurm_site.run("sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P")
-    rows = {line.split("|")[0]: line.split("|")[1:] for line in completed.out.splitlines()}
-    assert rows[slurm_site.debug_qos] == ["02:00:00", "1", "1", "DenyOnLimit"]
-    assert rows[slurm_site.gpu_qos][1:3] == ["", ""]
-    mine = slurm_site.run(
-        "sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P"
-    ).out
-    _, account, user, qos, _ = mine.splitlines()[0].split("|")
-    assert (account, user) == (slurm_site.account, slurm_site.user)
-    assert {slurm_site.debug_qos, slurm_site.gpu_qos, slurm_site.cpu_qos} <= set(qos.split(","))
-
-
-def test_configuration(slurm_site: Site) -> None:
-    text = slurm_site.run("scontrol show config").out
-    assert re.search(r"^MinJobAge\s+= \d+ sec$", text, re.MULTILINE)
-    assert re.search(r"^MessageTimeout\s+= \d+ sec$", text, re.MULTILINE)
-    assert re.search(r"^SLURM_VERSION\s+= \d\d\.\d\d\.\d+", text, re.MULTILINE)

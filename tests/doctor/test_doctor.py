@@ -191,9 +191,10 @@ def test_another_host_gets_no_advice_of_the_site() -> None:
     assert _advising(own, site) is site
     other = _advising(resolve_target(site, Overrides(hosts=("login.example.org",))), site)
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
-    error = CannotConnect("No name server answers.", "Go online.", reason="name")
-    found = check_refusal(error, site, "me", {"dt1": False})
-    assert "blocks" not in found.fix and found.fix == "Go online."
+    for reason in ("name", "no-network"):
+        error = CannotConnect("No name server answers.", "Go online.", reason=reason)
+        found = check_refusal(error, site, "me", {"dt1": False})
+        assert "blocks" not in found.fix and found.fix == "Go online."
 
 
 def test_quota_tables() -> None:

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.slurm.job_evidence import could_not_ask, differs, observe
-from labtui.slurm.queue import POLLS_PER_MINUTE, Situation, Tick, job_row, next_poll_at, poll_delay
+from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED
 from tests.changes import after, seen
 from tests.domain.test_submission_queue import planned, status
 
 
 def test_nothing_to_watch_means_no_poll() -> None:
-    assert poll_delay(Situation()) is None
+    assert poll_delay() is None
 
 
 @given(
@@ -26,21 +26,16 @@ def test_nothing_to_watch_means_no_poll() -> None:
     st.floats(0, 60),
 )
 def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took) -> None:
-    lively = Situation(
+    delay = poll_delay(
         queued=q, running=r, settling=s, since_change_s=since, failures=failures, last_took_s=took
     )
-    delay = poll_delay(lively)
     if q + r + s == 0:
         assert delay is None
         return
     assert delay is not None
     assert 4 <= delay <= 180
-    later = poll_delay(
-        Situation(queued=q, running=r, settling=s, since_change_s=since + 100, failures=failures)
-    )
-    worse = poll_delay(
-        Situation(queued=q, running=r, settling=s, since_change_s=since, failures=failures + 1)
-    )
+    later = poll_delay(queued=q, running=r, settling=s, since_change_s=since + 100, failures=failures)
+    worse = poll_delay(queued=q, running=r, settling=s, since_change_s=since, failures=failures + 1)
     assert later is not None
     assert worse is not None
     assert worse >= 10

@@ -160,6 +160,7 @@ def test_every_reason_is_explained(reason: str) -> None:
     ("reason", "words"),
     [
         ("(Priority)", "higher priority"),
+        ("JobHeldUser", "`labtui release RUN`"),
         ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
         ("launch failed requeued held", "held"),
         ("QOSMaxJobsPerUserLimit", "running jobs"),

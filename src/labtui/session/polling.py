@@ -25,7 +25,6 @@ from labtui.slurm.job_evidence import (
 from labtui.slurm.queue import (
     OVER_LATELY_S,
     POLLS_PER_MINUTE,
-    Situation,
     Tick,
     next_poll_at,
     poll_delay,
@@ -83,7 +82,7 @@ class Poller:
         if self._asking:
             return None
         queued, running, settling = phase_counts(live(self._context.state))
-        situation = Situation(
+        delay = poll_delay(
             queued=queued,
             running=running,
             settling=settling,
@@ -93,7 +92,6 @@ class Poller:
             last_took_s=self._took_s,
             others=bool(self._context.state.other_jobs),
         )
-        delay = poll_delay(situation)
         if delay is None and not self._pressed:
             return None
         return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._pressed)

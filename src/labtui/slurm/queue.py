@@ -278,40 +278,30 @@ _JUST_CHANGED_S = 8.0
 _CHANGED_LATELY_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What a poll would watch: how many jobs in which phase, how long since anything changed, failed asks in a row.
-
-    `over_lately`: a job ended within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
-    """
-
-    queued: int = 0
-    running: int = 0
-    settling: int = 0
-    since_change_s: float = 0.0
-    failures: int = 0
-    last_took_s: float = 0.0
-    over_lately: bool = False
-    others: bool = False
-
-
 _OTHERS_PERIOD_S = 60.0
 
 
-def poll_delay(situation: Situation) -> float | None:
-    """Seconds from one poll to the next; None when there is nothing to watch."""
-    if situation.queued + situation.running + situation.settling == 0:
-        if situation.others:
+def poll_delay(
+    *, queued: int = 0, running: int = 0, settling: int = 0, since_change_s: float = 0.0, failures: int = 0,
+    last_took_s: float = 0.0, over_lately: bool = False, others: bool = False,
+) -> float | None:  # fmt: skip
+    """Seconds from one poll to the next; None when there is nothing to watch.
+
+    By how many jobs are in which phase, how long ago anything changed, and failed asks in a row. `over_lately`: a job
+    ended within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
+    """
+    if not (queued or running or settling):
+        if others:
             return _OTHERS_PERIOD_S
-        return _OVER_LATELY_PERIOD_S if situation.over_lately else None
-    if situation.failures:
-        return min(60.0, 10.0 * 2.0 ** min(situation.failures - 1, 4))
-    patient = max(1.0, 3.0 * situation.last_took_s)  # a slow controller is not to be hurried
-    if situation.since_change_s < _JUST_CHANGED_S:
-        return max(5.0, patient)
-    if situation.settling:
-        return max(10.0 if situation.since_change_s < _CHANGED_LATELY_S else 30.0, patient)
-    return max(20.0 if situation.running else 30.0, patient)
+        return _OVER_LATELY_PERIOD_S if over_lately else None
+    if failures:
+        return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
+    period = 20.0 if running else 30.0
+    if settling:
+        period = 10.0 if since_change_s < _CHANGED_LATELY_S else 30.0
+    if since_change_s < _JUST_CHANGED_S:
+        period = 5.0
+    return max(period, 1.0, 3.0 * last_took_s)  # a slow controller is not to be hurried
 
 
 def next_poll_at(polls: Sequence[float], delay: float, *, pressed: bool = False) -> float:
