@@ -11,7 +11,7 @@ from labtui.commands import terminal as terminal_module
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import compute_results
 from labtui.results.numbers import AS_PRINTED, PRECISE, cells, text_table
-from labtui.results.report import fitted_table, report_text
+from labtui.results.report import report_text
 
 from .helpers import results_of, run
 
@@ -31,7 +31,7 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
 
 def test_at_80_columns_each_part_says_which_run_a_line_is_about():
     results = results_of(*BOTH)
-    first, second = fitted_table(results.rows, PRECISE, 80).split("\n\n")
+    first, second = text_table(results.rows, PRECISE, 80).split("\n\n")
     for part, column in ((first, "efficiency"), (second, "step factor")):
         head, *lines = part.splitlines()
         assert head.split()[:4] == ["model", "device", "global", "batch"] and column in head
@@ -39,8 +39,8 @@ def test_at_80_columns_each_part_says_which_run_a_line_is_about():
             [row.model, str(row.n_gpus), "GPU" if row.n_gpus == 1 else "GPUs", f"{row.batch_size:,}"]
             for row in results.rows
         ]
-    assert fitted_table(results.rows, PRECISE, 130) == text_table(results.rows, PRECISE)
-    assert fitted_table(results.rows, AS_PRINTED, 80) == text_table(results.rows, AS_PRINTED)
+    assert text_table(results.rows, PRECISE, 130) == text_table(results.rows, PRECISE)
+    assert text_table(results.rows, AS_PRINTED, 80) == text_table(results.rows, AS_PRINTED)
 
 
 def test_a_pipe_gets_the_full_table(monkeypatch):

@@ -309,7 +309,6 @@ def run_title(run: ParsedRun) -> str:
 def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     """The epochs; what does not fit beside the epoch's number comes in further tables below."""
     from labtui.results.numbers import grid_text
-    from labtui.results.report import column_parts
 
     if not run.epochs or run.program is not None:
         return []
@@ -317,11 +316,9 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
     rows = [_epoch_row(sample, names) for sample in run.epochs]
     grid = [head, *rows]
-    parts = [list(range(len(head)))] if width is None else column_parts(grid, 1, width - len(_INDENT))
-    tables = [
-        grid_text([[row[at] for at in places] for row in grid], [True] * len(places)) for places in parts
-    ]
-    return [f"{_INDENT}{line}".rstrip() for line in "\n\n".join(tables).splitlines()]
+    room = None if width is None else width - len(_INDENT)
+    table = grid_text(grid, [True] * len(head), naming=1, width=room)
+    return [f"{_INDENT}{line}".rstrip() for line in table.splitlines()]
 
 
 def _step_text(sample: EpochSample) -> str:

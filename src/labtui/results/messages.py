@@ -10,7 +10,7 @@ from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, sweet_spots
+from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, times_of
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -188,10 +188,13 @@ def accuracy_message(results: Results, target: float | None) -> str:
 
 def results_message(results: Results) -> str:
     """What a table of results says: the best sizes, else how long the first training takes."""
-    spots = sweet_spots(results)
-    if len(spots) == 1 and spots[0].least_time != spots[0].least_gpu_hours:
-        time, hours = count_words(spots[0].least_time, start=True), count_words(spots[0].least_gpu_hours)
-        return f"{time} take the least time, {hours} the fewest GPU-hours"
+    times = [seconds for line in scaling_lines(results.measured) if (seconds := times_of(line)[1])]
+    if len(times) == 1:
+        (seconds,) = times
+        fastest, cheapest = min(seconds, key=seconds.__getitem__), min(seconds, key=lambda n: n * seconds[n])
+        if fastest != cheapest:
+            best, least = count_words(fastest, start=True), count_words(cheapest)
+            return f"{best} take the least time, {least} the fewest GPU-hours"
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is not None and first.epoch_seconds is not None:
         where = "The CPU" if first.device == "cpu" else count_words(first.n_gpus or 1, start=True)

@@ -18,6 +18,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.model import Interval
+from labtui.domain.terminal_text import fitted_lines
 
 if TYPE_CHECKING:
     from labtui.results.rows import LawFit, ResultRow, Results
@@ -349,23 +350,55 @@ def cells(rows: Sequence[ResultRow], columns: Sequence[Column]) -> list[list[str
     return [[column.cell(row) for column in columns] for row in rows]
 
 
-def text_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
-    """An aligned table for a terminal; "" without rows."""
+NAMING = 3
+"""The first columns say which run it is: model, device, global batch."""
+_GAP = 2
+
+
+def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None = None) -> str:
+    """An aligned table for a terminal, in lines of at most `width` cells; "" without rows."""
     if not rows:
         return ""
     grid = [[column.heading for column in columns], *cells(rows, columns)]
-    return grid_text(grid, [column.number for column in columns])
+    text = grid_text(grid, [column.number for column in columns], naming=NAMING, width=width)
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    return "\n".join(_record(grid[0], line, width) for line in grid[1:])
 
 
-def grid_text(grid: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-    """Lines of cells below each other; `numbers` says which columns stand to the right."""
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+def _record(headings: Sequence[str], line: Sequence[str], width: int) -> str:
+    """One row as lines of heading and number, where no column fits beside the names."""
+    name = f"{line[0]}, {line[1]}, {headings[2]} {line[2]}"
+    indent = max(map(len, headings[NAMING:])) + _GAP
+    pairs = zip(headings[NAMING:], line[NAMING:], strict=True)
     return "\n".join(
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(line, widths, numbers, strict=True)
-        ).rstrip()
-        for line in grid
+        [*fitted_lines([name], width), *(f"  {head.ljust(indent)}{cell}" for head, cell in pairs)]
+    )
+
+
+def grid_text(
+    grid: Sequence[Sequence[str]], numbers: Sequence[bool], *, naming: int = 0, width: int | None = None
+) -> str:
+    """Lines of cells below each other; `numbers` says which columns stand to the right.
+
+    What does not fit into `width` cells comes in further tables below, each with the first `naming` columns again.
+    """
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    names = list(range(naming))
+    parts = [names[:]]
+    for place in range(naming, len(widths)):
+        needed = sum(widths[at] + _GAP for at in (*parts[-1], place)) - _GAP
+        if width is not None and needed > width and len(parts[-1]) > naming:
+            parts.append(names[:])
+        parts[-1].append(place)
+    return "\n\n".join(
+        "\n".join(
+            (" " * _GAP)
+            .join(line[at].rjust(widths[at]) if numbers[at] else line[at].ljust(widths[at]) for at in places)
+            .rstrip()
+            for line in grid
+        )
+        for places in parts
     )
 
 

@@ -60,47 +60,40 @@ def baseline_text(program: Program) -> str:
 
 def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
     """The rows of the runs that are a program's, by program, size and processes; others are left out."""
-    groups: dict[tuple[bool, str, str, int], list[MeasuredRun]] = {}
+    groups: dict[tuple[bool, str, int, int, str], list[MeasuredRun]] = {}
     for run in runs:
         parsed = run.run
         if parsed.program is not None and parsed.processes and parsed.epochs:
-            key = (run.practice or parsed.stand_in, parsed.program.name, parsed.size, parsed.processes)
+            work = work_of(parsed.size) or 0
+            practice = run.practice or parsed.practice
+            key = (practice, parsed.program.name, work, parsed.processes, parsed.size)
             groups.setdefault(key, []).append(run)
-    rows = [
-        row for key in sorted(groups, key=_program_order) if (row := _timed_row(key, groups[key])) is not None
-    ]
+    rows = [row for _, members in sorted(groups.items()) if (row := _timed_row(members)) is not None]
     return tuple(_program_compared(row, rows) for row in rows)
 
 
-def _program_order(key: tuple[bool, str, str, int]) -> tuple[object, ...]:
-    practice, name, size, processes = key
-    return practice, name, work_of(size) or 0, processes, size
-
-
-def _timed_row(key: tuple[bool, str, str, int], members: Sequence[MeasuredRun]) -> ProgramRow | None:
-    practice, _, size, processes = key
+def _timed_row(members: Sequence[MeasuredRun]) -> ProgramRow | None:
+    first = members[0]
     samples = [(run, sample) for run in members for sample in run.run.epochs]
     seconds = Interval.mean([sample.seconds for _, sample in samples])
-    program = members[0].run.program
-    if seconds is None or program is None or seconds.lo <= 0:
+    if seconds is None or first.run.program is None or seconds.lo <= 0:
         return None
+    repeated = [
+        Interval(*(sample.metrics[name] for name in BASELINE))
+        for _, sample in samples
+        if sample.metrics.keys() >= set(BASELINE)
+    ]
     return ProgramRow(
-        program=program,
-        size=size,
-        processes=processes,
-        practice=practice,
+        program=first.run.program,
+        size=first.run.size,
+        processes=first.run.processes or 1,
+        practice=first.practice or first.run.practice,
         seconds=seconds,
         runs=len(members),
         run_ids=tuple(run.run_id for run in members if run.run_id is not None),
         tasks=tuple(dict.fromkeys(run.task_id for run in members if run.task_id)),
         origins=tuple(run.origin(sample) for run, sample in samples),
-        baseline=Interval.mean(
-            [
-                Interval(*(sample.metrics[name] for name in BASELINE))
-                for _, sample in samples
-                if sample.metrics.keys() >= set(BASELINE)
-            ]
-        ),
+        baseline=Interval.mean(repeated),
     )
 
 
@@ -112,23 +105,28 @@ def work_of(size: str) -> int | None:
 
 def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:
     """The row with its ratios to the time of one process."""
-    weak = row.program.scaling == "weak"
-    alike = [one for one in rows if (one.program.name, one.practice) == (row.program.name, row.practice)]
-    first = next((one for one in alike if one.processes == 1 and (weak or one.size == row.size)), None)
-    if first is None and row.baseline is not None and not weak and row.baseline.lo > 0:
-        ratio = row.baseline.over(row.seconds)
-        own = f"Compared with the time of {baseline_text(row.program)} in its own line."
-        return replace(
-            row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=(*row.notes, own)
-        )
-    if first is None:
-        missing = f"There is no time of {baseline_text(row.program)} to compare with."
-        return replace(row, notes=(*row.notes, missing))
-    ratio = Interval.exact(1.0) if first is row else first.seconds.over(row.seconds)
+    weak, base = row.program.scaling == "weak", baseline_text(row.program)
+    first = next(
+        (
+            one
+            for one in rows
+            if (one.program.name, one.practice, one.processes) == (row.program.name, row.practice, 1)
+            and (weak or one.size == row.size)
+        ),
+        None,
+    )
+    own = row.baseline if first is None and not weak and row.baseline and row.baseline.lo > 0 else None
+    one_process = first.seconds if first is not None else own
+    notes = row.notes
+    if one_process is None:
+        return replace(row, notes=(*notes, f"There is no time of {base} to compare with."))
+    if own is not None:
+        notes = (*notes, f"Compared with the time of {base} in its own line.")
+    ratio = Interval.exact(1.0) if first is row else one_process.over(row.seconds)
     if not weak:
-        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
-    one, mine = work_of(first.size), work_of(row.size)
+        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=notes)
+    one, mine = work_of(first.size) if first is not None else None, work_of(row.size)
     if one is not None and mine is not None and mine != one * row.processes:
         grown = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
-        return replace(row, notes=(*row.notes, grown))
+        return replace(row, notes=(*notes, grown))
     return replace(row, weak_efficiency=ratio)

@@ -17,7 +17,6 @@ from labtui.results.numbers import (
     PRECISE,
     Column,
     bounds_text,
-    cells,
     clean,
     columns_of,
     fit_sentence,
@@ -30,57 +29,7 @@ from labtui.results.numbers import (
 )
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import gpu_hours_per_million, outlooks, sweet_spots
-
-NAMING = 3
-"""The first columns say which run it is: model, device, global batch."""
-_GAP = 2
-
-
-def fitted_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
-    """The table in lines of at most `width` cells; None: as wide as it is."""
-    table = text_table(rows, columns)
-    if width is None or _width(table) <= width:
-        return table
-    grid = [[column.heading for column in columns], *cells(rows, columns)]
-    parts = column_parts(grid, NAMING, width)
-    texts = [text_table(rows, [columns[place] for place in places]) for places in parts]
-    if all(_width(text) <= width for text in texts):
-        return "\n\n".join(texts)
-    return "\n".join(_record(grid[0], line, width) for line in grid[1:])
-
-
-def _record(headings: Sequence[str], line: Sequence[str], width: int) -> str:
-    """One row as lines of heading and number, where no two columns fit beside each other."""
-    name = f"{line[0]}, {line[1]}, {headings[2]} {line[2]}"
-    indent = max(map(len, headings[NAMING:])) + _GAP
-    pairs = zip(headings[NAMING:], line[NAMING:], strict=True)
-    return "\n".join(
-        [*fitted_lines([name], width), *(f"  {head.ljust(indent)}{cell}" for head, cell in pairs)]
-    )
-
-
-def _width(table: str) -> int:
-    return max((len(line) for line in table.splitlines()), default=0)
-
-
-def column_parts(grid: Sequence[Sequence[str]], naming: int, width: int) -> list[list[int]]:
-    """The places of the columns in each part: the first `naming` ones, then as many others as fit into `width` cells.
-
-    `grid` holds headings and cells; each column takes its widest cell and the gap before it.
-    """
-    needed = [_GAP + max(len(line[place]) for line in grid) for place in range(len(grid[0]))]
-    names = list(range(naming))
-    room = before = width + _GAP - sum(needed[:naming])
-    parts = [names[:]]
-    for place in range(naming, len(needed)):
-        if needed[place] > room and len(parts[-1]) > naming:
-            parts.append(names[:])
-            room = before
-        parts[-1].append(place)
-        room -= needed[place]
-    return parts
-
+from labtui.results.scaling import gpu_hours_per_million, outlooks, scaling_lines, times_of
 
 MAX_SENTENCES = 5
 _PROBLEMS = ("no speedup", "Faster than ideal", "Neither is shown", "not compared")
@@ -175,7 +124,7 @@ def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], w
     if width is not None and rows[0].mark and len({row.mark for row in rows}) == 1:
         columns = (PLAIN_MODEL, *columns[1:])
         title += rows[0].mark
-    lines = [*fitted_lines([title], width), fitted_table(rows, columns, width)]
+    lines = [*fitted_lines([title], width), text_table(rows, columns, width)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -197,30 +146,40 @@ def _acceleration(row: ResultRow) -> str:
     return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
 
 
+FLOOR = 0.8
+"""The efficiency that a number of GPUs should keep."""
+
+
 def scaling_sentences(results: Results) -> list[str]:
     """What each doubling gained, what a unit of work costs, and the best number of GPUs for each purpose."""
     lines = []
-    for spot in sweet_spots(results):
-        rows = [row for row in results.measured if row.baseline == spot.baseline]
-        name, unit = clean(rows[0].name), spot.baseline.unit
+    for line in scaling_lines(results.measured):
+        whole, seconds = times_of(line)
+        if not seconds:
+            continue
+        name, unit = clean(line.rows[0].name), line.unit
         gains = [
-            f"{row.n_gpus} GPUs {100 * gain.value:+.0f} %" for row in rows if (gain := row.doubling_gain)
+            f"{row.n_gpus} GPUs {100 * gain.value:+.0f} %" for row in line.rows if (gain := row.doubling_gain)
         ]
-        costs = [f"{cost.value:.3g} on {row.n_gpus}" for row in rows if (cost := gpu_hours_per_million(row))]
-        what = "time for the same work, from the rates"
-        if spot.times == "whole training":
-            what = "time to solution, strong scaling"
+        costs = [
+            f"{cost.value:.3g} on {row.n_gpus}" for row in line.rows if (cost := gpu_hours_per_million(row))
+        ]
+        fastest = min(seconds, key=seconds.__getitem__)
+        cheapest = min((n * time, n) for n, time in seconds.items())[1]
+        between = min((n * time**2, n) for n, time in seconds.items())[1]
+        what = "time to solution, strong scaling" if whole else "time for the same work, from the rates"
         best = (
-            f"least time on {devices(spot.least_time)}, fewest GPU-hours on {devices(spot.least_gpu_hours)}, "
-            f"least GPU-hours x time on {devices(spot.least_cost_time)} ({what}; "
-            f"{devices(max(spot.n_gpus))} are {ratio_text(spot.speedup)} times as fast as one)"
+            f"least time on {devices(fastest)}, fewest GPU-hours on {devices(cheapest)}, "
+            f"least GPU-hours x time on {devices(between)} ({what}; {devices(max(seconds))} are "
+            f"{ratio_text(seconds[1] / seconds[max(seconds)])} times as fast as one)"
         )
-        weak = ", weak scaling" if spot.baseline.whole_batches or unit == "tokens" else ""
-        kept = f"{100 * spot.floor:.0f} % efficiency, by rates{weak}"
+        kept = [row.n_gpus or 0 for row in line.rows if row.efficiency and row.efficiency.value >= FLOOR]
+        weak = ", weak scaling" if line.rows[0].configuration.whole_batches or unit == "tokens" else ""
         sentences = {
             f"{unit} per second gained by doubling the GPUs (100 % is ideal): {', '.join(gains)}": gains,
             best: True,
-            f"{devices(spot.efficient)} are the most with at least {kept}": spot.efficient,
+            f"{devices(max(kept, default=0))} are the most with at least {100 * FLOOR:.0f} % efficiency, "
+            f"by rates{weak}": kept,
             f"GPU-hours for a million {unit}: {', '.join(costs)}": costs,
         }
         lines += [f"{name}: {text}." for text, holds in sentences.items() if holds]

@@ -1,15 +1,15 @@
-"""What belongs on one line of a scaling chart, and what follows from a line: lost efficiency, outlook, sweet spots."""
+"""What belongs on one line of a scaling chart, and what follows from a line: lost efficiency, outlook, times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results.measured import SHORTEST
 from labtui.results.numbers import ratio_text
-from labtui.results.rows import Configuration, ResultRow, Results
+from labtui.results.rows import Configuration, ResultRow
 
 # --------------------------------------------------------------------------- which rows make a line
 
@@ -179,58 +179,17 @@ def _outlook(line: ScalingLine) -> Outlook | None:
     return Outlook(line=line, measured=n, n_gpus=2 * n, same=same, grows=same / max(1.0, slower))
 
 
-# --------------------------------------------------------------------------- the best number of GPUs
+def times_of(line: ScalingLine) -> tuple[bool, dict[int, float]]:
+    """Seconds by number of GPUs with one batch per GPU, and whether those of whole trainings as their scripts say them.
 
-FLOOR = 0.8
-"""The efficiency that a sweet spot keeps, unless another is asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweetSpots:
-    """The numbers of GPUs of one line that are best for a purpose.
-
-    `times`: those of whole trainings as their scripts say them (time to solution, strong scaling), else of the same
-    work at the measured rates. `efficient` is the largest number with an efficiency of at least `floor`, by rates;
-    None where not even one GPU is known to keep it.
+    Else they are those of the same work at the measured rates. Nothing without a time on one GPU.
     """
-
-    baseline: Configuration
-    n_gpus: tuple[int, ...]
-    times: Literal["whole training", "same work"]
-    least_time: int
-    least_gpu_hours: int
-    least_cost_time: int
-    efficient: int | None
-    floor: float
-    speedup: float
-
-
-def sweet_spots(results: Results, floor: float = FLOOR) -> tuple[SweetSpots, ...]:
-    """One for each line that was measured on several numbers of GPUs with one batch per GPU."""
-    found = (_sweet_spots(line, floor) for line in scaling_lines(results.measured))
-    return tuple(each for each in found if each is not None)
-
-
-def _sweet_spots(line: ScalingLine, floor: float) -> SweetSpots | None:
     base = line.baseline
     rows = [row for row in line.rows if base is not None and same_batch(row, base)]
     whole = all(row.total_seconds is not None for row in rows)
     times = {row.n_gpus or 0: row.total_seconds if whole else row.work_seconds for row in rows}
     seconds = {n: time.value for n, time in times.items() if time is not None and time.lo >= SHORTEST}
-    if base is None or len(seconds) < 2 or 1 not in seconds:
-        return None
-    kept = [row.n_gpus or 0 for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
-    return SweetSpots(
-        baseline=base.configuration,
-        n_gpus=tuple(seconds),
-        times="whole training" if whole else "same work",
-        least_time=min(seconds, key=lambda n: seconds[n]),
-        least_gpu_hours=min(seconds, key=lambda n: n * seconds[n]),
-        least_cost_time=min(seconds, key=lambda n: n * seconds[n] ** 2),
-        efficient=max(kept, default=None),
-        floor=floor,
-        speedup=seconds[1] / seconds[max(seconds)],
-    )
+    return whole, seconds if len(seconds) > 1 and 1 in seconds else {}
 
 
 def gpu_hours_per_million(row: ResultRow) -> Interval | None:

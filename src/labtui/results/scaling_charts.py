@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from labtui.domain.model import Interval
@@ -194,29 +194,18 @@ def _notes(
 
 # --------------------------------------------------------------------------- programs timed without epochs
 
-PROGRAM_QUANTITIES: dict[str, tuple[Quantity, ...]] = {
+_TIME = replace(EPOCH_TIME, title="Time", y_label="{unit}", value=lambda row: row.shown)
+PROGRAM_QUANTITIES = {
     "strong": (
-        Quantity(
-            key="program-time", view="time", title="Time", y_label="{unit}", unit="s",
-            value=lambda row: row.shown, text=digits_text,
-        ),
-        Quantity(
-            key="program-speedup", view="speedup", title="Speedup", y_label="times {one}", unit="×",
-            value=lambda row: row.speedup, text=ratio_text,
-        ),
-        Quantity(
-            key="program-efficiency", view="efficiency", title="Efficiency", y_label="speedup / {counts}", unit="%",
-            value=lambda row: row.efficiency, text=percent_text,
-        ),
+        replace(_TIME, key="program-time"),
+        replace(SPEEDUP, key="program-speedup", y_label="times {one}"),
+        replace(EFFICIENCY, key="program-efficiency", y_label="speedup / {counts}"),
     ),
     "weak": (
-        Quantity(
-            key="weak-time", view="time", title="Weak scaling: time", y_label="{unit}", unit="s",
-            value=lambda row: row.shown, text=digits_text,
-        ),
-        Quantity(
-            key="weak-efficiency", view="efficiency", title="Weak efficiency", y_label="T1 / Tn", unit="%",
-            value=lambda row: row.weak_efficiency, text=percent_text,
+        replace(_TIME, key="weak-time", title="Weak scaling: time"),
+        replace(
+            EFFICIENCY, key="weak-efficiency", title="Weak efficiency", y_label="T1 / Tn",
+            value=lambda row: row.weak_efficiency,
         ),
     ),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin
 from labtui.results.programs import ProgramRow, baseline_text
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import gpu_hours_per_million, outlooks, sweet_spots
+from labtui.results.scaling import gpu_hours_per_million, outlooks
 from labtui.training_logs.runs import ParsedRun
 
 Json = dict[str, Any]
@@ -32,9 +32,6 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
 _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size disagreement
     practice=baseline.rehearsed"""
-_SWEET_SPOT = """model=baseline.model data_set=baseline.data_set tuning=baseline.tuning n_gpus least_time
-    least_gpu_hours least_gpu_hours_x_time=least_cost_time most_above_efficiency=efficient efficiency=floor
-    time_speedup=speedup times practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
@@ -79,7 +76,6 @@ def results_json(results: Results) -> Json:
         "rows": [row_json(row) for row in results.measured],
         "fits": [_json(fit, _FIT) for fit in results.fits],
         "outlooks": [_json(outlook, _OUTLOOK) for outlook in outlooks(results.rows)],
-        "sweet_spots": [_json(spot, _SWEET_SPOT) for spot in sweet_spots(results)],
         "without_steady_time": [_json(row, _UNSTEADY) for row in results.rows if not row.is_measured],
         "left_out": [_json(left, _LEFT_OUT) for left in results.left_out],
         "notes": list(results.notes),
