@@ -170,7 +170,7 @@ def compute_results(
     runs = tuple(runs)
     trained = [run for run in runs if run.run.program is None]
     groups, left_out = group_runs(trained, images, insist=insist)
-    rows = [_measure(configuration, tuple(members), images) for configuration, members in groups.items()]
+    rows = [_measure(configuration, tuple(members)) for configuration, members in groups.items()]
     families: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
         if row.is_measured and (row.device == "cpu" or (row.device == "gpu" and row.n_gpus == 1)):
@@ -193,7 +193,7 @@ def compute_results(
 
 def measure(run: MeasuredRun) -> ResultRow:
     """Times and rates of one run by itself, from its log alone; the same as in `compute_results` of that log."""
-    return _measure(configuration_of(run, None, run.source), (run,), None)
+    return _measure(configuration_of(run, None, run.source), (run,))
 
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
@@ -207,20 +207,20 @@ def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
 
 
 def _own_row(run: MeasuredRun, row: ResultRow, rows: Mapping[Configuration, ResultRow]) -> ResultRow:
-    alone = replace(_measure(row.configuration, (run,), None), apart_by=row.apart_by, baseline=row.baseline)
+    alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by, baseline=row.baseline)
     baseline = None if row.baseline is None else rows.get(row.baseline)
     alone = replace(alone, as_printed=_as_printed(alone, baseline))
     return _with_speedup(alone, baseline) if baseline is not None and alone.is_measured else alone
 
 
-def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None) -> ResultRow:
+def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
     samples = [(run, sample) for run in members for sample in steady_samples(run)]
     seconds = Interval.mean(
         [sample.seconds for _, sample in samples], [sample.count for _, sample in samples]
     )
     rates = [] if seconds else [run for run in members if run.run.throughput is not None]
-    steps, notes = _steps(configuration, members, given)
+    steps, notes = _steps(configuration, members)
     images = configuration.images_bound
     row = ResultRow(
         configuration=configuration,
@@ -313,20 +313,20 @@ def _warmup_origins(members: tuple[MeasuredRun, ...]) -> tuple[Origin, ...]:
 
 
 def _steps(
-    configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None
+    configuration: Configuration, members: tuple[MeasuredRun, ...]
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Steps per epoch: as the log prints them, else from the batch; a note when `given` images contradict them."""
+    """Steps per epoch: as the log prints them, else from the batch; a note where images and batch make others."""
     batch, images = configuration.batch_size, configuration.images
+    planned = math.ceil(images / batch) if images is not None and batch else None
     printed = {steps for run in members if (steps := printed_steps(run)) is not None}
     if len(printed) != 1:
-        return (math.ceil(images / batch) if images is not None and batch else None), ()
+        return planned, ()
     (steps,) = printed
-    claimed = images if images is not None else given
-    if batch is None or claimed is None or not contradicts(claimed, steps, batch):
+    if planned is None or planned == steps:
         return steps, ()
     note = (
-        f"The log prints {steps:,} steps per epoch, but {claimed:,} images in global batches of "
-        f"{batch:,} are {math.ceil(claimed / batch):,}."
+        f"The log prints {steps:,} steps per epoch, but {images:,} images in global batches of {batch:,} are "
+        f"{planned:,}."
     )
     return steps, (note,)
 

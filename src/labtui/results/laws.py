@@ -133,7 +133,6 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
     missed = _disagreement(law, fitted.fraction.value, rows)
     counts = (1, *(row.n_gpus or 0 for row in rows))
     return LawFit(
-        model=base.model,
         law=law,
         serial_fraction=fitted.fraction,
         points=len(counts),

@@ -199,8 +199,9 @@ def results_message(results: Results) -> str:
     if first is not None and first.epoch_seconds is not None:
         where = "The CPU" if first.device == "cpu" else count_words(first.n_gpus or 1, start=True)
         verb = "needs" if (first.n_gpus or 0) < 2 else "need"
-        seconds = three_digits(first.epoch_seconds.value)
-        return f"{where} {verb} {seconds} s for an epoch of {clean(first.model)}"
+        return (
+            f"{where} {verb} {three_digits(first.epoch_seconds.value)} s for an epoch of {clean(first.model)}"
+        )
     return scaling_message(scaling_lines(results.measured), {"speedup"}) or _fastest(results.measured)
 
 

@@ -328,7 +328,6 @@ class LawFit:
     points cannot show and where the law does not hold.
     """
 
-    model: str
     law: Law
     serial_fraction: Interval
     points: int
@@ -336,6 +335,10 @@ class LawFit:
     remarks: tuple[str, ...]
     baseline: Configuration
     disagreement: float
+
+    @property
+    def model(self) -> str:
+        return self.baseline.model
 
     @property
     def note(self) -> str | None:
@@ -380,22 +383,15 @@ class Results:
 def renamed(results: Results, names: Mapping[str, str]) -> Results:
     """The same numbers, the models called by other `names`."""
 
-    def named(configuration: Configuration) -> Configuration:
-        return replace(configuration, model=names.get(configuration.model, configuration.model))
+    def named(one: Configuration) -> Configuration:
+        return replace(one, model=names.get(one.model, one.model))
 
-    rows = tuple(
-        replace(
-            row,
-            configuration=named(row.configuration),
-            baseline=None if row.baseline is None else named(row.baseline),
-        )
+    rows = [
+        replace(row, configuration=named(row.configuration), baseline=row.baseline and named(row.baseline))
         for row in results.rows
-    )
-    fits = tuple(
-        replace(fit, model=names.get(fit.model, fit.model), baseline=named(fit.baseline))
-        for fit in results.fits
-    )
-    return replace(results, rows=rows, fits=fits)
+    ]
+    fits = [replace(fit, baseline=named(fit.baseline)) for fit in results.fits]
+    return replace(results, rows=tuple(rows), fits=tuple(fits))
 
 
 _PRECISION = "fp32"

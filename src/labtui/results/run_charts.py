@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labtui.domain.model import EpochSample
 from labtui.results import messages
-from labtui.results.accuracy import AccuracyCurve, accuracy_curves, best_curve
+from labtui.results.accuracy import accuracy_curves, best_curve
 from labtui.results.charts import (
     ChartSpec,
     Point,
@@ -42,7 +41,7 @@ def _runs_of(results: Results, model: str | None) -> list[MeasuredRun]:
 
 def _names(runs: Sequence[MeasuredRun]) -> list[str]:
     """The configuration of each run, and its number (or log) where that was repeated."""
-    names = [_configuration(run) for run in runs]
+    names = [f"{run.run.model or 'unknown'}{_gpus(run, ' · ')}" for run in runs]
     repeats = Counter(names)
     return [
         name
@@ -52,11 +51,11 @@ def _names(runs: Sequence[MeasuredRun]) -> list[str]:
     ]
 
 
-def _configuration(run: MeasuredRun) -> str:
-    model, n_gpus = run.run.model or "unknown", run.run.n_gpus
-    if run.run.device == "cpu" or n_gpus == 0:
-        return f"{model} · CPU"
-    return model if n_gpus is None else f"{model} · {n_gpus} GPU{'s' * (n_gpus != 1)}"
+def _gpus(run: MeasuredRun, before: str) -> str:
+    n_gpus = 0 if run.run.device == "cpu" else run.run.n_gpus
+    if n_gpus is None:
+        return ""
+    return f"{before}{n_gpus} GPU{'s' * (n_gpus != 1)}" if n_gpus else f"{before}CPU"
 
 
 def _hue_of(run: MeasuredRun, runs: Sequence[MeasuredRun]) -> int:
@@ -72,17 +71,14 @@ def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
     fast = [run for run in runs if run.run.device != "cpu"]
     left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
     runs = fast if left_out else runs
-    series = [
-        Series(
-            name=name,
-            points=tuple(
-                interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup_epochs(run))
-                for s in run.run.epochs
-            ),
-            hue=_hue_of(run, runs),
+    series = []
+    for name, run in zip(_names(runs), runs, strict=True):
+        warmup = warmup_epochs(run)
+        points = tuple(
+            interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
+            for s in run.run.epochs
         )
-        for name, run in zip(_names(runs), runs, strict=True)
-    ]
+        series.append(Series(name=name, points=points, hue=_hue_of(run, runs)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs(
         "epochs", "Time of each epoch", series, model, runs, view="time", heading="Time of each epoch, s",
@@ -97,31 +93,25 @@ def _longest(runs: Sequence[MeasuredRun]) -> float:
 def accuracy_chart(results: Results, model: str | None = None, *, target: float | None = None) -> ChartSpec:
     """Accuracy after each epoch, training and validation apart; with a `target` the best run alone beside it."""
     runs = _runs_of(results, model)
-    curves = [
-        (name, curve)
-        for name, run in zip(_names(runs), runs, strict=True)
-        for curve in accuracy_curves(run)
-        if target is None or curve == best_curve(results)
-    ]
-    series = [_accuracy_series(curve, name, runs) for name, curve in curves]
+    series = []
+    for name, run in zip(_names(runs), runs, strict=True):
+        for curve in accuracy_curves(run):
+            points = tuple(
+                Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
+                for each in curve.points
+            )
+            if target is None or curve == best_curve(results):
+                end = ", validation" if curve.validation else ""
+                series.append(Series(name=f"{name}{end}", points=points, hue=_hue_of(run, runs)))
+    alone = len(series) == 1 or bool(target)
     if target is not None and series:
-        xs = [point.x for each in series for point in each.points]
-        ends = tuple(Point(x=x, y=target) for x in (min(xs), max(xs)))
+        ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     return _over_epochs(
         "accuracy", "Accuracy", series, model, runs, heading="Accuracy, %", y_label="accuracy", unit="%",
         percent=True, y_max=1.0 if target else None,
-        message=messages.accuracy_message(results, target) if len(curves) == 1 or target else "",
+        message=messages.accuracy_message(results, target) if alone else "",
     )  # fmt: skip
-
-
-def _accuracy_series(curve: AccuracyCurve, name: str, runs: Sequence[MeasuredRun]) -> Series:
-    points = tuple(
-        Point(x=point.epoch, y=point.accuracy, live=curve.run.live, label=percent_text(point.accuracy))
-        for point in curve.points
-    )
-    name = f"{name}, validation" if curve.validation else name
-    return Series(name=name, points=points, hue=_hue_of(curve.run, runs))
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -133,14 +123,9 @@ def study_charts(results: Results, model: str | None = None) -> Iterator[ChartSp
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
-    rates = [
-        each
-        for each in _series_of_study(runs, lambda sample: sample.metrics.get("learning_rate"))
-        if len({point.y for point in each.points}) > 1
-    ]
-    errors = _series_of_study(
-        tuned, lambda s: 1 - s.metrics["val_top1"] / 100 if "val_top1" in s.metrics else None
-    )
+    rates = _series_of_study(runs, "learning_rate", lambda rate: rate)
+    rates = [each for each in rates if len({point.y for point in each.points}) > 1]
+    errors = _series_of_study(tuned, "val_top1", lambda percent: 1 - percent / 100)
     best = messages.study_message(results, policy)
     made = (
         _over_epochs(
@@ -161,37 +146,33 @@ def policy(run: MeasuredRun) -> str:
     return next((word.replace(" rate", "", 1) for word in run.run.tuning if " rate" in word), "")
 
 
-def _study_name(run: MeasuredRun) -> str:
-    """Policy, GPUs and global batch of a run: ``naive, 2 GPUs, batch 256``."""
-    n_gpus, batch = run.run.n_gpus, run.run.batch_size
-    where = "" if not n_gpus else f", {n_gpus} GPU{'s' * (n_gpus != 1)}"
-    return f"{policy(run) or 'constant'}{where}" + (f", batch {batch:,}" if batch else "")
-
-
 def _named_shortly(series: Sequence[Series]) -> tuple[Series, ...]:
+    """The series with what tells their names apart; of one policy alone no group is named."""
     shorts = distinct([each.name for each in series])
-    one_group = len({each.group for each in series}) == 1
+    several = len({each.group for each in series}) > 1
     return tuple(
-        replace(each, short=short, group="")
-        if one_group
-        else replace(each, short=short.removeprefix(f"{each.group}, "))
+        replace(each, short=short.removeprefix(f"{each.group}, "))
+        if several
+        else replace(each, short=short, group="")
         for each, short in zip(series, shorts, strict=True)
     )
 
 
 def _series_of_study(
-    runs: Sequence[MeasuredRun], value: Callable[[EpochSample], float | None]
+    runs: Sequence[MeasuredRun], metric: str, shown: Callable[[float], float]
 ) -> list[Series]:
+    """A metric by epoch of each run, named after policy, GPUs and global batch: ``naive, 2 GPUs, batch 256``."""
     series = []
     for run in runs:
         points = tuple(
-            Point(x=sample.epoch, y=number, live=run.live)
+            Point(x=sample.epoch, y=shown(value), live=run.live)
             for sample in run.run.epochs
-            if (number := value(sample)) is not None and math.isfinite(number)
+            if math.isfinite(value := sample.metrics.get(metric, math.nan))
         )
         if len(points) > 1:
-            hue, group = count_hue(run.run.n_gpus), policy(run) or "constant"
-            series.append(Series(name=_study_name(run), points=points, hue=hue, group=group))
+            group, batch = policy(run) or "constant", run.run.batch_size
+            name = f"{group}{_gpus(run, ', ')}" + (f", batch {batch:,}" if batch else "")
+            series.append(Series(name=name, points=points, hue=count_hue(run.run.n_gpus), group=group))
     return series
 
 
@@ -205,31 +186,29 @@ def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None) -> Cha
         if found and (batch := run.run.batch_size):
             line = best.setdefault(policy(run), {})
             line[batch] = max([line.get(batch, 0.0), *found])
-    chart = ChartSpec(
-        key="batch-accuracy",
-        view="training",
-        title=f"Accuracy over the global batch{f', {model}' if model else ''}",
-        heading="Best top-1 accuracy, %",
-        x_label="images per step, all GPUs",
-        y_label="best top-1 accuracy in validation",
-        unit="%",
-        series=tuple(
-            Series(
-                name=name,
-                points=tuple(
-                    Point(x=batch, y=share, label=percent_text(share))
-                    for batch, share in sorted(line.items())
-                ),
-            )
-            for name, line in best.items()
-        ),
-        x_axis="batch",
-        x_ticks=tuple((float(x), f"{x:,}") for x in sorted({x for line in best.values() for x in line})),
-        y_min=None,
-        percent=True,
-        practice=any(run.practice for run in runs),
+    lines = {
+        name: tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items()))
+        for name, line in best.items()
+    }
+    return doubling_axes(
+        ChartSpec(
+            key="batch-accuracy",
+            view="training",
+            title=f"Accuracy over the global batch{f', {model}' if model else ''}",
+            heading="Best top-1 accuracy, %",
+            x_label="images per step, all GPUs",
+            y_label="best top-1 accuracy in validation",
+            unit="%",
+            series=tuple(Series(name=name, points=points) for name, points in lines.items()),
+            x_axis="batch",
+            x_ticks=tuple(
+                (x, f"{x:,.0f}") for x in sorted({p.x for points in lines.values() for p in points})
+            ),
+            y_min=None,
+            percent=True,
+            practice=any(run.practice for run in runs),
+        )
     )
-    return doubling_axes(chart)
 
 
 def _over_epochs(
