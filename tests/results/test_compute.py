@@ -144,7 +144,7 @@ def test_steps_come_from_the_batch_and_a_disagreement_is_said():
     wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
     row = only_row(MeasuredRun(run=wrong), images=50_000)
     assert row.steps == 7
-    assert any("prints 7 steps" in note and "are 25" in note for note in row.notes)
+    assert any("7 steps of 2,048 are 12,289 to 14,336" in note for note in row.notes)
     assert row.throughput.lo == (6 * 2048 + 1) / 5 and row.throughput.hi == 7 * 2048 / 5
     assert only_row(run(4, [9, 5]), images=50_000).steps == math.ceil(50_000 / 8192)
     insisted = only_row(MeasuredRun(run=wrong), images=50_000, insist=True)

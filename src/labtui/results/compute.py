@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,14 +15,12 @@ from labtui.results.measured import (
     SHORTEST,
     AsPrinted,
     MeasuredRun,
-    Origin,
     printed_epoch_seconds,
     printed_rate,
     round_half_up,
     run_notes,
-    scatter_of,
     steady_samples,
-    warmup_sample,
+    warmup_epochs,
 )
 from labtui.results.programs import program_rows
 from labtui.results.rows import (
@@ -31,6 +30,7 @@ from labtui.results.rows import (
     LeftOut,
     ResultRow,
     Results,
+    Scatter,
     difference,
     find_baseline,
     named_rows,
@@ -155,7 +155,6 @@ def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
 
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
-_NAMELESS = "The log names no model: its runs are treated as one model and compared only with each other."
 
 
 def compute_results(
@@ -216,12 +215,15 @@ def _own_row(run: MeasuredRun, row: ResultRow, rows: Mapping[Configuration, Resu
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
     samples = [(run, sample) for run in members for sample in steady_samples(run)]
-    seconds = Interval.mean(
-        [sample.seconds for _, sample in samples], [sample.count for _, sample in samples]
-    )
+    times = [sample.seconds for _, sample in samples]
+    seconds = Interval.mean(times, [sample.count for _, sample in samples])
+    firsts = [
+        (run, next(sample for sample in run.run.epochs if sample.epoch in warmup))
+        for run in members
+        if (warmup := warmup_epochs(run))
+    ]
     rates = [] if seconds else [run for run in members if run.run.throughput is not None]
     steps, notes = _steps(configuration, members)
-    images = configuration.images_bound
     row = ResultRow(
         configuration=configuration,
         members=members,
@@ -232,23 +234,24 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         steps=steps,
         epoch_seconds=seconds,
         throughput=None,
-        warmup_seconds=Interval.mean([first.seconds for run in members if (first := warmup_sample(run))]),
+        warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
         total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
         gpu_memory=_hull([run.run.gpu_memory for run in members if run.run.gpu_memory]),
         notes=(*notes, *run_notes(members)),
+        origins=tuple(run.origin(sample) for run, sample in (samples or firsts)),
     )
     if rates:
         return _from_rates(row, rates)
     if seconds is None:
-        return replace(row, notes=(*row.notes, _no_steady_time(row)), origins=_warmup_origins(members))
+        return replace(row, notes=(*row.notes, _NO_STEADY_TIME))
+    images, values = configuration.images_bound, [each.value for each in times]
     return replace(
         row,
         images=images,
         throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else None,
-        scatter=scatter_of([sample.seconds.value for _, sample in samples]),
+        scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
-        notes=(*row.notes, *_images_note(configuration)),
-        origins=tuple(run.origin(sample) for run, sample in samples),
+        notes=(*row.notes, *_images_note(configuration, images)),
     )
 
 
@@ -260,9 +263,11 @@ def _hull(intervals: Sequence[Interval]) -> Interval | None:
     return Interval(mean.value, min(each.lo for each in intervals), max(each.hi for each in intervals))
 
 
-def _images_note(configuration: Configuration) -> tuple[str, ...]:
+_NO_STEADY_TIME = "Only the first epoch is done, and it is warm-up: a steady time needs two epochs."
+
+
+def _images_note(configuration: Configuration, bound: Interval | None) -> tuple[str, ...]:
     """Where the throughput is bounded or absent, and why."""
-    bound = configuration.images_bound
     if configuration.images is not None:
         return ()
     if bound is None:
@@ -271,14 +276,11 @@ def _images_note(configuration: Configuration) -> tuple[str, ...]:
             f"The log says neither how many images an epoch has nor {missing}: "
             "no throughput without `labtui results --images N`.",
         )
-    taken = (
-        f"; {CIFAR10_IMAGES:,} is in this range and is used"
-        if configuration.likely_images is not None
-        else ""
-    )
+    likely = configuration.likely_images
     return (
         f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
-        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{taken}.",
+        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}"
+        + (f"; {likely:,} is in this range and is used." if likely is not None else "."),
     )
 
 
@@ -308,10 +310,6 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     )
 
 
-def _warmup_origins(members: tuple[MeasuredRun, ...]) -> tuple[Origin, ...]:
-    return tuple(run.origin(first) for run in members if (first := warmup_sample(run)))
-
-
 def _steps(
     configuration: Configuration, members: tuple[MeasuredRun, ...]
 ) -> tuple[int | None, tuple[str, ...]]:
@@ -329,14 +327,6 @@ def _steps(
         f"{planned:,}."
     )
     return steps, (note,)
-
-
-def _no_steady_time(row: ResultRow) -> str:
-    if row.live:
-        return "Only the first epoch is done, and it is warm-up: no steady time yet."
-    return (
-        "Only the first epoch was run, and it is warm-up: there is no steady time. Run at least two epochs."
-    )
 
 
 # --------------------------------------------------------------------------- compared with a baseline
@@ -369,8 +359,7 @@ def _compare(row: ResultRow, family: _Family) -> ResultRow:
     row = _with_speedup(row, baseline)
     if baseline.configuration == mine:
         return row
-    notes = (note, _NAMELESS if mine.apart else "", _unknown_work(row, baseline), _too_fast(row))
-    return replace(row, notes=(*row.notes, *filter(None, notes)))
+    return replace(row, notes=(*row.notes, *filter(None, (note, *_remarks(row, baseline)))))
 
 
 def _without_baseline(mine: Configuration, singles: _Family, alike: _Family) -> str:
@@ -385,16 +374,14 @@ def _without_baseline(mine: Configuration, singles: _Family, alike: _Family) -> 
 MAX_EFFICIENCY = 1.05
 
 
-def _too_fast(row: ResultRow) -> str:
-    if row.efficiency is None or row.efficiency.value <= MAX_EFFICIENCY:
-        return ""
-    return "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
-
-
-def _unknown_work(row: ResultRow, baseline: ResultRow) -> str:
-    if row.from_rate or (row.images is not None and baseline.images is not None):
-        return ""
-    return "The speedup assumes that both epochs have the same number of images, which the logs do not say."
+def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
+    """What a comparison assumes, or makes doubtful."""
+    if row.configuration.apart:
+        yield "The log names no model: its runs are treated as one model and compared only with each other."
+    if not row.from_rate and (row.images is None or baseline.images is None):
+        yield "The speedup assumes that both epochs have the same number of images, which the logs do not say."
+    if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:
+        yield "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
 
 
 def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
@@ -491,11 +478,11 @@ def _same_batch(one: ResultRow, other: ResultRow) -> bool:
 
 
 def _overall_notes(rows: Sequence[ResultRow]) -> tuple[str, ...]:
-    notes = []
-    if any(row.small for row in rows):
-        notes.append("Small runs are kept separate from the lab's: CPU devices stood in for GPUs.")
-    if any(row.rehearsed for row in rows):
-        notes.append("Practice runs are kept separate from real ones.")
-    if any(row.live for row in rows):
-        notes.append("Some runs are still in progress; their numbers will change.")
-    return tuple(notes)
+    notes = {
+        "Small runs are kept separate from the lab's: CPU devices stood in for GPUs.": [
+            r.small for r in rows
+        ],
+        "Practice runs are kept separate from real ones.": [r.rehearsed for r in rows],
+        "Some runs are still in progress; their numbers will change.": [r.live for r in rows],
+    }
+    return tuple(note for note, holds in notes.items() if any(holds))

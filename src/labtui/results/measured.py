@@ -22,12 +22,12 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
 
-from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase, count_epochs
+from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -76,8 +76,8 @@ _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])",
 class MeasuredRun:
     """One run, ready to be counted.
 
-    `source` is the log's path as given (bare files) or its name in the lab folder; `form` the template its
-    job was made from. `practice` runs are never pooled with real ones; a `small` one is of a real
+    `source` is the log's path as given (bare files) or its name in the lab folder.
+    `practice` runs are never pooled with real ones; a `small` one is of a real
     cluster. `live` means the run is still going.
     `guessed` names what was taken from the file's name because the log does not say it.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
@@ -89,7 +89,6 @@ class MeasuredRun:
     run_id: int | None = None
     job_id: str = ""
     source: str = ""
-    form: JobForm | None = None
     practice: bool = False
     small: bool = False
     live: bool = False
@@ -153,18 +152,13 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         run_id=run.run_id,
         job_id=job_id,
         source=submission.mirror("out") if submission else "",
-        form=submission.form if submission else None,
         practice=practice,
         live=run.outcome is None and run.phase in _LIVE_PHASES,
-        no_gpu=spec.device == "gpu" and not practice and _no_gpu_lines(run.diagnosis) != [],
+        no_gpu=spec.device == "gpu" and not practice and any(each.kind == "no-gpu" for each in run.diagnosis),
         task_id=run.task_id,
         data_set=spec.data_set,
         takes_images=submission is not None and submission.form != "own" and not spec.variant,
     )
-
-
-def _no_gpu_lines(diagnosis: Iterable[Diagnosis]) -> list[Diagnosis]:
-    return [found for found in diagnosis if found.kind == "no-gpu"]
 
 
 def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
@@ -172,15 +166,12 @@ def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
 
     A rehearsal on CPU devices is meant to have none.
     """
-    lines = _no_gpu_lines(report.diagnosis)
+    lines = [found for found in report.diagnosis if found.kind == "no-gpu"]
     if not lines or run.device == "cpu" or run.stand_in:
         return False, ()
-    if len(report.runs) == 1:
-        return True, ()
-    if any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines):
-        return True, ()
-    if all(line.stream == "out" for line in lines):
-        return False, ()
+    mine = any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines)
+    if mine or len(report.runs) == 1 or all(line.stream == "out" for line in lines):
+        return mine or len(report.runs) == 1, ()
     return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
 
 
@@ -229,17 +220,13 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
     return run, tuple(guessed)
 
 
-def ended_early(outcome: Outcome) -> bool:
-    """Whether a run that is over ended before its plan was done."""
-    return outcome not in ("completed", "unfinished")
-
-
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
     notes = []
     if guessed := sorted({word for run in members for word in run.guessed}):
         notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not say.")
-    if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
+    over = [run.run.outcome for run in members if run.run.outcome not in ("completed", "unfinished")]
+    if early := [DEEDS[outcome] for outcome in over]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
     if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
@@ -272,7 +259,7 @@ def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
     the log shows that a process began there.
     """
     epochs = run.run.epochs
-    first = min((sample.epoch for sample in epochs), default=0)
+    first = min((sample.epoch for sample in epochs), default=2)
     started = {sample.epoch for sample in epochs if sample.starts_process}
     return frozenset(started | {first} if first <= 1 else started)
 
@@ -294,30 +281,6 @@ def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
 
 MIN_FOR_MEDIAN = 2
 """Steady epochs beyond which the last one is compared with their median."""
-
-
-def warmup_sample(run: MeasuredRun) -> EpochSample | None:
-    """The first epoch of a run, if the log has it."""
-    warmup = warmup_epochs(run)
-    return next((sample for sample in run.run.epochs if sample.epoch in warmup), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """How much epochs differ: sample standard deviation in seconds over `count` epochs (at least two)."""
-
-    deviation: float
-    count: int
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the mean, in seconds."""
-        return self.deviation / math.sqrt(self.count)
-
-
-def scatter_of(values: Sequence[float]) -> Scatter | None:
-    """The scatter of two or more values, None for fewer."""
-    return Scatter(statistics.stdev(values), len(values)) if len(values) >= 2 else None
 
 
 SECOND_EPOCH = 2

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.domain.terminal_text import fitted_lines
@@ -34,18 +34,11 @@ def decimals(half_width: float, most: int, least: int = 0) -> int:
     return min(most, max(least, math.ceil(-math.log10(half_width * 1.0000001))))
 
 
-def seconds_text(seconds: Interval | None) -> str:
+def seconds_text(seconds: Interval) -> str:
     """Seconds with what printing leaves open of them: ``13.60 ±0.01``; ``14.0 ±0.5`` for whole printed seconds."""
-    if seconds is None:
-        return ABSENT
     places = decimals(seconds.half_width, 3, 1)
-    return f"{seconds.value:,.{places}f} ±{_round_up(seconds.half_width, places):.{places}f}"
-
-
-def _round_up(half_width: float, places: int) -> float:
-    """A half-width rounded to the nearest at this many places, but never shown as zero unless it is."""
-    rounded = round(half_width * (1 + 1e-9), places)
-    return rounded if rounded > 0 or half_width == 0 else float(10**-places)
+    least = 10**-places if seconds.half_width else 0.0
+    return f"{seconds.value:,.{places}f} ±{max(least, seconds.half_width * (1 + 1e-9)):.{places}f}"
 
 
 def rate_text(rate: Interval | None) -> str:
@@ -102,37 +95,25 @@ def clean(text: str) -> str:
     return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
 
 
-Source = Literal["reading", "scatter", "one epoch", "exact"]
-
-
-@dataclass(frozen=True, slots=True)
-class Uncertainty:
-    """A half-width in the value's unit (0: no bar) and where it comes from."""
+class Uncertainty(NamedTuple):
+    """A half-width in the value's unit (0: no bar), and ``σ`` for scatter or ``±`` for what the digits leave open."""
 
     half_width: float
-    source: Source
-
-    @property
-    def mark(self) -> str:
-        """What stands before the half-width: ``σ`` for scatter, ``±`` for what the printed digits leave open."""
-        return "σ" if self.source == "scatter" else "±"
+    mark: str
 
 
 def uncertainty(row: ResultRow, value: Interval, baseline: ResultRow | None = None) -> Uncertainty:
     """Of a number of this row that grows or falls with its epoch time; `baseline` too, for a ratio to that row."""
     if baseline is row:
-        return Uncertainty(0.0, "exact")
+        return Uncertainty(0.0, "±")
     reading = max(value.hi - value.value, value.value - value.lo)
-    shares = [
-        share for each in (row, baseline) if each is not None and (share := _scatter_share(each)) is not None
-    ]
-    scatter = abs(value.value) * math.hypot(*shares) if shares else 0.0
+    both = (row,) if baseline is None else (row, baseline)
+    scatter = abs(value.value) * math.hypot(*(_scatter_share(each) for each in both))
     if scatter > reading:
-        return Uncertainty(scatter, "scatter")
-    if row.scatter is None and not row.from_rate:
-        seen = reading >= _last_place(value.value) / 2
-        return Uncertainty(reading if seen else 0.0, "one epoch")
-    return Uncertainty(reading, "reading")
+        return Uncertainty(scatter, "σ")
+    one_epoch = row.scatter is None and not row.from_rate
+    hidden = one_epoch and reading < _last_place(value.value) / 2
+    return Uncertainty(0.0 if hidden else reading, "±")
 
 
 def baseline_of(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow | None:
@@ -140,10 +121,9 @@ def baseline_of(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow | None:
     return next((each for each in rows if each.configuration == row.baseline), None)
 
 
-def _scatter_share(row: ResultRow) -> float | None:
-    if row.scatter is None or row.epoch_seconds is None or row.epoch_seconds.value <= 0:
-        return None
-    return row.scatter.deviation / row.epoch_seconds.value
+def _scatter_share(row: ResultRow) -> float:
+    known = row.scatter is not None and row.epoch_seconds is not None and row.epoch_seconds.value > 0
+    return row.scatter.deviation / row.epoch_seconds.value if known else 0.0  # type: ignore[union-attr]
 
 
 def widened(value: Interval, found: Uncertainty) -> Interval:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from labtui.domain.model import Interval, WorkUnit
-from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin
 from labtui.results.programs import ProgramRow
 from labtui.slurm.values import number
 
@@ -167,6 +167,19 @@ def difference(one: Configuration, other: Configuration) -> str:
 def _same_images(one: Interval | None, other: Interval | None) -> bool:
     """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
     return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How much epochs differ: sample standard deviation in seconds over `count` epochs (at least two)."""
+
+    deviation: float
+    count: int
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean, in seconds."""
+        return self.deviation / math.sqrt(self.count)
 
 
 Law = Literal["amdahl", "gustafson"]
