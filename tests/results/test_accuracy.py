@@ -8,7 +8,7 @@ from dataclasses import replace
 from labtui.results.accuracy import accuracy_curves
 from labtui.results.measured import MeasuredRun
 
-from .helpers import epoch, read_logs, run
+from .helpers import epoch, run
 
 
 def curve_of(values, name="accuracy"):
@@ -18,12 +18,6 @@ def curve_of(values, name="accuracy"):
     )
     (curve,) = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs), source="a.out"))
     return curve
-
-
-def test_published_accuracies_with_their_lines():
-    (curve,) = accuracy_curves(read_logs("ResNet50_seq_GPU.31336.out")[0])
-    assert [(point.accuracy, point.origin.line) for point in curve.points] == [(0.2561, 2), (0.3712, 4)]
-    assert curve.best.epoch == 2 and not curve.validation
 
 
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():

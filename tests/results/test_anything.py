@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,32 +69,3 @@ def test_anything_can_be_computed_shown_and_written(measured):
     accuracy_chart(results)
     assert "\x1b" not in report_text(results, sources=True) + markdown_text(results) + latex_text(results)
     csv_text(results)
-
-
-@pytest.mark.parametrize("count", range(2, 12))
-@pytest.mark.parametrize("value", [1.7976931181199937e308, -sys.float_info.max])
-def test_the_mean_of_accuracies_that_no_float_can_add_up(value, count):
-    sample = EpochSample(epoch=2, seconds=Interval.exact(1.0), metrics={"accuracy": value})
-    one = MeasuredRun(run=ParsedRun(model="ResNet50", device="gpu", n_gpus=1, epochs=(sample,)))
-    mean = accuracy_chart(compute_results([one] * count)).series[0]
-    assert [point.y for point in mean.points] == pytest.approx([value], rel=1e-9)
-
-
-def test_the_order_of_runs_does_not_change_the_numbers():
-    times = {1: 14.0, 2: 8.0, 4: 5.0}
-    made = [
-        MeasuredRun(
-            run=ParsedRun(
-                model="ResNet50",
-                device="gpu",
-                n_gpus=n,
-                batch_size=2048 * n,
-                epochs=tuple(EpochSample(epoch=k, seconds=Interval.around(time, 0.5)) for k in (1, 2)),
-            )
-        )
-        for n, time in times.items()
-    ]
-    there, back = compute_results(made), compute_results(made[::-1])
-    plain = [replace(row, members=(), origins=()) for row in there.rows]
-    assert plain == [replace(row, members=(), origins=()) for row in back.rows]
-    assert there.fits == back.fits

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from labtui.domain.model import Interval
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.comparison_charts import law_chart
@@ -150,10 +147,6 @@ def test_a_law_chart_shows_both_curves_their_bands_and_the_outlook():
     assert f"{100 * results.fits[0].serial_fraction.value:.1f} %" in chart.notes[0]
 
 
-def test_two_sizes_have_no_law():
-    assert compute_results([run(1, [9, 9]), run(2, [9, 5])]).fits == ()
-
-
 def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
     results = compute_results([run(1, [29, 14]), run(2, [31], live=True), run(4, [47, 5], live=True)])
     chart = by_key(task_charts(results))["epoch-time"]
@@ -189,14 +182,6 @@ def test_epochs_and_accuracy_over_time():
     assert accuracy.percent
 
 
-def test_repeated_runs_have_names_of_their_own():
-    results = compute_results([run(1, [9, 5], run_id=1), run(1, [9, 6], run_id=2)])
-    assert [series.name for series in epoch_chart(results).series] == [
-        "ResNet50 · 1 GPU, run 1",
-        "ResNet50 · 1 GPU, run 2",
-    ]
-
-
 def test_gpu_chart_keeps_its_marks_few_and_its_range():
     samples = [GpuSample(at=100.0 + t, index=0, utilization=(t % 10) / 10) for t in range(5000)]
     chart = job_gpu_chart(samples, "7")
@@ -210,11 +195,6 @@ def test_model_names_from_logs_make_safe_keys():
     assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
     charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
     assert all("/" not in chart.key and "." not in chart.key for chart in charts)
-
-
-def test_points_refuse_what_is_not_finite():
-    with pytest.raises(ValueError, match="finite"):
-        Interval(math.nan, math.nan, math.nan)
 
 
 def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():

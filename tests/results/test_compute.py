@@ -15,7 +15,7 @@ from labtui.results.measured import MeasuredRun
 from labtui.results.serialize import results_json
 from labtui.training_logs.runs import ParsedRun
 
-from .helpers import epoch, read_logs, run
+from .helpers import epoch, run
 
 
 def only_row(*runs, **options):
@@ -45,13 +45,6 @@ def test_epochs_counted_from_zero_lose_only_the_first():
     parsed = run(1, [9.0, 5.0, 5.0]).run
     zero_based = replace(parsed, epochs=tuple(replace(each, epoch=each.epoch - 1) for each in parsed.epochs))
     assert only_row(MeasuredRun(run=zero_based)).epoch_seconds.value == 5.0
-
-
-def test_a_log_that_begins_later_has_no_warmup():
-    parsed = run(1, [5.0, 5.0]).run
-    later = replace(parsed, epochs=tuple(replace(each, epoch=each.epoch + 2) for each in parsed.epochs))
-    row = only_row(MeasuredRun(run=later))
-    assert row.epochs == 2 and row.warmup_seconds is None
 
 
 def test_several_runs_of_one_configuration_are_pooled_and_counted():
@@ -151,13 +144,6 @@ def test_steps_come_from_the_batch_and_a_disagreement_is_said():
     assert insisted.throughput.value == 10_000 and any("are 25" in note for note in insisted.notes)
 
 
-def test_a_batch_of_0_is_no_batch():
-    row = only_row(run(1, [9, 5], batch=0), images=50_000)
-    assert row.steps is None and row.epoch_seconds is not None
-    printed = replace(run(1, [9, 5], batch=0).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
-    assert only_row(MeasuredRun(run=printed), images=50_000).steps == 7
-
-
 def test_images_of_the_log_go_before_those_of_the_caller():
     assert only_row(run(1, [9, 5], images=1000), images=50_000).throughput.value == 200
     assert only_row(run(1, [9, 5]), images=100).throughput.value == 20
@@ -168,17 +154,6 @@ def test_live_and_broken_runs_count_and_say_so():
     assert live.live and live.epoch_seconds is not None
     broken = only_row(run(1, [9, 5], outcome="time-limit"))
     assert any("ended early (was stopped by its time limit)" in note for note in broken.notes)
-
-
-def test_runs_without_epochs_are_named():
-    results = compute_results([run(1, [], outcome="oom")])
-    assert not results.rows and "ran out of memory" in results.left_out[0].reason
-
-
-def test_every_row_knows_its_log_lines():
-    (row,) = compute_results(read_logs("ResNet50.31337.out")[1:2]).rows
-    (origin,) = row.origins
-    assert (origin.source, origin.job_id, origin.line, origin.epoch) == ("ResNet50.31337.out", "31337", 18, 2)
 
 
 @pytest.mark.parametrize(

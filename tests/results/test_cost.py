@@ -9,7 +9,7 @@ import pytest
 from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
 from labtui.domain.state import LabState, LogState, RunState, SubmissionState
 from labtui.results.compute import compute_results
-from labtui.results.cost import gpu_hours_of_limit, lab_cost
+from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
 from labtui.results.pace import remaining_seconds
 
@@ -115,7 +115,3 @@ def test_the_remaining_time_rests_on_steady_epochs():
     assert remaining_seconds(2, 5, row).value == 0
     assert remaining_seconds(None, 2, row) is None
     assert remaining_seconds(5, 1, compute_results([run(1, [29.0])]).rows[0]) is None
-
-
-def test_the_most_a_job_can_cost():
-    assert gpu_hours_of_limit(4, 75) == 5.0

@@ -79,16 +79,3 @@ def test_a_contradictory_run_is_no_baseline_and_not_pooled():
     results = compute_results([contradictory(1, [29, 14.0]), run(1, [29, 20.0]), run(2, [29, 10.0])])
     assert [row.runs for row in results.rows if row.n_gpus == 1] == [1, 1]
     assert next(row for row in results.rows if row.n_gpus == 2).speedup.value == 2
-
-
-def test_contradictory_lines_of_a_log_are_found_and_kept_from_the_charts():
-    log = (
-        "Model ResNet50 4 GPUs\n"
-        "INFO:tensorflow:Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:GPU:0',)\n"
-        "Num_replicas: 1\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
-    )
-    one = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
-    results = results_of_text(one, log)
-    doubtful = [row for row in results.rows if row.contradicted]
-    assert len(doubtful) == 1 and doubtful[0].speedup is None
-    assert not any(row.n_gpus == 4 and row.speedup is not None for row in results.rows)

@@ -36,13 +36,6 @@ def test_a_chart_that_says_nothing_is_not_there() -> None:
     assert catalogue(of_rows(results, ())) == ()
 
 
-def test_laws_follow_the_rows_they_rest_on() -> None:
-    results = results_of(*BOTH)
-    assert {fit.model for fit in results.fits} == {"ResNet50", "ResNet152"}
-    small = of_rows(results, [row for row in results.rows if row.model == "ResNet50"])
-    assert {fit.model for fit in small.fits} == {"ResNet50"}
-
-
 def test_one_moment_of_a_gpu_is_no_chart() -> None:
     moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
     assert job_gpu_chart(moments[:1], "7") is None

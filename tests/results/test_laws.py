@@ -150,23 +150,6 @@ def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
         assert held < tries, "an interval that always holds the truth is too wide to be a 95 % interval"
 
 
-def test_gustafsons_interval_contains_the_truth_too():
-    rng = random.Random(7)
-    held, tries, fraction = 0, 1000, 0.3
-    for _ in range(tries):
-        points = []
-        for n in (1, 2, 4, 8):
-            true = 20.0 / law_speedup("gustafson", fraction, n)
-            taken = [rng.gauss(true, 0.01 * true) for _ in range(4)]
-            mean = sum(taken) / 4
-            deviation = math.sqrt(sum((time - mean) ** 2 for time in taken) / 3)
-            points.append(
-                ScalingPoint(n=n, seconds=Interval.exact(mean), standard_error=deviation / 2, count=4)
-            )
-        held += fit("gustafson", points[0], points[1:]).fraction.contains(fraction)
-    assert 925 <= held < tries
-
-
 def test_without_scatter_the_interval_is_a_hard_bound():
     """Times that are only rounded: the truth is always inside, and the note says what is not covered."""
     rng = random.Random(3)

@@ -11,7 +11,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.training_logs.runs import LogReport, ParsedRun
 
-from .helpers import epoch, read_logs, run
+from .helpers import epoch, run
 
 EPOCHS = (epoch(1, 29), epoch(2, 14))
 
@@ -68,13 +68,3 @@ def test_where_it_cannot_be_told_the_runs_count_with_a_doubt():
     )
     rows = compute_results(runs).rows
     assert len(rows) == 2 and all(any("found no GPU" in note for note in row.notes) for row in rows)
-
-
-def test_a_rehearsal_without_gpus_is_what_was_meant():
-    rehearsal = replace(run(2, [29, 8]).run, practice=True)
-    (one,) = measured_from_reports([("a.out", report(rehearsal, lines=((3, "err"),)))])
-    assert not one.no_gpu and one.practice
-
-
-def test_published_logs_know_their_jobs():
-    assert {one.job_id for one in read_logs("ResNet50.31337.out")} == {"31337"}

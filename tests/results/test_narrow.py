@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from labtui.commands import terminal as terminal_module
-from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import compute_results
 from labtui.results.numbers import AS_PRINTED, PRECISE, cells, text_table
 from labtui.results.report import report_text
@@ -68,15 +67,3 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     assert "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.9 to 15.2; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text
-
-
-def test_bounds_that_show_the_value_alone_are_left_out():
-    rows = compute_results([run(0, [220.0, 215.0]), run(1, [24.0, 14.3])])
-    sentence = next(line for line in report_text(rows).splitlines() if "as fast as" in line)
-    assert " to " not in sentence
-
-
-def test_sentences_break_between_words():
-    lines = fitted_lines(["  one two three four five six", "    deeper", ""], 22)
-    assert lines == ["  one two three four", "    five six", "    deeper", ""]
-    assert fitted_lines(["  as it is"], None) == ["  as it is"]

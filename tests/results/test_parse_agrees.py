@@ -64,18 +64,6 @@ def test_a_batch_makes_a_bound_of_the_steps(tmp_path):
     assert any("1,153 to 1,184" in note for note in row["notes"])
 
 
-def test_batches_of_the_imagenet_example_are_not_50_000_images(tmp_path):
-    lines = ["python main.py -a resnet50 -b 24 --epochs 2 /data\n"]
-    for epoch in (0, 1):
-        lines += [
-            f"Epoch: [{epoch}][{batch:3d}/250]\tTime  0.100 ( 0.100)\tData  0.010 ( 0.010)\tLoss 6.9 (6.9)\n"
-            for batch in (1, 100, 250)
-        ]
-    _, parsed, _ = both(written(tmp_path, "".join(lines)))
-    (row,) = parsed["rows"]
-    assert row["images_bound"]["hi"] == 6000 and row["throughput"]["value"] == pytest.approx(240, rel=0.01)
-
-
 def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
     _, parsed, _ = both(PUBLISHED / "ResNet50.31337.out")
     four = parsed["rows"][2]

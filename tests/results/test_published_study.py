@@ -70,28 +70,6 @@ def results() -> Results:
     return compute_results([run_of(table, row) for table in tables for row in table["rows"]])
 
 
-@pytest.mark.parametrize("table", RUNS, ids=lambda table: f"{table['table']}-{table['policy']}")
-def test_the_rates_follow_from_the_rule_and_the_batch_from_the_gpus(table):
-    for row in table["rows"]:
-        assert row["batch"] == row["gpus"] * table["per_gpu"]
-        linear = STUDY["base_rate"] * row["batch"] / STUDY["base_batch"]
-        assert row["rate"] == pytest.approx(0.1 if table["policy"] == "naive" else linear)
-        full = rate_of(table, row, table.get("warmup", 0))
-        assert full == pytest.approx(row["rate"])
-        drops = (30, 60) if table["policy"] == "naive" else (30, 60, 80)
-        for place, epoch in enumerate(drops):
-            assert rate_of(table, row, epoch - 1) == pytest.approx(full / 10**place)
-            assert rate_of(table, row, epoch) == pytest.approx(full / 10 ** (place + 1))
-
-
-def test_the_two_ways_to_warm_up():
-    stepping, gradual = (next(t for t in RUNS if t["policy"] == name) for name in ("stepping", "gradual"))
-    row = stepping["rows"][-1]
-    assert [rate_of(stepping, row, e) / 1.6 for e in range(5)] == pytest.approx([n / 6 for n in range(1, 6)])
-    climbed = [rate_of(gradual, gradual["rows"][-1], epoch) for epoch in range(6)]
-    assert climbed == pytest.approx([0.05 + epoch * (1.6 - 0.05) / 5 for epoch in range(6)])
-
-
 def test_wall_times_give_the_speedups_that_the_page_of_numbers_names():
     page = (ROOT / "docs" / "derivations.md").read_text(encoding="utf-8")
     rows = {(table["table"], row["gpus"]): row for table in RUNS for row in table["rows"] if row["wall"]}
@@ -132,23 +110,3 @@ def test_runs_without_a_policy_have_none_of_them():
     table = RUNS[0] | {"policy": "constant"}
     keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}
     assert not keys & {"learning-rate", "error", "batch-accuracy"}
-
-
-def test_the_three_charts_can_be_drawn():
-    """In plots and in PowerPoint."""
-    from pptx import Presentation
-
-    from labtui.export.plots import pictures
-    from labtui.export.powerpoint_charts import add_chart
-
-    slide = Presentation().slides.add_slide(Presentation().slide_layouts[6])
-    charts = [
-        c
-        for c in catalogue(results(), model="ResNet50")
-        if c.key in ("learning-rate", "error", "batch-accuracy")
-    ]
-    assert len(charts) == 3
-    for chart in charts:
-        assert b"<svg" in pictures([chart], ("svg",))["svg"]
-        drawn = add_chart(slide, chart, (0, 0, 8_000_000, 5_000_000))
-        assert len(drawn.plots[0].series) >= sum(bool(series.points) for series in chart.series)

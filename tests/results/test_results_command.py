@@ -14,7 +14,7 @@ import pytest
 
 from labtui.commands.cli import main
 
-from .helpers import PUBLISHED, published
+from .helpers import PUBLISHED
 
 R50 = str(PUBLISHED / "ResNet50.31337.out")
 R152 = str(PUBLISHED / "ResNet152.31338.out")
@@ -58,17 +58,6 @@ def test_the_json_other_programs_rely_on(capsys):
         assert is_interval(fit["serial_fraction"]) and fit["points"] == 3 and fit["note"]
 
 
-def test_a_cpu_row_has_zero_gpus_and_no_speedup(capsys):
-    files = [
-        str(PUBLISHED / published("chapter10.toml")["sequential"][name]) for name in ("cpu_log", "gpu_log")
-    ]
-    _, out, _ = call(capsys, "--json", *files)
-    cpu, gpu = json.loads(out)["rows"]
-    assert (cpu["device"], cpu["n_gpus"], cpu["speedup"], cpu["efficiency"]) == ("cpu", 0, None, None)
-    assert (cpu["as_printed"]["epoch_seconds"], cpu["as_printed"]["speedup"]) == (215, None)
-    assert gpu["acceleration"]["value"] == pytest.approx(215 / 14.308)
-
-
 def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_path):
     empty = tmp_path / "empty.out"
     empty.write_bytes(b"")
@@ -83,13 +72,6 @@ def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_pat
     assert len(json.loads(out)["rows"]) == 3
 
 
-def test_a_log_without_training_is_named_and_no_error(capsys, tmp_path):
-    other = tmp_path / "notes.txt"
-    other.write_text("nothing of interest\n")
-    code, out, err = call(capsys, str(other), R50)
-    assert code == 0 and "no epoch time or rate" in err and "2.53" in out
-
-
 @pytest.mark.parametrize("command", ["results", "plot"])
 def test_of_what_could_not_be_read_no_reason_is_made_up(command, capsys, tmp_path):
     (tmp_path / "empty.out").write_bytes(b"")
@@ -100,24 +82,9 @@ def test_of_what_could_not_be_read_no_reason_is_made_up(command, capsys, tmp_pat
         assert err.count("labtui: ") == 1 and "epoch" not in err and "measured" not in err
 
 
-def test_an_err_alone_without_training_is_named(capsys, tmp_path):
-    (tmp_path / "job.err").write_text("module load\n", encoding="utf-8")
-    code, _, err = call(capsys, str(tmp_path / "job.err"))
-    assert code == 1 and "no epoch time or rate found" in err and "two epochs" not in err
-
-
 def test_a_log_given_twice_is_one_run(capsys):
     _, out, _ = call(capsys, "--json", R50, R50)
     assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
-
-
-def test_an_empty_err_beside_its_out_is_no_complaint(capsys, tmp_path):
-    log = tmp_path / "ResNet50.31337.out"
-    log.write_bytes(Path(R50).read_bytes())
-    err = tmp_path / "ResNet50.31337.err"
-    err.write_bytes(b"")
-    code, out, text = call(capsys, "--json", str(log), str(err))
-    assert (code, text, len(json.loads(out)["rows"])) == (0, "", 3)
 
 
 def test_a_training_that_logs_to_stderr_is_counted_once(capsys, tmp_path):
@@ -174,18 +141,6 @@ def test_csv_markdown_and_latex(capsys):
     assert "| ResNet50 | 4 GPUs | 8,192 |" in out
     _, out, _ = call(capsys, "--latex", R50)
     assert r"\end{tabular}" in out
-
-
-def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):
-    log = tmp_path / "ResNet50.1.out"
-    log.write_text(
-        " Model ResNet50 1 GPUs \nBatch_size: 2048\nNum_replicas: 1 \n25/25 - 29s - 29s/epoch - 1s/step\n"
-    )
-    code, out, _ = call(capsys, "--json", str(log))
-    report = json.loads(out)
-    assert code == 1 and report["rows"] == []
-    (alone,) = report["without_steady_time"]
-    assert alone["warmup_seconds"]["value"] == 29 and any("warm-up" in note for note in alone["notes"])
 
 
 def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):

@@ -86,11 +86,6 @@ def test_the_rows_of_a_folder_name_their_logs(folder, capsys):
     assert rows[2]["speedup"] is None, "a practice run has no real baseline"
 
 
-def test_a_folder_below_is_found_from_within(folder, capsys, monkeypatch):
-    monkeypatch.chdir(folder / "logs")
-    assert len(report_of(capsys)["rows"]) == 3
-
-
 def test_gpu_hours_of_the_folder(folder, capsys):
     cost = report_of(capsys)["cost"]
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
-from tests.results.helpers import results_of, run
+from tests.results.helpers import run
 
 # --------------------------------------------------------------------------- logs that name no model
 
@@ -39,8 +39,3 @@ def test_the_order_of_files_changes_no_row() -> None:
     forth = compute_results([each for log in logs for each in runs[log]])
     back = compute_results([each for log in reversed(logs) for each in runs[log]])
     assert [row.configuration for row in forth.rows] == [row.configuration for row in back.rows]
-
-
-def test_published_logs_in_any_order() -> None:
-    names = ["ResNet50.31337.out", "ResNet152.31338.out", "ResNet50_seq_CPU.31335.out"]
-    assert results_of(*names).measured == results_of(*reversed(names)).measured

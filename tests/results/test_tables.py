@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 
 import pytest
 
 from labtui.domain.model import Interval
-from labtui.export.tables import csv_text, frame, latex_text, markdown_text
+from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.compute import compute_results
 from labtui.results.escape import latex
 from labtui.results.measured import Origin, cite
@@ -91,13 +90,6 @@ def test_csv_has_every_digit_and_no_invented_ones():
         assert line["sources"] == cite(row.origins)
     alone = next(csv.DictReader(io.StringIO(csv_text(compute_results([run(1, [29.0])])))))
     assert alone["epoch_seconds"] == "" and alone["speedup"] == "" and alone["first_epoch_seconds"] == "29.0"
-
-
-def test_the_frame_is_numeric():
-    table = frame(results_of(*BOTH))
-    assert table["speedup"].dtype == float and str(table["n_gpus"].dtype) == "Int64"
-    assert math.isnan(frame(compute_results([run(4, [9, 5])]))["speedup"][0])
-    assert list(frame(compute_results([])).columns) == list(table.columns)
 
 
 def test_text_from_logs_cannot_do_harm():
