@@ -27,6 +27,7 @@ from labtui.lab.run_choice import (
     rate_items,
     tasks_of,
 )
+from labtui.results.numbers import bounds_text, percent_text
 
 Status = Literal["done", "partial", "open", "stale"]
 
@@ -265,8 +266,8 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
         if fit is None:
             yield _item(sentence, f"{name} needs {check.model} on one GPU and on one more size.")
             continue
-        s = fit.serial_fraction
-        shown = f"serial fraction {s.value:.3f} ({s.lo:.3f} to {s.hi:.3f}) from {fit.points} sizes"
+        share = percent_text(fit.serial_fraction)
+        shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {fit.points} sizes"
         yield _item(sentence, evidence=shown, practice=fit.practice)
 
 

@@ -19,6 +19,7 @@ from labtui.lab.evidence import Evidence, rests_on
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import Band
 from labtui.results.measured import Origin, cite
+from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow
 
 _UNITS = {
@@ -59,9 +60,9 @@ def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[
         for band in edition.bands if key in planned else ():
             outside = row.seconds.hi < band.low or row.seconds.lo > band.high
             if band.quantity == "program-seconds" and band.times(*key) and outside:
-                usual = f"{_short(band.low)} to {_short(band.high)} s are usual ({band.source})"
+                usual = f"{tick_text(band.low)} to {tick_text(band.high)} s are usual ({band.source})"
                 sentence = (
-                    f"{row.series} on {row.program.counted(row.processes)}: {_short(row.seconds.value)} s"
+                    f"{row.series} on {row.program.counted(row.processes)}: {tick_text(row.seconds.value)} s"
                 )
                 yield f"{sentence}, where {usual}. {' '.join(band.advice.split())}".strip()
 
@@ -97,8 +98,8 @@ def remark(band: Band, row: ResultRow) -> str:
         return ""
     yours, usual = (text.replace("images", made.unit) for text in _UNITS[band.quantity])
     sentence = (
-        f"{made.label}: {yours.format(_short(measured.value))}, where {_short(band.low)} to "
-        f"{usual.format(_short(band.high))} is usual ({band.source})."
+        f"{made.label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
+        f"{usual.format(tick_text(band.high))} is usual ({band.source})."
     )
     return f"{sentence} {' '.join(band.advice.split())}".strip()
 
@@ -112,10 +113,6 @@ def _quantity(band: Band, row: ResultRow) -> Interval | None:
         "efficiency": row.efficiency,
         "acceleration": row.acceleration,
     }[band.quantity]
-
-
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
