@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from labtui.domain.errors import TemplateError, UsageError
 from labtui.session.folder import FORMS, list_remote, read_remote, read_template
-from labtui.slurm.job_script import PLACE, render
+from labtui.slurm.job_script import PLACE, STARTED_GUARD, render
 from labtui.slurm.script_commands import open_quote
+from labtui.slurm.submit import CONTROL_DIR, TWIN_STATUS
 
 PRINTABLE = st.text().filter(lambda text: text.isprintable())
 
@@ -74,6 +75,10 @@ def test_a_template_for_every_form(form: str) -> None:
     for line in (line for line in lines if not line.startswith("#")):
         assert not any(open_quote(line[: place.start()]) for place in PLACE.finditer(line)), line
         assert "@{" not in PLACE.sub("", line)
+
+
+def test_the_guard_of_a_second_job_ends_as_the_readers_expect() -> None:
+    assert f"exit {TWIN_STATUS}\n" in STARTED_GUARD and f" {CONTROL_DIR}/started/job " in STARTED_GUARD
 
 
 def test_an_unknown_form_is_refused_with_those_there_are() -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labtui.domain.errors import TemplateError
-from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, RunSpec, SubmissionDraft
+from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
+from labtui.slurm.remote_command import shell_file
 
 _DIRECTIVE_VALUE = re.compile(r"[A-Za-z0-9._+:=/@,%-]+")
 PLACE = re.compile(r"@\{([a-z][a-z0-9_]*)\}")
@@ -57,19 +57,7 @@ def safe_word(text: str) -> bool:
 DATA_VARIABLE = "CIFAR10_DATA"
 """The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
 
-STARTED_GUARD = f"""\
-# ---- Each submission trains once: a second job of the same submission exits here.
-# ---- The link holds the ID of the job that started first, so that it continues after a requeue.
-if [ -d {CONTROL_DIR} ]; then
-    mkdir {STARTED} 2> /dev/null || true
-    ln -s "$SLURM_JOB_ID" {STARTED}/job 2> /dev/null || true
-    first=$(readlink {STARTED}/job || true)
-    if [ -n "$first" ] && [ "$first" != "$SLURM_JOB_ID" ]; then
-        echo "labtui: job $SLURM_JOB_ID duplicates job $first, which started first in this directory; exiting."
-        exit {TWIN_STATUS}
-    fi
-fi
-"""
+STARTED_GUARD = shell_file("started-guard").partition("\n")[2]
 """Shell lines that let one job in a directory go on; for ``sh`` and ``bash``, before anything else a job does."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -99,6 +87,10 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         TemplateError: when the template and its values do not fit, or a value may not stand in a job script.
     """
     _check(draft)
+    mpi, programs = draft.form == "mpi", [run.program for run in draft.runs if run.program is not None]
+    # Slurm counts the cores for each task.
+    cpus = max(1, draft.cpus // draft.gpus) if draft.form == "task-per-gpu" else draft.cpus
+    build = dict.fromkeys(_one_line(line) for program in programs for line in program.build)
     values = {
         "title": _title(draft),
         "job_name": draft.job_name,
@@ -113,33 +105,18 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "run_facts_lines": "\n".join(run_facts(i, run) for i, run in enumerate(draft.runs, start=1)),
         "setup_lines": "\n".join(_setup_lines(draft, profile, context)),
         "run_lines": "\n".join(_one_line(_run_line(run, draft, profile, context)) for run in draft.runs),
-    }
-    if draft.form != "mpi":
-        values["cpus"] = str(draft.cpus)
-    if draft.form == "mpi":
-        values |= _program_values(draft, profile)
-    elif draft.form != "cpu":
-        values |= {"gpus": str(draft.gpus), "gres": profile.gres, "cpus_per_gpu": str(profile.cpus_per_gpu)}
-    if draft.form == "task-per-gpu":
-        values["cpus"] = str(max(1, draft.cpus // draft.gpus))  # Slurm counts them for each task
-    if draft.form in MANY_NODES:
-        values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
-    return render(template, values)
-
-
-def _program_values(draft: SubmissionDraft, profile: Profile) -> dict[str, str]:
-    """What only a job of programs has: its processes, and how they are built."""
-    tasks = max(run.processes for run in draft.runs)
-    programs = dict.fromkeys(run.program for run in draft.runs if run.program is not None)
-    build = dict.fromkeys(_one_line(line) for program in programs for line in program.build)
-    return {
-        "nodes": str(draft.nodes),
-        "tasks": str(tasks),
-        "cpus_per_task": str(_cpus_per_task(draft)),
+        "cpus": str(cpus),
+        "gpus": str(draft.gpus),
+        "gres": profile.gres,
         "gres_lines": f"#SBATCH --gres={profile.gres}:{draft.gpus}" if draft.gpus else "",
+        "cpus_per_gpu": str(profile.cpus_per_gpu),
+        "nodes": str(draft.nodes),
         "all_gpus": str(draft.all_gpus),
+        "tasks": str(max(run.processes for run in draft.runs)),
+        "cpus_per_task": str(_cpus_per_task(draft)) if mpi else "",
         "build_lines": "\n".join("build " + shlex.join(shlex.split(line)) for line in build),
     }
+    return render(template, values)
 
 
 def _cpus_per_task(draft: SubmissionDraft) -> int:
@@ -249,20 +226,16 @@ def _check(draft: SubmissionDraft) -> None:
 
 def _title(draft: SubmissionDraft) -> str:
     """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
-    parts = []
     if (program := draft.runs[0].program) is not None:
         *before, last = (run.processes for run in draft.runs)
         numbers = "".join(f"{number}, " for number in before) + program.counted(last)
         return f"Task {draft.task_id}: {program.name} on {numbers}"
-    for model in dict.fromkeys(run.model for run in draft.runs):
-        counts = list(
-            dict.fromkeys(run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu")
-        )
-        places = ["the CPU"] if any(run.model == model and run.device == "cpu" for run in draft.runs) else []
-        if counts:
-            nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""
-            places.append(f"{', '.join(map(str, counts))} GPU{'s' if max(counts) > 1 else ''}{nodes}")
-        parts.append(f"{model} on {' and '.join(places)}")
+    sizes: dict[str, list[str]] = {}
+    for run in draft.runs:
+        sizes.setdefault(run.model, []).append("the CPU" if run.device == "cpu" else str(run.n_gpus))
+    kind = "" if draft.gpus == 0 else " GPUs" if draft.all_gpus > 1 else " GPU"
+    nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""
+    parts = (f"{model} on {', '.join(dict.fromkeys(words))}{kind}{nodes}" for model, words in sizes.items())
     return f"Task {draft.task_id}: {'; '.join(parts)}"
 
 
@@ -275,17 +248,13 @@ def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
         "partition": draft.partition or (queue.partition if queue else ""),
         "reservation": draft.reservation,
     }
-    lines = []
     for name, value in options.items():
-        if not value:
-            continue
-        if not safe_word(value):
+        if value and not safe_word(value):
             raise TemplateError(
                 f"{value!r} cannot be the {'QoS' if name == 'qos' else name} of a job.",
                 "Use letters, digits, dots, dashes and underscores, without spaces.",
             )
-        lines.append(f"#SBATCH --{name}={value}")
-    return "\n".join(lines)
+    return "\n".join(f"#SBATCH --{name}={value}" for name, value in options.items() if value)
 
 
 def run_facts(number: int, run: RunSpec) -> str:
@@ -302,16 +271,14 @@ def run_facts(number: int, run: RunSpec) -> str:
         facts |= {"launcher": run.launcher, "processes": run.processes, "size": run.size}
     elif run.launcher != "python":
         facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
-    if run.data_set:
-        facts["data_set"] = run.data_set
-    if run.variant:
-        facts["variant"] = run.variant
-    if run.tuning:
-        facts["options"] = ",".join((*run.arguments, *run.extra_args)).replace(" ", ",")
-    if run.unknown:
-        facts["unknown"] = ",".join(run.unknown)
-    if run.learning_rate is not None:
-        facts["learning_rate"] = f"{run.learning_rate:g}"
+    more = {
+        "data_set": run.data_set,
+        "variant": run.variant,
+        "options": ",".join((*run.arguments, *run.extra_args)).replace(" ", ",") if run.tuning else "",
+        "unknown": ",".join(run.unknown),
+        "learning_rate": "" if run.learning_rate is None else f"{run.learning_rate:g}",
+    }
+    facts |= {name: value for name, value in more.items() if value}
     pairs = " ".join(f"{name}={value}" for name, value in facts.items())
     return _one_line(shlex.join(["say", f"run-{number}", pairs]))
 

@@ -43,11 +43,8 @@ CONTROL_DIR = ".labtui"
 SBATCH_LIMIT_S = 240
 """sbatch retries by itself for about two minutes when the controller is busy."""
 
-STARTED = f"{CONTROL_DIR}/started"
-"""Made by the first job of a submission that runs; the link ``job`` in it points to that job's id."""
-
 TWIN_STATUS = 76
-"""How a job ends that finds another one of its submission begun before it."""
+"""How a job ends that finds another one of its submission begun before it (`sh/started-guard.sh`)."""
 
 NO_DIRECTORY = 74
 NOT_ASKED = 75
