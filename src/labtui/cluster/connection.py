@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from labtui.cluster.dial import SshChain, dial, lost
@@ -19,7 +19,7 @@ from labtui.cluster.exec_channel import close_quietly, execute
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
-from labtui.cluster.push import PushReport, place, plan_push, store_of
+from labtui.cluster.push import PushFile, PushReport, place, plan_push, store_of
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
 from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T
@@ -97,29 +97,22 @@ class Connection:
         if self.connected:
             return
         self.close()
-        problems: list[tuple[Endpoint, CannotConnect]] = []
-        for endpoint in self._order():
+        problems: list[CannotConnect] = []
+        for endpoint in sorted(self.target.endpoints, key=lambda each: each != self._endpoint):
             try:
-                chain = dial(
+                self._chain = dial(
                     endpoint,
                     own_known_hosts=self.target.own_known_hosts,
                     prompter=self._prompter,
                     memory=self._memory,
                 )
             except CannotConnect as problem:
-                problems.append((endpoint, problem))
+                problems.append(problem)
                 continue
-            self._chain, self._endpoint = chain, endpoint
+            self._endpoint = endpoint
             return
         error = _none_answers(problems)
         raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
-
-    def _order(self) -> list[Endpoint]:
-        endpoints = list(self.target.endpoints)
-        if self._endpoint in endpoints:
-            endpoints.remove(self._endpoint)
-            endpoints.insert(0, self._endpoint)
-        return endpoints
 
     def close(self) -> None:
         """Close at once, whatever the connection is doing; safe from any thread and when not connected."""
@@ -155,17 +148,17 @@ class Connection:
             ConnectionLost: the line broke; pushing again costs only what is missing.
         """
         plan = plan_push(files)
-        needed = [
-            file
-            for start in range(0, max(1, len(plan)), PUSH_BATCH)
-            for file in self.ask(place(remote_dir, plan[start : start + PUSH_BATCH]))
-        ]
+
+        def missing(wanted: Sequence[PushFile]) -> list[PushFile]:
+            parts = (wanted[start : start + PUSH_BATCH] for start in range(0, max(1, len(wanted)), PUSH_BATCH))
+            return [file for part in parts for file in self.ask(place(remote_dir, part))]
+
+        needed = missing(plan)
         contents = {file.digest: file for file in needed}
         for digest, file in contents.items():
             self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", file.data, 0o600)
-        for start in range(0, len(needed), PUSH_BATCH):
-            if self.ask(place(remote_dir, needed[start : start + PUSH_BATCH])):
-                raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
+        if needed and missing(needed):
+            raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
         sent = {file.path for file in needed}
         return PushReport(
             sent=tuple(file.path for file in plan if file.path in sent),
@@ -339,11 +332,10 @@ class Connection:
             close_quietly(channel)
 
 
-def _none_answers(problems: list[tuple[Endpoint, CannotConnect]]) -> CannotConnect:
+def _none_answers(problems: list[CannotConnect]) -> CannotConnect:
+    last = problems[-1]
     if len(problems) == 1:
-        return problems[0][1]
-    sentences = "; ".join(problem.sentence.rstrip(".") for _, problem in problems)
-    last = problems[-1][1]
-    reasons = {problem.reason for _, problem in problems}
-    reason = last.reason if len(reasons) == 1 else ""
+        return last
+    sentences = "; ".join(problem.sentence.rstrip(".") for problem in problems)
+    reason = last.reason if len({problem.reason for problem in problems}) == 1 else ""
     return CannotConnect(f"None of the login hosts can be reached: {sentences}.", last.hint, reason=reason)
