@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
@@ -16,6 +18,8 @@ from labtui.doctor.examine import _advising, _places, _trials, resolve_target
 from labtui.doctor.findings import (
     Check,
     Requirements,
+    Status,
+    _table,
     check_account,
     check_clock,
     check_qos,
@@ -69,6 +73,17 @@ def probe(**values: object) -> SlurmProbe:
 
 def statuses(checks: Iterable[Check]) -> dict[str, str]:
     return {check.key: check.status for check in checks}
+
+
+def test_every_finding_has_a_status_and_what_is_wrong_a_fix() -> None:
+    for key, table in _table().items():
+        assert table["title"], key
+        for seen, (status, sentence, *fix) in ((name, row) for name, row in table.items() if name != "title"):
+            assert status in get_args(Status) and sentence.startswith(("{", *string.ascii_letters)), (
+                key,
+                seen,
+            )
+            assert bool(fix) or status not in ("warning", "problem"), (key, seen)
 
 
 def test_clocks() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.doctor.examine import examine
-from labtui.doctor.findings import Check, ok, problem
+from labtui.doctor.findings import Check, found
 from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, requirements_of, use_key
@@ -30,9 +30,14 @@ def test_a_lab_says_which_sizes_it_needs(folder: LabFolder) -> None:
     assert (needed.gpus, needed.cpu_runs, needed.account) == ((1, 2, 4), True, "nct_325")
 
 
+def settable(**settings: str) -> Check:
+    """A check whose fix is to write these settings."""
+    return Check(key="x", title="X", status="problem", sentence="s", action="settings", settings=settings)
+
+
 def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
-    sentence = fix_check(problem("account", "s", "f", account="nct_345"), folder)
+    sentence = fix_check(settable(account="nct_345"), folder)
     assert "account = nct_345" in sentence
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
@@ -40,7 +45,7 @@ def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
 
 def test_only_settings_that_a_check_may_correct(folder: LabFolder) -> None:
     before = folder.settings()
-    fix_check(problem("x", "s", "f", host="evil.example", identity="/etc/passwd"), folder)
+    fix_check(settable(host="evil.example", identity="/etc/passwd"), folder)
     assert folder.settings() == before
 
 
@@ -62,7 +67,7 @@ def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
 
 def test_what_cannot_be_repaired_says_what_to_do(folder: LabFolder) -> None:
     with pytest.raises(UsageError):
-        fix_check(ok("login", "fine"), folder)
+        fix_check(found("module", "missing"), folder)
 
 
 def test_the_key_is_named_in_the_settings(folder: LabFolder, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from textual.events import Key
 from textual.widgets import TextArea
 
-from labtui.doctor.findings import Check, ok, problem
+from labtui.doctor.findings import Check, found
 from labtui.domain.model import Diagnosis
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
@@ -486,15 +486,15 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
-        yield ok("login", "The login works.")
-        yield problem("data", "[bold]cifar[/] does not exist.", "Copy it.")
+        yield found("login", "fine", user="me", host="h", methods="publickey")
+        yield found("data", "missing", path="[bold]cifar[/]")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: "1 problem to fix." in text_of(app))
-        assert "Login: The login works." in text_of(app) and "[bold]cifar[/] does not exist." in text_of(app)
+        assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
 

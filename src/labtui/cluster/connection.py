@@ -150,7 +150,9 @@ class Connection:
         plan = plan_push(files)
 
         def missing(wanted: Sequence[PushFile]) -> list[PushFile]:
-            parts = (wanted[start : start + PUSH_BATCH] for start in range(0, max(1, len(wanted)), PUSH_BATCH))
+            parts = (
+                wanted[start : start + PUSH_BATCH] for start in range(0, max(1, len(wanted)), PUSH_BATCH)
+            )
             return [file for part in parts for file in self.ask(place(remote_dir, part))]
 
         needed = missing(plan)

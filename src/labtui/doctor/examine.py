@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -25,7 +26,6 @@ from labtui.doctor.findings import (
     UNREACHABLE,
     Check,
     Requirements,
-    check,
     check_account,
     check_clock,
     check_qos,
@@ -33,13 +33,10 @@ from labtui.doctor.findings import (
     check_slurm,
     check_trial,
     choose_account,
-    fine_unless,
-    ok,
-    problem,
+    failed,
+    found,
     published_keys,
-    skipped,
     trial_options,
-    warning,
 )
 from labtui.doctor.places import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
@@ -72,7 +69,7 @@ def examine(
     try:
         target = resolve_target(profile, overrides)
     except LabError as error:
-        yield problem("ssh-config", error.sentence, error.hint)
+        yield failed("ssh-config", error)
         return
     yield from _configuration(profile, target)
     yield from (_key(endpoint) for endpoint in target.endpoints[:1])
@@ -94,52 +91,41 @@ def _advising(target: Target, profile: Profile) -> Profile:
 
 def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
     if profile.status == "historical":
-        fix = "Use another profile; this one is for reading old logs."
-        yield problem("profile", f"{profile.title} is no longer in operation.", fix)
-    hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
-    hops = ", ".join(hop.label for hop in target.endpoints[0].jumps)
-    sentence = f"{hosts} through {hops}." if hops else f"{hosts}."
-    missing = f"{sentence} There is no ssh program here, so ~/.ssh/config is not read."
-    fix = "Install OpenSSH's client, or name host and user in lab.toml."
-    yield fine_unless("ssh-config", "" if shutil.which("ssh") else missing, fix, sentence, "warning")
+        yield found("profile", "historical", name=profile.title)
+    way = ", ".join(endpoint.label for endpoint in target.endpoints)
+    if hops := ", ".join(hop.label for hop in target.endpoints[0].jumps):
+        way = f"{way} through {hops}"
+    yield found("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
 
 
 def _key(endpoint: Endpoint) -> Check:
     path = next((path for path in endpoint.identity_files if path.is_file()), None)
-    if path is None and endpoint.identity_named:
-        sentence = f"The key file {endpoint.identity_files[0]} does not exist."
-        fix = "Correct the path (identity in lab.toml), or make a key: `labtui key`."
-        return check("problem", "key", sentence, fix, action="set-up-key")
     if path is None:
-        sentence = "There is no key file; the login needs the agent's only key or a password."
-        fix = "`labtui key` makes a key and sends it, so that you need no password."
-        return check("warning", "key", sentence, fix, action="set-up-key")
+        seen, wanted = ("missing", endpoint.identity_files[0]) if endpoint.identity_named else ("none", "")
+        return found("key", seen, action="set-up-key", path=wanted)
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
-        sentence = f"Others on this computer can read {path} (mode {mode:o})."
-        fix = f"chmod 600 {path}: ssh itself refuses such a key."
-        return check("warning", "key", sentence, fix, action="protect-key", identity=str(path))
+        identity = {"identity": str(path)}
+        return found("key", "open", action="protect-key", settings=identity, path=path, mode=f"{mode:o}")
     certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
     file = next((file for file in certificates if file.is_file()), None)
     ends = certificate_times(file)[1] if file else None
     if ends is None:
-        return ok("key", f"{path}{f' with the certificate {file}' * bool(file)}.")
+        return found("key", "fine", path=path)
     left = (ends - datetime.now(UTC)).total_seconds()
-    sentence = f"{path}; its certificate {file} is valid until {ends:%Y-%m-%d %H:%M} UTC."
-    soon = sentence if left < CERTIFICATE_SOON_S else ""
-    fix = "Get a new one where you got this one."
-    return fine_unless("key", soon, fix, sentence, "problem" if left <= 0 else "warning")
+    seen = (
+        "certificate-over" if left <= 0 else "certificate-soon" if left < CERTIFICATE_SOON_S else "certified"
+    )
+    return found("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
 def _known(target: Target, profile: Profile) -> Check:
     endpoint = target.endpoints[0]
-    if endpoint.host_key:
-        return ok("known-hosts", f"The key of {endpoint.host} is pinned to {endpoint.host_key}.")
-    if any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts)):
-        return ok("known-hosts", f"{endpoint.host} is known.")
-    fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
-    sentence = f"{endpoint.host} is not in known_hosts: labtui asks once whether its key is right."
-    return warning("known-hosts", sentence, fix)
+    known = any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts))
+    published = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
+    seen = "pinned" if endpoint.host_key else "fine" if known else "unknown"
+    words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
+    return found("known-hosts", seen, **words)
 
 
 # --------------------------------------------------------------------------- the connection
@@ -159,10 +145,10 @@ def _connected(
         probe = connection.ask(slurm_probe())
     except LabError as error:
         refusal = check_refusal(error, site, connection.user)
-        yield (refusal if refusal.key != "network" else problem("login-shell", error.sentence, error.hint))
+        yield refusal if refusal.key != "network" else failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
-    yield ok("login", f"{connection.user} on {connection.host} by {methods}.")
+    yield found("login", "fine", user=connection.user, host=connection.host, methods=methods)
     yield _sftp(connection)
     yield _shell(connection)
     yield check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
@@ -170,9 +156,7 @@ def _connected(
     yield check_account(probe, wanted, profile)
     yield from check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
-        sentence = "The login shell has no `module` command, which the job scripts use."
-        fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
-        yield warning("module", sentence, fix)
+        yield found("module", "missing")
     yield from _places(connection, profile, wanted, probe, seen)
     yield from _trials(connection, profile, wanted, probe)
 
@@ -197,19 +181,16 @@ def _sftp(connection: Connection) -> Check:
     try:
         seconds = connection.ping(15.0)
     except LabError as error:
-        return problem("sftp", error.sentence, error.hint)
-    return ok("sftp", f"SFTP works ({seconds * 1000:.0f} ms to open).")
+        return failed("sftp", error)
+    return found("sftp", "fine", ms=seconds * 1000)
 
 
 def _shell(connection: Connection) -> Check:
     began = time.monotonic()
     noise = connection.run("true").noise
     took = time.monotonic() - began
-    words = f"it prints {len(noise)} bytes, which labtui ignores" if noise.strip() else "it prints nothing"
-    if took > SLOW_SHELL_S:
-        fix = "Look for slow lines in .bashrc and .bash_profile (module loads, conda init)."
-        return warning("login-shell", f"It takes {took:.0f} s to start; {words}.", fix)
-    return ok("login-shell", f"It starts in {took:.1f} s; {words}.")
+    words = f"{len(noise)} bytes, which labtui ignores" if noise.strip() else "nothing"
+    return found("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
 
 
 # --------------------------------------------------------------------------- paths, and the smallest job
@@ -224,8 +205,7 @@ def _places(
     data = fill(wanted.data_dir or profile.data_dir, values)
     image = fill(wanted.container or profile.launch.container or profile.container, values)
     if any("{account}" in path for path in (root, data, image)):
-        sentence = "The paths contain the account, which is not known."
-        yield skipped("places", sentence, "Set account in lab.toml, or give --account.")
+        yield found("places", "no-account")
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
@@ -233,23 +213,20 @@ def _places(
     commands = {"quota": f"limit 20 {profile.quota_command}"} if profile.quota_command else {}
     commands |= {"python": starts} if starts else {}
     try:
-        found = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
+        probed = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
     except LabError as error:
-        yield problem("places", error.sentence, error.hint)
+        yield failed("places", error)
         return
-    if not found.complete:
-        yield skipped(
-            "places", "The look at data, container and quota broke off.", "Run `labtui doctor` again."
-        )
+    if not probed.complete:
+        yield found("places", "broken-off")
         return
     if seen is not None:
-        seen({path: found.paths[path].kind != "missing" for path in paths})
-    yield from check_paths(found, root=root, data_dir=data, container=image, alternative_paths=others)
+        seen({path: probed.paths[path].kind != "missing" for path in paths})
+    yield from check_paths(probed, root=root, data_dir=data, container=image, alternative_paths=others)
     if starts:
-        yield check_python(profile.launch.python, wanted.framework, found.python)
+        yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:
-        sentence = "The container's Python is not started here: containers run on the compute nodes."
-        yield skipped("python", sentence)
+        yield found("python", "in-container")
 
 
 def _python_command(profile: Profile, wanted: Requirements) -> str:
@@ -270,7 +247,7 @@ def _trials(
 ) -> Iterator[Check]:
     """Slurm's word on the smallest jobs of the lab: one GPU, and the CPU where the lab trains there too."""
     if "sbatch" in probe.missing:
-        yield skipped("gpu-job", "There is no sbatch on this host to ask.")
+        yield found("gpu-job", "no-sbatch")
         return
     account = choose_account(probe, wanted, profile)
     for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
@@ -278,5 +255,5 @@ def _trials(
         try:
             yield check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
         except LabError as error:
-            yield problem("gpu-job" if gpus else "cpu-job", error.sentence, error.hint)
+            yield failed("gpu-job" if gpus else "cpu-job", error)
             return

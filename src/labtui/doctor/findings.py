@@ -5,9 +5,12 @@ Pure: the finding is done by `labtui.doctor.examine`.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.profile import Profile
@@ -23,18 +26,6 @@ UNREACHABLE = ("timeout", "no-route", "refused")
 """Failures that may be the network's or the site's; a name that is not known is neither."""
 TRIAL_MINUTES = 10
 """The time limit of the job that Slurm is only asked about."""
-
-TITLES = {
-    "profile": "Profile", "ssh-config": "SSH configuration", "data-host": "Copies by hand", "key": "Key",
-    "known-hosts": "Known hosts", "host-key": "Host key", "login": "Login", "password-expired": "Password",
-    "account-expired": "Login account", "maintenance": "Maintenance", "network": "Network",
-    "login-shell": "Login shell", "sftp": "File transfer", "clock": "Clock", "slurm-commands": "Slurm commands",
-    "slurm-version": "Slurm version", "squeue": "Queue", "sacct": "Accounting", "account": "Account", "qos": "QoS",
-    "module": "Modules", "places": "Paths", "root": "Remote folder", "data": "Data", "container": "Container",
-    "room": "Room", "quota": "Quota", "python": "Python",
-    "gpu-job": "A job with one GPU", "cpu-job": "A job on the CPU",
-}  # fmt: skip
-"""The check that a key stands for; other keys are shown as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,43 +44,36 @@ class Check:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def check(
-    status: Status, key: str, sentence: str, fix: str = "", *, action: Action = "", **settings: str
-) -> Check:
-    """A check by its key. `settings` are what to write into lab.toml."""
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    """By check: its title, and by what was seen the status, the sentence and the fix, from `checks.toml`."""
+    return tomllib.loads(resources.files("labtui.doctor").joinpath("checks.toml").read_text("utf-8"))
+
+
+def found(
+    key: str, seen: str, *, of: str = "", action: Action = "", settings: Mapping[str, str] | None = None,
+    **words: object,
+) -> Check:  # fmt: skip
+    """What was seen of a check, in the words of the table; `of` names the one that is meant where there are several."""
+    table = _table()[key]
+    status, sentence, fix = (*table[seen], "")[:3]
     return Check(
-        key=key,
-        title=TITLES.get(key) or key.replace("qos-", "QoS "),
+        key=f"{key}-{of}" if of else key,
+        title=f"{table['title']} {of}".strip(),
         status=status,
-        sentence=sentence,
-        fix=fix,
-        action=action,
-        settings=settings,
+        sentence=sentence.format(**words),
+        fix=fix.format(**words),
+        action=action or ("settings" if settings else ""),
+        settings=settings or {},
     )
 
 
-def ok(key: str, sentence: str) -> Check:
-    return check("ok", key, sentence)
-
-
-def warning(key: str, sentence: str, fix: str = "") -> Check:
-    """Worth a look; work can go on."""
-    return check("warning", key, sentence, fix)
-
-
-def problem(key: str, sentence: str, fix: str = "", **settings: str) -> Check:
-    """Work cannot go on before it is solved."""
-    return check("problem", key, sentence, fix, action="settings" if settings else "", **settings)
-
-
-def skipped(key: str, sentence: str, fix: str = "") -> Check:
-    """It could not be found out."""
-    return check("skipped", key, sentence, fix)
-
-
-def fine_unless(key: str, wrong: str, fix: str, fine: str, status: Status = "problem") -> Check:
-    """What is wrong, with its fix; where that is empty, what is fine."""
-    return check(status, key, wrong, fix) if wrong else ok(key, fine)
+def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> Check:
+    """A check that an error ended."""
+    title = _table()[key]["title"]
+    return Check(
+        key=key, title=title, status="problem", sentence=error.sentence, fix=fix or error.hint, action=action
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,24 +113,15 @@ def check_refusal(
     `others` tells which other hosts of the site, tried after it, answer.
     """
     if isinstance(error, HostKeyProblem):
-        return problem("host-key", error.sentence, f"{error.hint} {published_keys(profile)}".strip())
+        return failed("host-key", error, f"{error.hint} {published_keys(profile)}".strip())
     if isinstance(error, LoginRefused):
         return _refused_login(error, profile, user)
     sentence, reason = error.sentence, error.reason if isinstance(error, CannotConnect) else ""
     if reason not in UNREACHABLE or not others:
-        return problem("maintenance" if reason == "maintenance" else "network", sentence, error.hint)
+        return failed("maintenance" if reason == "maintenance" else "network", error)
     if answering := [host for host, answers in others.items() if answers]:
-        return problem(
-            "maintenance",
-            f"{sentence} {', '.join(answering)} of the same site can be reached, so your network is fine.",
-            "The login nodes are down or in maintenance: look at the site's announcements and try again later.",
-        )
-    return problem(
-        "network",
-        f"{sentence} None of the site's other hosts answers either ({', '.join(others)}).",
-        "Your network blocks the connection, or the site is offline: connect to the site's VPN if it has one, "
-        "or try another network (a phone's).",
-    )
+        return found("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
+    return found("network", "none-answers", sentence=sentence, hosts=", ".join(others))
 
 
 def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
@@ -161,7 +136,7 @@ def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
         more = f"Support: {profile.support}."
     key = error.reason if error.reason in ("password-expired", "account-expired") else "login"
     action: Action = "set-up-key" if error.reason == "no-key" else ""
-    return check("problem", key, error.sentence, f"{fix} {more}".strip(), action=action)
+    return failed(key, error, f"{fix} {more}".strip(), action=action)
 
 
 def published_keys(profile: Profile) -> str:
@@ -175,16 +150,10 @@ def published_keys(profile: Profile) -> str:
 def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
     """Compare the two clocks (UNIX seconds at about the same moment); a practice cluster's runs faster on purpose."""
     if server_time is None:
-        return skipped("clock", "The cluster did not report its time.")
+        return found("clock", "silent")
     off = server_time - our_time
-    if abs(off) <= CLOCK_LIMIT_S or practice:
-        return ok("clock", f"The clocks differ by {abs(off):.0f} s.")
-    side = "behind" if off > 0 else "ahead of"
-    return warning(
-        "clock",
-        f"This computer's clock is {abs(off):.0f} s {side} the cluster's.",
-        "Set this computer's clock (automatic time): estimated starts and ages are wrong otherwise.",
-    )
+    fine, side = abs(off) <= CLOCK_LIMIT_S or practice, "behind" if off > 0 else "ahead of"
+    return found("clock", "fine" if fine else "off", seconds=abs(off), side=side)
 
 
 # --------------------------------------------------------------------------- Slurm
@@ -193,22 +162,12 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
 def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
     """Programs, version, queue, accounting."""
     missing = ", ".join(name for name in probe.missing if name != "timeout")
-    fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
-    yield fine_unless("slurm-commands", missing and f"Not on this host: {missing}.", fix, "All are there.")
+    yield found("slurm-commands", "missing" if missing else "fine", names=missing)
     told = probe.version_text or "`sbatch --version` gave no answer"
-    odd = "" if probe.version else f"The version is not known ({told})."
-    if probe.version and probe.version < OLDEST:
-        odd = f"{told} is older than what labtui was tried on (20.11)."
-    fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
-    yield fine_unless("slurm-version", odd, fix, f"{told}.", "warning")
-    wait = "Wait and try again; the site may be in maintenance."
-    refused = probe.queue_problem and f"squeue did not answer: {probe.queue_problem}"
-    fix = f"{wait} States are shown as unknown until it answers."
-    yield fine_unless("squeue", refused, fix, "The queue answers.")
-    refused = probe.accounting_problem and f"sacct did not answer: {probe.accounting_problem}"
-    yield fine_unless(
-        "sacct", refused, f"{wait} Ends of jobs are shown late.", "Accounting answers.", "warning"
-    )
+    known = "unknown" if probe.version is None else "old" if probe.version < OLDEST else "fine"
+    yield found("slurm-version", known, told=told)
+    for key, problem in (("squeue", probe.queue_problem), ("sacct", probe.accounting_problem)):
+        yield found(key, "silent" if problem else "fine", why=problem)
 
 
 # --------------------------------------------------------------------------- account and QoS
@@ -224,22 +183,16 @@ def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) ->
 def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Check:
     """Whether the account is one of this user's."""
     if probe.associations is None:
-        return skipped("account", "Slurm's accounting does not say which accounts are yours.")
+        return found("account", "silent")
     names = list(dict.fromkeys(item.account for item in probe.associations))
-    yours = ", ".join(names)
-    meant = profile.account_of(wanted.account)
+    yours, meant = ", ".join(names), profile.account_of(wanted.account)
     if not names:
-        sentence = f"Slurm has no account for {probe.user}: it has expired, or was never opened."
-        fix = "Ask your teacher or the site: without an account no job is accepted."
-        return problem("account", sentence, fix)
+        return found("account", "none", user=probe.user)
     if meant and meant not in names:
-        fix = f'Write account = "{names[0]}" in lab.toml; the numbers in examples are of other courses.'
-        sentence = f"The account {meant} is not yours; yours: {yours}."
-        return problem("account", sentence, fix, account=names[0])
-    if not meant and len(names) > 1:
-        sentence = f"You have several accounts ({yours}) and none is chosen."
-        return warning("account", sentence, "Write the right one as account in lab.toml.")
-    return ok("account", f"{meant or names[0]} (yours: {yours}).")
+        first = names[0]
+        return found("account", "other", settings={"account": first}, meant=meant, yours=yours, first=first)
+    several = not meant and len(names) > 1
+    return found("account", "several" if several else "fine", meant=meant or names[0], yours=yours)
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
@@ -247,16 +200,16 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
     planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
     if meant and probe.associations is None:
-        yield skipped("qos", "Slurm does not say which QoS are yours.")
+        yield found("qos", "silent")
         return
     account = choose_account(probe, wanted, profile)
     of_account = [item for item in probe.associations or () if item.account == account]
     yours = {name for item in of_account or probe.associations or () for name in item.qos}
-    closed = f"You may not use it; open to you: {', '.join(sorted(yours)) or 'none'}."
     for name in meant:
         limits = next((item for item in probe.qos or () if item.name == name), None)
-        fix, wrong = "Choose one of those as qos in lab.toml.", "" if name in yours else closed
-        yield fine_unless(f"qos-{name}", wrong, fix, f"Open to you: {_limits(limits)}.")
+        open_ones = ", ".join(sorted(yours)) or "none"
+        seen = "fine" if name in yours else "closed"
+        yield found("qos", seen, of=name, yours=open_ones, limits=_limits(limits))
 
 
 def _limits(limits: QosLimits | None) -> str:
@@ -296,12 +249,15 @@ def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus:
 
 def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     """Slurm's own word on the smallest job; it sees what no setting shows."""
-    key = "gpu-job" if gpus else "cpu-job"
-    if trial.ok:
-        return ok(key, "Slurm would accept it.")
+    seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
     if trial.kind in {"qos-submit-limit", "submit-limit"}:
-        return ok(key, "Slurm would accept it when your other job is over.")
+        seen = "later"
     last = [line for line in trial.detail.splitlines() if line.strip()]
-    words = f" (Slurm: {last[-1].strip()})" if last else ""
-    fix = f"{trial.hint} Checked with `sbatch --test-only {' '.join(options)}`."
-    return check("warning" if trial.wait else "problem", key, f"{trial.sentence}{words}", fix)
+    said = f" (Slurm: {last[-1].strip()})" if last else ""
+    words: dict[str, Any] = {
+        "sentence": trial.sentence,
+        "said": said,
+        "hint": trial.hint,
+        "options": " ".join(options),
+    }
+    return found("gpu-job" if gpus else "cpu-job", seen, **words)
