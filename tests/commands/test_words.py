@@ -27,13 +27,13 @@ def finding(status: Status, title: str = "Network") -> Check:
     return Check(key="network", title=title, status=status, sentence="Nobody answers.")
 
 
-def test_the_doctor_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_s_table_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> None:
     for status in ("ok", "problem", "warning"):
-        doctor_verb._print(finding(status))
+        doctor_verb._print(finding(status), 9)
     assert capsys.readouterr().out.splitlines() == [
-        "✔ Network: Nobody answers.",
-        "✘ Network (problem): Nobody answers.",
-        "! Network (warning): Nobody answers.",
+        "✔ Network    ok       Nobody answers.",
+        "✘ Network    problem  Nobody answers.",
+        "! Network    warning  Nobody answers.",
     ]
 
 

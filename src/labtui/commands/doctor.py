@@ -55,17 +55,16 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(args: argparse.Namespace) -> int:
-    """Examine and report; each check as soon as it is known."""
+    """Examine, then report: the verdict first, and a table of the checks."""
     from labtui.doctor.examine import examine
     from labtui.session.lab_cluster import fix_check
 
     profile, overrides, wanted, folder = meant_cluster(args)
     checks = []
     seen: dict[str, bool] = {}
+    say("Checking the connection, the account and the paths ...")
     for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
         checks.append(check)
-        if not args.json:
-            _print(check)
         if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
             say(fix_check(check, folder))
     if folder is not None and seen:
@@ -74,7 +73,10 @@ def run_doctor(args: argparse.Namespace) -> int:
         rows = list(map(dataclasses.asdict, checks))
         print_json({"profile": profile.id, "status": worst_status(checks), "checks": rows})
     else:
-        print(f"\n{summary(checks)}")
+        print(f"{summary(checks)}\n")
+        width = max(len(check.title) for check in checks)
+        for check in checks:
+            _print(check, width)
     return 1 if worst_status(checks) == "problem" else 0
 
 
@@ -120,13 +122,13 @@ def meant_cluster(
     return profile, overrides_of(settings), requirements_of(folder, settings), folder
 
 
-def _print(check: Check) -> None:
+def _print(check: Check, width: int) -> None:
+    """A row of the table, with the fix below it; a state is a word, not a colour alone."""
     glyph = _GLYPHS[check.status]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
-    word = "" if check.status == "ok" else f" ({check.status})"
-    line = f"{glyph} {check.title}{word}: {plain(check.sentence)}"
-    print(line, file=trusted(sys.stdout))
+    row = f"{glyph} {plain(check.title):<{width}}  {check.status:<7}  {plain(check.sentence)}"
+    print(row, file=trusted(sys.stdout))
     if check.fix:
         print(f"    fix: {plain(check.fix)}", flush=True)
 
