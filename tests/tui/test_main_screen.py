@@ -187,7 +187,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         table = main_of(app).query_one("#runs-table", KeyedTable)
         table.focus()
         await pilot.press("up")
-        await until(pilot, lambda: app.view_model.run_id == 3)
+        await until(pilot, lambda: app.view_model.run_id == 3 and "Cancel run" not in text_of(app))
         offered = list(app.screen.query("FooterKey"))
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))

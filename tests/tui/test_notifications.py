@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from labtui.domain.model import JobPhase
 from labtui.session.notifications import DesktopNotifier, Notice
-from labtui.session.settings import read_settings
+from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from tests.tui.fed_session import (
     FedSession,
@@ -20,7 +21,7 @@ from tests.tui.fed_session import (
     spec,
     write_log,
 )
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import until
 
 Make = Callable[..., LabApp]
 TOKEN = "lt000000000000000fff"
@@ -66,34 +67,15 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
         assert "owned" not in "".join(messages) and "a log's own" not in "".join(messages)
 
 
-async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
-    session: FedSession, app_of: Make, messages: list[str]
+@pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
+async def test_the_settings_say_how_it_is_told(
+    session: FedSession, app_of: Make, messages: list[str], how: Any, rings: int
 ) -> None:
-    path = session.folder.settings_path
-    path.write_text(f"# mine\n{path.read_text()}")
+    session.settings = changed(session.settings, notifications=how)
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         app.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
-        await pilot.press("M")
-        await until(pilot, lambda: "failure: by the terminal's bell" in text_of(app))
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
-        await until(pilot, lambda: len(messages) == 1)
-        await pilot.press("M")
-        await until(pilot, lambda: "failure: off" in text_of(app))
-        session.feed(*live_run(TOKEN, "10.5", 2, spec(), "31331", 1))
-        await until(pilot, lambda: app.lab is session.state)
-        assert len(messages) == 1 and not desktop.shown
-        assert read_settings(path).notifications == "off" and path.read_text().startswith("# mine")
-
-
-async def test_settings_that_cannot_be_written_are_said(
-    session: FedSession, app_of: Make, messages: list[str]
-) -> None:
-    session.folder.settings_path.write_text("edition = [")
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        await pilot.press("M")
-        await until(pilot, lambda: "lab.toml is not valid TOML" in text_of(app))
-        assert session.settings.notifications == "desktop"
+        await until(pilot, lambda: app.lab is session.state and len(messages) == rings)
+        assert not desktop.shown

@@ -10,7 +10,7 @@ import pytest
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from tests.tui.fed_session import FedSession
-from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
+from tests.tui.waiting import chooses, focus_at, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
 TOLD = """#!/bin/bash
@@ -66,7 +66,9 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
         await until(pilot, lambda: "lines, slurm/mine.slurm" in text_of(app) and ready(screen))
-        await pilot.press("O")
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "o  Override" in text_of(app))
+        await pilot.press("o")
         await until(pilot, lambda: types(app))
         await pilot.press(*"why", "enter", "s")
         await until(pilot, lambda: chooses(app) and "overridden: why" in text_of(app))
@@ -87,37 +89,23 @@ async def test_the_forms_of_the_task_come_back(session: FedSession, app_of: Make
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
-        screen.focus_table_at(0, "in")
+        focus_at(screen, 0, "in")
         await pilot.press("d")
         rows, drafts = screen.plan.rows, screen.plan.drafts
         await pilot.press("J", "J")
         assert screen.plan.job_file is not None
-        await pilot.press("d", "plus", "J")
+        await pilot.press("d", "J")
         assert screen.plan.job_file is None and screen.plan.rows == rows and screen.plan.drafts == drafts
 
 
-async def test_what_the_file_does_not_say_is_a_question_mark_and_can_be_told(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession, app_of: Make) -> None:
     write(session, UNTOLD)
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
-        await until(pilot, lambda: "does not set model, GPUs, batch, epochs" in text_of(app))
-        screen.focus_table_at(0, "gpus")
-        await pilot.press("enter", *"x", "enter")  # no number: asked again
-        await pilot.press("backspace", "2", "enter")
-        screen.focus_table_at(0, "per_gpu")
-        await pilot.press("enter", *"512", "enter")
-        screen.focus_table_at(0, "model")
-        await pilot.press("enter", *"MyNet", "enter")
-        screen.focus_table_at(0, "limit")
-        await pilot.press("enter", *"7", "enter")
-        (run,) = screen.plan.drafts[0].runs
-        assert (run.model, run.n_gpus, run.batch_size, run.unknown) == ("MyNet", 2, 1024, ("epochs",))
-        assert screen.plan.drafts[0].time_limit_minutes == 7 and "--time=7" in screen.plan.drafts[0].options
-        await until(pilot, lambda: "MyNet" in text_of(app) and "7 min" in text_of(app))
+        await until(pilot, lambda: "its log will tell what ? stands for" in text_of(app))
+        assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
 
 
 async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession, app_of: Make) -> None:
@@ -150,7 +138,7 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
         assert screen.plan.job_file is None and screen.plan.drafts == drafts
 
 
-async def test_each_finding_has_a_reason_of_its_own(session: FedSession, app_of: Make) -> None:
+async def test_errors_are_overridden_with_a_reason_that_is_kept(session: FedSession, app_of: Make) -> None:
     text = TOLD.replace("#SBATCH --qos=acc_debug", TWO_ERRORS)
     write(session, text.replace("#SBATCH --gres=gpu:2", "#SBATCH --gres=gpu:2\n#SBATCH --qos=acc_debug"))
     app = app_of(session)
@@ -160,26 +148,18 @@ async def test_each_finding_has_a_reason_of_its_own(session: FedSession, app_of:
         await until(pilot, lambda: ready(screen))
         await pilot.press("J")
         await until(pilot, lambda: ready(screen) and len(screen.plan.errors) == 2)
-        screen.query_one("#findings").focus()
-        for key, reason in (("home", "ours"), ("down", "theirs")):
-            await pilot.press(key, "O")
-            await until(pilot, lambda: types(app))
-            await pilot.press(*reason, "enter")
-            await until(pilot, lambda reason=reason: f"Overridden: {reason}" in text_of(app))
-        await pilot.press("O")
-        await until(pilot, lambda: list(screen.plan.reasons.values()) == ["ours"])
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "Make this change" in text_of(app))
-        assert not session.requests
         await pilot.press("o")
         await until(pilot, lambda: types(app))
-        await pilot.press(*"mine", "enter")
-        await until(pilot, lambda: app.screen is screen)
+        await pilot.press(*"ours", "enter")
+        await until(pilot, lambda: app.screen is screen and "Overridden: ours" in text_of(app))
+        assert not session.requests
         await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "1 finding overridden: ours" in text_of(app))
+        await until(pilot, lambda: chooses(app) and "2 findings overridden: ours" in text_of(app))
         await pilot.press("y")
         await until(pilot, lambda: bool(session.overridden))
-        assert [each.reason for each in session.overridden[0]] == ["ours", "mine"]
+        assert [each.reason for each in session.overridden[0]] == ["ours", "ours"]
 
 
 async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, app_of: Make) -> None:

@@ -20,12 +20,11 @@ from labtui.slurm.job_control import TestOnly
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import cells
-from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
 from tests.tui.fed_session import NOW, FedSession, finished_run, online, spec
-from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
+from tests.tui.waiting import chooses, focus_at, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
 WIDE = (120, 40)
@@ -182,18 +181,16 @@ async def test_numbers_are_changed_in_place(session: FedSession, app_of: Make) -
     app = app_of(session)
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
-        screen.focus_table_at(1, "per_gpu")
+        focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")
         await until(pilot, lambda: types(app) and "Run 2, batch per GPU" in text_of(app))
         await pilot.press(*"512", "enter")
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
-        await pilot.press("plus")
-        await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 2048)
         await pilot.press("enter", *"x", "enter")
         await until(pilot, lambda: "is a whole number, not 'x'" in flat(app))
         await pilot.press("escape")
-        assert screen.plan.rows[1].spec.batch_size == 2048
-        await until(pilot, lambda: "2,048 and 1,024" in text_of(app) or "1,024 and 2,048" in text_of(app))
+        assert screen.plan.rows[1].spec.batch_size == 1024
+        await until(pilot, lambda: "512 and 2,048" in text_of(app))
         await pilot.press("J")
         await until(pilot, lambda: len(screen.plan.drafts) == 3)
         await pilot.press("d")
@@ -205,10 +202,10 @@ async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         for row in range(3):
-            screen.focus_table_at(row, "in")
+            focus_at(screen, row, "in")
             await pilot.press("enter")
         await until(pilot, lambda: not screen.plan.drafts and "d  Take a run back" in text_of(app))
-        await pilot.press("s", "w")
+        await pilot.press("s")
         await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
         assert app.screen is screen and not session.requests
 
@@ -220,8 +217,8 @@ async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Mak
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         assert "do not fit" not in text_of(app)
-        screen.focus_table_at(0, "per_gpu")
-        await pilot.press("plus")
+        focus_at(screen, 0, "per_gpu")
+        await pilot.press("enter", *"4096", "enter")
         await until(pilot, lambda: "4,096 images per GPU do not fit" in flat(app))
         assert "only runs with the same can be compared" in flat(app)
 
@@ -254,44 +251,25 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
         screen = await open_plan(app, pilot)
         await pilot.press("e")
         await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
-        screen.focus_table_at(0, "epochs")
-        await pilot.press("plus")
-        await until(pilot, lambda: "without your edits" in flat(app))
-        await pilot.press("n")
-        await until(pilot, lambda: ready(app.screen))
-        assert [row.spec.epochs for row in screen.plan.rows] == [5, 5, 5]
+        for answer, epochs in (("n", 5), ("y", 10)):
+            focus_at(screen, 0, "epochs")
+            await pilot.press("enter", *"10", "enter")
+            await until(pilot, lambda: "without your edits" in flat(app))
+            await pilot.press(answer)
+            await until(pilot, lambda: ready(app.screen))
+            assert screen.plan.rows[0].spec.epochs == epochs
+        assert not any(draft in screen.plan.scripts for draft in screen.plan.drafts)
+        await pilot.press("e")
+        await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
         await pilot.press("escape")
         await until(pilot, lambda: "Leaving the plan drops" in flat(app))
-        await pilot.press("n", "w")
-        await until(pilot, lambda: isinstance(app.screen, TextScreen) and "sbatch" in text_of(app))
-        await pilot.press("c", "escape")
-        assert "scp" in app.clipboard
+        await pilot.press("n")
+        await until(pilot, lambda: ready(app.screen))
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "script edited by you" in text_of(app))
         await pilot.press("y")
         await until(pilot, lambda: bool(session.requests))
         assert session.requests[0][1][1].endswith(EDIT)
-    (by_hand,) = (session.folder.slurm / "by-hand").glob("*[!t].slurm")
-    assert by_hand.read_text().endswith(EDIT)
-
-
-async def test_a_change_is_made_over_an_edited_script_when_the_student_agrees(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = app_of(session)
-    edits(monkeypatch, app)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: bool(screen.plan.scripts) and ready(screen))
-        screen.focus_table_at(0, "epochs")
-        await pilot.press("plus", "y")
-        await until(
-            pilot, lambda: [row.spec.epochs for row in screen.plan.rows] == [10, 5, 5] and ready(screen)
-        )
-        assert "edited: it is used" not in text_of(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
 
 
 # ------------------------------------------------------------------ findings
@@ -425,19 +403,3 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests
-
-
-async def test_previews_of_an_old_plan_are_left_unfinished(session: FedSession, app_of: Make) -> None:
-    from labtui.tui.plan_checks import check
-
-    made: list[object] = []
-    (draft,) = session.drafts("10.5")
-    real = session.preview
-
-    def preview(draft: object, *, script: str | None = None) -> object:
-        made.append(draft)
-        return real(draft, script=script)  # type: ignore[arg-type]
-
-    session.preview = preview  # type: ignore[method-assign,assignment]
-    check(session, (draft, draft, draft), {}, lambda: not made, lambda previews: None)
-    assert len(made) == 1

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
+from labtui.tui.themes import Roles
 from labtui.tui.widgets.plot import (
     MARKS,
     Cursor,
-    Look,
     braille,
     draw,
     drawable,
@@ -24,7 +24,7 @@ from labtui.tui.widgets.plot import (
     value_text,
 )
 
-LOOK = Look(*["white"] * 7)
+LOOK = Roles(*["white"] * 10)
 SIZES = (1, 2, 4, 8, 16, 24, 32)
 
 

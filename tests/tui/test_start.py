@@ -12,8 +12,6 @@ from textual.widgets import Input, Select
 
 from labtui.commands import screens
 from labtui.domain.errors import UsageError
-from labtui.lab.evidence import with_answer
-from labtui.session.answers import open_answers
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
@@ -61,8 +59,8 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
 async def test_the_preferred_theme_colours_the_first_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preferences = tmp_path / "settings.toml"
-    preferences.write_text('theme = "labtui-light"\n')
+    preferences = tmp_path / "theme"
+    preferences.write_text("labtui-light\n")
     monkeypatch.setattr(themes, "preferences_file", lambda: preferences)
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)
@@ -167,16 +165,6 @@ async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_one_key_has_one_meaning() -> None:
-    """Within a pane and what frames it; what a pane binds again is nearer."""
-    from labtui.tui.screens.palette import every_binding
-
-    ids = [binding.id for binding in every_binding()]
-    again = {"edit", "shell_commands"}  # the plan edits its own job script, and has its own commands by hand
-    assert {each for each in ids if ids.count(each) > 1} <= again
-    assert all(binding.tooltip and binding.description for binding in every_binding() if binding.id)
-
-
 async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab", practice=True)
     session = open_session(tmp_path / "lab")
@@ -199,28 +187,6 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_pa
         app.screen.query_one(Input).value = str(tmp_path / "kept")
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
-    session.close()
-
-
-@pytest.mark.parametrize("written", [True, False])
-async def test_leaving_an_unkept_practice_session_asks_about_answers_without_runs(
-    tmp_path: Path, written: bool
-) -> None:
-    make_folder(tmp_path / "lab", practice=True)
-    session = open_session(tmp_path / "lab")
-    task = session.edition.task("10.5")
-    path = open_answers(session.folder, task)
-    if written:
-        path.write_text(with_answer(task, path.read_text(), 0, "Near the ideal."))
-    app = LabApp(session, kept=False, factor=20.0)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        await pilot.press("q")
-        if written:
-            await until(pilot, lambda: "is not kept" in text_of(app))
-            assert app.return_value is None
-            await pilot.press("y")
-    assert app.return_value == 0
     session.close()
 
 

@@ -103,9 +103,9 @@ async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
         app.tail.search("LINE 1")
         await until(pilot, lambda: app.tail.match_line == 20 and "line 19" in text_of(app))
         assert not app.tail.follow
-        app.tail.search_next(backwards=True)
+        app.tail.action_search_next(True)
         await until(pilot, lambda: app.tail.match_line == 19)
-        app.tail.search_next(backwards=False)
+        app.tail.action_search_next()
         await until(pilot, lambda: app.tail.match_line == 20)
         app.tail.search("nowhere")
         await until(pilot, lambda: app.tail.search_ended == "not found")
@@ -120,9 +120,9 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         app.tail.search("needle")
         await until(pilot, lambda: app.tail.match_line == 102)
         assert app.tail.scroll_x == 0
-        app.tail.search_next(backwards=True)
+        app.tail.action_search_next(True)
         await until(pilot, lambda: app.tail.match_line == 101 and "xneedley" in text_of(app))
-        app.tail.search_next(backwards=False)
+        app.tail.action_search_next()
         await until(pilot, lambda: app.tail.match_line == 102 and "needle at the left" in text_of(app))
 
 
@@ -170,18 +170,18 @@ async def test_the_last_match_is_not_called_not_found(log: Path) -> None:
         app.tail.show_file(log)
         app.tail.search("line 9")
         await until(pilot, lambda: app.tail.match_line == 100)
-        app.tail.search_next(backwards=False)
+        app.tail.action_search_next()
         await until(pilot, lambda: app.tail.search_ended == "none below")
         assert app.tail.match_line == 100
         with log.open("a") as file:
             file.write("line 9 again\n")
         app.tail.poll()
         assert app.tail.search_ended == "", "what came may hold it"
-        app.tail.search_next(backwards=False)
+        app.tail.action_search_next()
         await until(pilot, lambda: app.tail.match_line == 101)
         app.tail.search("line 9 again")
         await until(pilot, lambda: app.tail.match_line == 101)
-        app.tail.search_next(backwards=True)
+        app.tail.action_search_next(True)
         await until(pilot, lambda: app.tail.search_ended == "none above")
 
 
@@ -195,5 +195,5 @@ async def test_what_was_not_found_in_one_log_may_be_in_the_next(log: Path, tmp_p
         await until(pilot, lambda: app.tail.search_ended == "not found")
         app.tail.show_file(other)
         assert not app.tail.search_ended
-        app.tail.search_next(backwards=False)
+        app.tail.action_search_next()
         await until(pilot, lambda: app.tail.match_line == 1)

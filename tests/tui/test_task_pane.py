@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import pytest
 
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.task_pane import TaskPane, open_sections
+from labtui.tui.widgets.task_pane import TaskPane
 from tests.tui.fed_session import FedSession
 from tests.tui.waiting import text_of, until
 
@@ -29,16 +26,4 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all(
         await pilot.press("enter")
         await until(pilot, lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "▸ ○ Charts" in text_of(app) and "▸ ○ Runs" in text_of(app))
-
-
-@pytest.mark.parametrize(
-    ("turned", "shown"), [({}, {"Runs"}), ({"Runs": False}, set()), ({"Hints": True}, {"Runs", "Hints"})]
-)
-async def test_what_was_opened_or_closed_by_hand_stays_so(
-    filled_session: FedSession, app_of: Make, turned: dict[str, bool], shown: set[str]
-) -> None:
-    app: Any = app_of(filled_session, "task")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.checks)
-        assert open_sections(app.view_model.view(), turned) == shown
+        await until(pilot, lambda: "▸ ○ Charts" in text_of(app) and "▾ ○ Runs" in text_of(app))

@@ -31,7 +31,7 @@ from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import failed_line, run_facts, state_text, table_of
 from tests.tui.fed_session import NOW, spec
 
-ROLES = Roles(*["white"] * 9)
+ROLES = Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
 WORDS = ("COMPLETED", "CANCELLED by 42", "TIMEOUT", "OUT_OF_MEMORY", "FAILED", "NODE_FAIL")
 OOM = Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
@@ -125,7 +125,7 @@ def test_no_two_parts_contradict_each_other(state: LabState) -> None:
         assert line.phase is RunPhase.RUNNING or line.phase.value in text
         assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
-            assert not line.live and not line.counts
+            assert not line.live and line.why_not
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input, Select
+from textual.widgets import Input
 
-from labtui.session.folder import LabFolder
-from labtui.session.settings import load_profile
 from labtui.tui.screens.wizard import FIELDS, WizardApp
-from tests.real_cluster import Student
 from tests.tui.clicking import click_words
 from tests.tui.waiting import text_of, until
 
@@ -54,36 +51,6 @@ async def test_the_keys_can_be_clicked(tmp_path: Path) -> None:
         await until(pilot, lambda: app._exit)
     assert app.return_value is None
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.cluster
-async def test_a_cluster_without_a_profile_is_asked_about_itself(
-    tmp_path: Path, student: Student, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(100, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "Folder to make" in text_of(app))
-        assert "Python there" not in text_of(app)
-        app.screen.query_one("#cluster", Select).value = "slurm"
-        await until(pilot, lambda: "Python there" in text_of(app))
-        typed = {
-            "host": student.host, "port": str(student.port), "user": student.user,
-            "identity": str(student.key), "data_dir": student.data_dir, "training": "/apps/container/bin/python",
-        }  # fmt: skip
-        for name, value in typed.items():
-            app.screen.query_one(f"#{name}", Input).value = value
-        await pilot.click("#test")
-        await until(pilot, lambda: "not in known_hosts" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: "Slurm would accept a job" in " ".join(text_of(app).split()))
-        assert not (tmp_path / "new").exists()
-        await pilot.click("#make")
-        await until(pilot, lambda: app.return_value is not None)
-    profile = load_profile("cluster.toml", tmp_path / "new")
-    assert (profile.gpu_queue, profile.gpus_per_node, profile.data_dir) == ("acc", 4, student.data_dir)
-    assert LabFolder.open(tmp_path / "new").settings().qos == "acc_debug"
-    assert profile.launch.python == "/apps/container/bin/python"
 
 
 async def test_practice_is_offered_before_everything(tmp_path: Path) -> None:

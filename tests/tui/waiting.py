@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from textual.coordinate import Coordinate
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.screens.prompts import Ask
 
 TURNS = 6000
@@ -54,6 +55,11 @@ async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5") -> Any:
     await pilot.press("s")
     await until(pilot, lambda: ready(app.screen), f"the plan of {task}")
     return app.screen
+
+
+def focus_at(screen: Any, row: int, column: str) -> None:
+    """Put the cursor of a plan on a cell."""
+    screen.query_one(PlanTable).cursor_coordinate = Coordinate(row, screen.columns.index(column))
 
 
 def ready(screen: Any) -> bool:

@@ -7,15 +7,16 @@ import dataclasses
 import gc
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import SuspendNotSupported
+from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.reactive import reactive, var
+from textual.reactive import var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
@@ -24,28 +25,24 @@ from labtui.tui import keys, themes
 from labtui.tui.guidance import next_step
 from labtui.tui.keys import key
 from labtui.tui.messages import (
-    ActionEnded,
-    Noticed,
-    PromptAsked,
     ScreenPrompter,
     before_editing,
     editor_command,
 )
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import SanitizedApp, keep_theme, read_preferences
+from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
 from labtui.tui.view import View
 from labtui.tui.view_model import GpuUse, ViewModel, checks_may_differ
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
-    from textual.command import Provider
     from textual.dom import DOMNode
 
     from labtui.domain.model import SubmissionDraft
     from labtui.practice.incidents import IncidentNote
     from labtui.session.answers import AnswerFiles
     from labtui.session.journal import Update
-    from labtui.session.notifications import DesktopNotifier, NoticeTracker
+    from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker
     from labtui.session.session import Session
 
 STYLES = Path(__file__).parent / "styles"
@@ -68,44 +65,29 @@ class StateArrived(Message):
         return isinstance(message, StateArrived)
 
 
-def _palette() -> type[Provider]:
-    """Read when the palette is opened first."""
-    from labtui.tui.screens.palette import ActionProvider
-
-    return ActionProvider
-
-
 class LabApp(SanitizedApp[int]):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
-    COMMANDS: ClassVar[set[Any]] = {_palette}
     COMMAND_PALETTE_BINDING = "f24"  # ours is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
-        key("ctrl+p,colon", "palette", "Palette", "find an action, a task or a theme by its name", show=True),
-        key("question_mark,f1", "help", "Help", "the keys that act here", show=True),
         key(
-            "D",
-            "doctor",
-            "Doctor",
-            "check the connection, the account, the queues and the paths on the cluster",
+            "ctrl+p,colon",
+            "command_palette",
+            "Palette",
+            "find an action, a task or a theme by its name",
+            show=True,
         ),
+        key("question_mark,f1", "help", "Help", "the keys that act here", show=True),
+        key("D", "doctor", "Doctor", "check connection, account, queues and paths on the cluster"),
         key("Q", "all_jobs", "My jobs", "all your jobs in the queue, those of other programs too"),
         key("exclamation_mark", "problems", "Problems", "problems that are not over, with hints"),
         key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
-        key(
-            "M",
-            "notifications",
-            "Notifications",
-            "on the desktop and the terminal, the terminal alone, or off",
-        ),
-        key("j", "move('down')", "Down", "the arrow key"),
-        key("k", "move('up')", "Up", "the arrow key"),
         key("q,ctrl+q", "leave", "Quit", "everything is stored, and jobs go on on the cluster"),
     ]
-    lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
+    lab: LabState
     view: var[View | None] = var(None, init=False, always_update=True)
     """What is on the screen: the main screen and each pane watch it and take their slice."""
     desktop: DesktopNotifier | None = None
@@ -128,12 +110,11 @@ class LabApp(SanitizedApp[int]):
         """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
         super().__init__()
         self.animation_level = "none"  # nothing moves unless a fact changed
-        self._preferences = read_preferences()
-        themes.register(self, self._preferences.theme)
-        self.session = session
+        themes.register(self, preferred_theme())
+        self.session, self.lab = session, session.state
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self.gpu_use = GpuUse(session, self.repaint_soon)
+        self.gpu_use = GpuUse(session)
         self._unsubscribe: Callable[[], None] | None = None
         self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
@@ -142,7 +123,6 @@ class LabApp(SanitizedApp[int]):
         self._editor_named = False  # which editor opens was said once
         self.incidents = incidents
         self._incidents_shown = 0
-        self._prompts: list[PromptAsked] = []
         self._repaint_resting = False  # the last repaint for a state was less than REPAINT_EVERY_S ago
         self._repaint_due = False  # a state came meanwhile
 
@@ -153,10 +133,6 @@ class LabApp(SanitizedApp[int]):
     def main(self) -> MainScreen | None:
         """The main screen, whatever lies over it."""
         return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
-
-    def read_styles(self, name: str) -> None:
-        """A stylesheet that the first paint does not need."""
-        self.stylesheet.read(STYLES / f"{name}.tcss")
 
     # ------------------------------------------------------------------ life
 
@@ -185,25 +161,12 @@ class LabApp(SanitizedApp[int]):
         if self._start_session:
             with contextlib.suppress(LabError):  # the state says it: offline, and why
                 self.session.start()
-        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
-        self.view_model.check_later(self.repaint_soon)
+        self.view_model.watch_logs()
+        self.check_again()
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
-        self._take_own_keys()
         if (why := self.session.why_read_only) is not None:
             self.report(why)
-
-    def _take_own_keys(self) -> None:
-        if self._preferences.problem:
-            self.report_sentence(self._preferences.problem)
-        if not self._preferences.keys:
-            return
-        from labtui.tui.screens.palette import every_binding
-
-        own, problems = keys.own_keys(self._preferences.keys, every_binding())
-        self.set_keymap(own)
-        for problem in problems:
-            self.report_sentence(problem)
 
     def on_unmount(self) -> None:
         """Nobody is listening any more."""
@@ -218,18 +181,20 @@ class LabApp(SanitizedApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Every key, click and line of the palette comes through here: where one may only look, changes end here."""
-        name = action if isinstance(action, str) else action[1]
-        if not self.may(name):
-            reason = self.session.why_read_only
-            self.notify(reason.sentence if reason else "", severity="warning", timeout=4, markup=False)
-            return True
-        return await super().run_action(action, default_namespace, namespaces)
+        """Every key, click and line of the palette comes through here: changes where one may only look end here.
 
-    def may(self, action: str) -> bool:
-        """Whether an action may be done where the folder may only be looked at."""
-        method = action.partition("(")[0].rpartition(".")[2]
-        return not self.session.read_only or method not in keys.CHANGING
+        What cannot be done is said.
+        """
+        name = action if isinstance(action, str) else action[1]
+        method = name.partition("(")[0].rpartition(".")[2]
+        if (reason := self.session.why_read_only) is not None and method in keys.CHANGING:
+            self.notify(reason.sentence, severity="warning", timeout=4, markup=False)
+            return True
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except LabError as error:
+            self.report(error)
+            return True
 
     # ------------------------------------------------------------------ the view
 
@@ -237,19 +202,17 @@ class LabApp(SanitizedApp[int]):
         """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
         self.post_message(StateArrived(update.state))
         if self._tracker is not None and (notices := self._tracker.notices(update.state)):
-            self.post_message(Noticed(notices))
+            self.call_later(self.tell, notices)
 
     def on_state_arrived(self, message: StateArrived) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
-        if self.screen_stack:  # none is left while the app closes
-            self.lab = message.state
-
-    def watch_lab(self, old: LabState, new: LabState) -> None:
-        """The first state is painted at once, the last one always; checks when what they rest on may have changed."""
-        self.view_model.arrived(new)
+        if not self.screen_stack:  # none is left while the app closes
+            return
+        old, self.lab = self.lab, message.state
+        self.view_model.arrived(self.lab)
         self._repaint_for_state()
-        if checks_may_differ(old, new):
-            self.view_model.check_later(self.repaint_soon)
+        if checks_may_differ(old, self.lab):
+            self.check_again()
 
     def _repaint_for_state(self) -> None:
         """A log that streams brings twenty states a second: they are painted every `REPAINT_EVERY_S`."""
@@ -267,7 +230,7 @@ class LabApp(SanitizedApp[int]):
 
     def repaint(self) -> None:
         """Compute the view; the parts watch it."""
-        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
+        self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted and main.view is not None:
             before = main.view
@@ -279,14 +242,8 @@ class LabApp(SanitizedApp[int]):
         """The task on the screen was just finished: its key result, once."""
         from labtui.tui.guidance import key_result
 
-        old, new = before.check, now.check
-        if (
-            before.task_id == now.task_id
-            and old is not None
-            and new is not None
-            and new.done
-            and not old.done
-        ):
+        old, new, same = before.check, now.check, before.task_id == now.task_id
+        if same and old is not None and new is not None and new.done and not old.done:
             self.notify(key_result(now), timeout=4, markup=False)
 
     def check_again(self) -> None:
@@ -313,6 +270,13 @@ class LabApp(SanitizedApp[int]):
         self.repaint()
         self.view_model.check_later(self.repaint_soon)
 
+    async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
+        """Another run of the task on the screen."""
+        self.view_model.choose_run(run_id)
+        self.repaint()
+        if open_log and self.main is not None:
+            await self.main.show_pane("log")
+
     def answer_files(self) -> AnswerFiles:
         from labtui.session.answers import AnswerFiles
 
@@ -326,15 +290,9 @@ class LabApp(SanitizedApp[int]):
             for pane in self.main.query(AnswersPane):
                 pane.keep()
 
-    def unmark_runs(self) -> None:
-        """No run is marked any more."""
-        if self.view_model.marked:
-            self.view_model.marked = frozenset()
-            self.repaint()
-
     # ------------------------------------------------------------------ told to a student who looks elsewhere
 
-    def on_noticed(self, message: Noticed) -> None:
+    def tell(self, notices: Sequence[Notice]) -> None:
         """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
         from labtui.session.notifications import DesktopNotifier, terminal_sequence
 
@@ -343,7 +301,7 @@ class LabApp(SanitizedApp[int]):
             return  # who only looks in is not the one to be told
         if self.desktop is None and not self.is_headless:
             self.desktop = DesktopNotifier()
-        for notice in message.notices:
+        for notice in notices:
             self.write_to_terminal(terminal_sequence(notice))
             if how == "desktop" and self.desktop is not None:
                 self.desktop.show(notice)
@@ -353,39 +311,7 @@ class LabApp(SanitizedApp[int]):
         if self._driver is not None:
             self._driver.write(sequence)
 
-    def action_notifications(self) -> None:
-        """Desktop and terminal, the terminal alone, or nothing; kept in the lab folder's settings."""
-        from labtui.session.notifications import HOW, keep_how
-
-        ways = list(HOW)
-        how = ways[(ways.index(self.session.settings.notifications) + 1) % len(ways)]
-        try:
-            self.session.settings = keep_how(self.session, how)
-        except LabError as error:
-            self.report(error)
-            return
-        self.notify(f"Notifications of a job's start, end and failure: {HOW[how]}.", markup=False)
-
     # ------------------------------------------------------------------ questions and ends of requests
-
-    def on_prompt_asked(self, message: PromptAsked) -> None:
-        """Passwords, codes and fingerprints: one modal at a time, in order."""
-        self._prompts.append(message)
-        if len(self._prompts) == 1:
-            self._ask_next()
-
-    def _ask_next(self) -> None:
-        from labtui.tui.screens.prompts import prompt_screen
-
-        message = self._prompts[0]
-
-        def answered(answer: str | None) -> None:
-            message.reply.put(answer)
-            self._prompts.pop(0)
-            if self._prompts:
-                self._ask_next()
-
-        self.push_screen(prompt_screen(message.question), answered)
 
     def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
         """Start a request to the session; its end arrives as a message."""
@@ -398,21 +324,20 @@ class LabApp(SanitizedApp[int]):
         def ended(finished: Future[Any]) -> None:
             if not finished.cancelled():
                 error = finished.exception()
-                result = None if error else finished.result()
-                self.post_message(ActionEnded(name, done, result, error, about))
+                self.call_later(self._ended, name, done, None if error else finished.result(), error, about)
 
         future.add_done_callback(ended)
 
-    def on_action_ended(self, message: ActionEnded) -> None:
-        """Say how it went; an unexpected error goes to the log file that is named."""
-        if message.error is not None and message.name != "test-only":
-            self.report(message.error)
-        elif message.done or message.name == "export":
-            self.notify(message.done or str(message.result), markup=False)
+    def _ended(self, name: str, done: str, result: Any, error: BaseException | None, about: Any) -> None:
+        """Say how a request went; an unexpected error goes to the log file that is named."""
+        if name == "test-only":
+            if (take := getattr(self.screen, "slurm_said", None)) is not None:
+                take(about, result, error)
+        elif error is not None:
+            self.report(error)
+        elif done or name == "export":
+            self.notify(done or str(result), markup=False)
             self.view_model.check_later(self.repaint_soon)
-        handler = getattr(self.screen, "action_ended", None)
-        if handler is not None:
-            handler(message)
 
     def report(self, error: BaseException) -> None:
         """An error as a sentence and a hint."""
@@ -428,10 +353,10 @@ class LabApp(SanitizedApp[int]):
         """A warning in words."""
         self.notify(sentence, severity="warning", markup=False)
 
-    def choose_theme(self, name: str) -> None:
-        """Change the colours, for the next time too."""
-        self.theme = name
-        keep_theme(name)
+    def action_other_theme(self) -> None:
+        """Dark for light, light for dark; for the next time too."""
+        self.theme = next(each.name for each in themes.OURS if each.name != self.theme)
+        keep_theme(self.theme)
 
     def open_editor(self, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""
@@ -459,10 +384,6 @@ class LabApp(SanitizedApp[int]):
 
     # ------------------------------------------------------------------ actions everywhere
 
-    def action_move(self, direction: str) -> None:
-        """The arrow key, for hands that stay on the letters."""
-        self.simulate_key(direction)
-
     async def action_do_next(self) -> None:
         """Take the next step that the card names."""
         main, own = self.main, getattr(self.screen, "step", None)
@@ -485,25 +406,32 @@ class LabApp(SanitizedApp[int]):
             screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
             await self.push_screen(screen)
 
-    def show_commands(self, make: Callable[[], Sequence[Any]]) -> None:
-        """The plain commands that do the same, ready to copy."""
-        from labtui.tui.screens.pages import TextScreen
-
-        try:
-            text = "\n\n".join(each.text for each in make())
-        except LabError as error:
-            self.report(error)
-            return
-        self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
-
-    def action_palette(self) -> None:
-        """Find an action by its name."""
-        self.action_command_palette()
-
     def action_help(self) -> None:
-        from labtui.tui.screens.palette import HelpScreen
+        from labtui.tui.screens.pages import TextScreen, help_page
 
-        self.push_screen(HelpScreen(self.screen))
+        self.push_screen(TextScreen("Keys here", help_page(self.screen)))
+
+    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding]]:
+        """Each action that has a key on this screen, once, the innermost first."""
+        seen = set()
+        for node, binding, _, _ in screen.active_bindings.values():
+            if binding.tooltip and binding.action not in seen:
+                seen.add(binding.action)
+                yield node, binding
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
+        for node, binding in self.here(screen):
+            run = partial(self.run_action, binding.action, node)
+            yield SystemCommand(
+                f"{binding.description}  {self.get_key_display(binding)}", binding.tooltip, run
+            )
+        for row in self.view_model.view().tasks:
+            go = partial(self.go_to_task, row.task_id)
+            yield SystemCommand(f"Task {row.task_id} {row.title}", row.word, go)
+        yield SystemCommand("Theme", "dark colours or light ones", self.action_other_theme)
+        requests = "every command labtui ran on the cluster, and how long it took"
+        yield SystemCommand("Requests", requests, self.action_remote_commands)
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""
@@ -513,9 +441,9 @@ class LabApp(SanitizedApp[int]):
 
     def action_remote_commands(self) -> None:
         """What labtui asked the cluster."""
-        from labtui.tui.screens.pages import RemoteCommands
+        from labtui.tui.screens.pages import TextScreen, requests_text
 
-        self.push_screen(RemoteCommands(self.session, self.view_model.clock))
+        self.push_screen(TextScreen("Requests to the cluster", requests_text(self.session)))
 
     def action_problems(self) -> None:
         from labtui.tui.screens.pages import TextScreen, problems_text
@@ -525,9 +453,10 @@ class LabApp(SanitizedApp[int]):
 
     def action_all_jobs(self) -> None:
         """Every living job of the student."""
-        from labtui.tui.screens.pages import JobsPage
+        from labtui.tui.screens.pages import TextScreen, jobs_page
 
-        self.push_screen(JobsPage(self.session, self.view_model.clock, self.view_model.factor or 1.0))
+        page = jobs_page(self.session, self.view_model.clock(), self.view_model.factor or 1.0)
+        self.push_screen(TextScreen("Your jobs on the cluster", page))
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""
@@ -542,8 +471,3 @@ class LabApp(SanitizedApp[int]):
 
         self.keep_answers()
         await ask_before_leaving(self, kept=self._kept)
-
-
-def bindings_of(*nodes: type[DOMNode]) -> list[Binding]:
-    """The bindings that classes declare."""
-    return [each for node in nodes for each in node.BINDINGS if isinstance(each, Binding)]

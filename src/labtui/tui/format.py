@@ -10,7 +10,7 @@ from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, Submissio
 from labtui.domain.state import ConnectionState, LabState, SubmissionState
 
 if TYPE_CHECKING:
-    from labtui.tui.view import View
+    from labtui.tui.view import RunLine, View
 
 
 TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
@@ -117,81 +117,41 @@ NO_LINE = ("offline", "needs-login")
 """States of the connection in which nothing can be sent."""
 
 
-def submission_sentences(submission: SubmissionState, state: LabState) -> list[str]:
-    """A submission that has no job yet: why it waits, or what became of it."""
+def why_it_waits(view: View, line: RunLine | None) -> str:
+    """Where the job of a run stands that waits, or that nobody knows of."""
+    waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
+    submission = line.submission if line is not None else None
+    if line is None or submission is None or line.phase not in waits:
+        return ""
+    job = submission.job
+    if job is None:
+        return _without_job(submission, view.state)
+    if job.phase is JobPhase.QUEUED:
+        return (
+            f"Job {job.job_id} is pending: {_pending_reason(job.reason)} {_start_words(job, view)}".rstrip()
+        )
+    if job.phase is JobPhase.UNKNOWN:
+        since = f" for {duration(view.now - job.unknown_since)}" if job.unknown_since else ""
+        return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."
+    if job.phase is JobPhase.SETTLING:
+        return f"Job {job.job_id} has left the queue; no accounting record yet."
+    return ""
+
+
+def _without_job(submission: SubmissionState, state: LabState) -> str:
+    """Why a submission without a job waits, or what became of it."""
     if submission.status is SubmissionStatus.WAITING and state.connection.status in NO_LINE:
-        return ["In labtui's submission queue; it is sent when the cluster can be reached."]
-    text = " ".join(part for part in (submission.sentence, submission.hint) if part)
-    if text:
-        return [text]
+        return "In labtui's submission queue; it is sent when the cluster can be reached."
     plain = {
         SubmissionStatus.WAITING: "In labtui's submission queue; it is sent as soon as the queue accepts it.",
         SubmissionStatus.SENDING: "Being sent to Slurm.",
         SubmissionStatus.UNKNOWN: "Sent, but no answer arrived. labtui looks for the job and never sends it twice.",
-        SubmissionStatus.REFUSED: "Slurm refused it.",
-        SubmissionStatus.WITHDRAWN: "Withdrawn before it was sent.",
     }
-    return [plain[submission.status]] if submission.status in plain else []
+    said = f"{submission.sentence} {submission.hint}".strip()
+    return said or plain.get(submission.status, "")
 
 
-def job_sentences(submission: SubmissionState, job: JobView, view: View) -> list[str]:
-    """A submission's job: pending and why, running since when, or how it ended."""
-    head = f"Job {job.job_id}"
-    if job.phase in {JobPhase.QUEUED, JobPhase.RUNNING} and _over_by_its_log(submission, view):
-        return [f"{head} has ended, as its log shows. The queue is asked again soon."]
-    if job.phase is JobPhase.QUEUED:
-        return _queued_words(submission, job, view)
-    if job.phase is JobPhase.RUNNING:
-        return [
-            _running_words(submission, cluster_now(view)),
-            *_limit_words(view, submission),
-        ]
-    if job.phase is JobPhase.UNKNOWN:
-        since = f" for {duration(view.now - job.unknown_since)}" if job.unknown_since else ""
-        return [f"{head}: unknown{since}. The cluster has not reported how it ended."]
-    if job.phase is JobPhase.SETTLING:
-        return [f"{head} has left the queue; no accounting record yet."]
-    took = f" after {duration(job.elapsed_s)}" if job.elapsed_s else ""
-    where = f" on {job.node}" if "[" in job.node or "," in job.node else ""
-    return [
-        f"{head}{where}: {job.slurm_state or 'ended'}{took}"
-        + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
-        + "."
-        + _end_words(job.slurm_state)
-        + (" Its log is being read to the end." if _outcomes_unread(submission, view) else "")
-    ]
-
-
-def _outcomes_unread(submission: SubmissionState, view: View) -> bool:
-    runs = (view.state.runs.get(number) for number in submission.run_ids)
-    return any(run is not None and run.outcome is None for run in runs)
-
-
-def _end_words(state: str) -> str:
-    """What a bad end means; a good one needs no words."""
-    from labtui.slurm.states import FINISHED, plain_state
-
-    word = plain_state(state)
-    return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
-
-
-def _queued_words(submission: SubmissionState, job: JobView, view: View) -> list[str]:
-    runs = [view.state.runs[number] for number in submission.run_ids if number in view.state.runs]
-    if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
-        return [f"Job {job.job_id} runs, as its log shows. The queue is asked again soon."]
-    later = max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
-    return [
-        f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
-        _start_words(job.start_estimate, job.seen_at + later),
-    ]
-
-
-def _over_by_its_log(submission: SubmissionState, view: View) -> bool:
-    runs = [view.state.runs[number] for number in submission.run_ids if number in view.state.runs]
-    return bool(runs) and all(run.phase is RunPhase.DONE for run in runs)
-
-
-def pending_reason(reason: str) -> str:
+def _pending_reason(reason: str) -> str:
     """Slurm's pending reason as a sentence, with its own word behind."""
     if not reason or reason == "None":
         return "Slurm has not said why yet."
@@ -200,14 +160,12 @@ def pending_reason(reason: str) -> str:
     return f"{explain_reason(reason).rstrip('.')} ({reason})."
 
 
-def _start_words(estimate: float | None, now: float) -> str:
-    if estimate is None:
+def _start_words(job: JobView, view: View) -> str:
+    if job.start_estimate is None:
         return ""
-    return (
-        f"Slurm expects it to start in about {duration(estimate - now)}."
-        if estimate > now
-        else "It should start now."
-    )
+    now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
+    wait = job.start_estimate - now
+    return f"Slurm expects it to start in about {duration(wait)}." if wait > 0 else "It should start now."
 
 
 def cluster_now(view: View) -> float | None:
@@ -216,31 +174,3 @@ def cluster_now(view: View) -> float | None:
     if read_at is None or cluster_time is None:
         return None
     return cluster_time + max(0.0, view.now - read_at) * (view.factor or 1.0)
-
-
-def _running_words(submission: SubmissionState, now: float | None) -> str:
-    job = submission.job
-    if job is None:
-        return ""
-    where = f" on {job.node}" if job.node else ""
-    elapsed = job.ran_s(now)
-    if not elapsed:
-        return f"Job {job.job_id} runs{where}."
-    text = f"Job {job.job_id} has run{where} for {duration(elapsed)}"
-    if job.time_limit_s:
-        text += f", of at most {duration(job.time_limit_s)}"
-        if submission.early_end_minutes * 60 == job.time_limit_s:
-            text += " (your own limit)"
-    return text + "."
-
-
-def _limit_words(view: View, submission: SubmissionState) -> list[str]:
-    """Whether the time limit will come before the end, as far as the epochs so far can tell."""
-    from labtui.results.pace import limit_warning, running_run
-
-    run = running_run(submission, view.state.runs)
-    row = view.every[run.run_id].row if run is not None else None
-    if submission.job is None:
-        return []
-    warning = limit_warning(submission, view.state.runs, row, cluster_now(view))
-    return [warning] if warning else []

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.format import NOTHING
 from labtui.tui.view import RunLine, TaskLine, View, connected, result_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from labtui.domain.model import Interval
     from labtui.lab.checks import CheckItem
     from labtui.lab.edition import Fact
     from labtui.results.charts import ChartSpec
@@ -29,7 +29,7 @@ class NextStep:
     """What to do next: a label and one reason, and the action that does it ("" where no key helps).
 
     `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.
-    `key` takes the step.
+    `key` takes the step; "": the key of the action where it has one here, else a full stop.
     """
 
     label: str
@@ -37,7 +37,7 @@ class NextStep:
     action: str = ""
     again: tuple[RunLine, ...] = ()
     task_id: str = ""
-    key: str = "."
+    key: str = ""
 
 
 _STEPS = {
@@ -102,7 +102,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
         reason = f"{words.run_numbers([line.run_id for line in again])} failed: {again[0].cause}."
-        return NextStep("Run again", reason, "retry_run", again)
+        return NextStep("Run again", reason, "retry_run", again, key=".")
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Begin the copy"
@@ -166,21 +166,14 @@ def _hand_in(view: View) -> NextStep:
 
 
 def instead_of_runs(view: View) -> str:
-    """For a task that plans no runs: its next step, and where the next runs are."""
-    task = view.task
+    """For a task that plans no runs: where the next runs are."""
+    task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
     if task is None:
         return "This lab's edition could not be read. Run `labtui labs check`."
-    sentences = ["This task needs no run."]
-    if view.check is not None and view.check.status == "done":
-        sentences.append("It is done.")
-    else:
-        sentences.append(next_step(view).reason)
-    tasks = view.edition.tasks if view.edition is not None else ()
-    names = [each.id for each in tasks]
-    after = next((each for each in tasks[names.index(task.id) + 1 :] if each.runs), None)
-    if after is not None:
-        sentences.append(f"Task {after.id} plans the next runs. Press ] to go on.")
-    return " ".join(sentence for sentence in sentences if sentence)
+    after = next((each.id for each in tasks[tasks.index(task) + 1 :] if each.runs), "")
+    return "This task needs no run." + (
+        f" Task {after} plans the next ones. Press ] to go on." if after else ""
+    )
 
 
 def no_run_yet(view: View) -> str:
@@ -205,128 +198,64 @@ def key_result(view: View) -> str:
     return f"Task {view.task_id} is done." + (f" {result}." if result else "")
 
 
-CHART_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("efficiency", ("efficien",)),
-    ("speedup", ("speedup", "speed-up", "speed up", "linear", "scal", "ideal")),
-    ("throughput", ("throughput", "images per second", "images/s")),
-    ("cpu-gpu", ("acceler", "cpu")),
-    (
-        "epoch-time",
-        ("epoch", "times", "training time", "how long", "seconds", "longer", "slower", "faster"),
-    ),
-)
-"""Words of a question that a chart answers to."""
-NUMBERS = {
-    "epoch-time": "Epoch time, s",
-    "throughput": "Throughput, img/s",
-    "speedup": "Speedup",
-    "efficiency": "Parallel efficiency",
-}
-"""The charts' keys, in the order of the numbers in a row, and what stands over those numbers."""
+CHARTS = {"time": "epoch", "throughput": "throughput", "speedup": "speedup", "efficiency": "efficien"}
+"""The views of charts that a question may be about, and the word that names each."""
 
 
 def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart of what a question names first, among those with something to show; else speedup, else any."""
     text = question.casefold()
-    shown = {chart.family: chart for chart in reversed(charts) if not chart.empty}
-    there = {key: shown[key] for key in (*NUMBERS, "cpu-gpu") if key in shown}
-    named = []
-    for key, named_by in CHART_WORDS:
-        places = [text.index(word) for word in named_by if word in text]
-        if places and key in there:
-            named.append((min(places), key))
-    wanted = min(named)[1] if named else "speedup"
+    there: dict[str, ChartSpec] = {chart.view: chart for chart in reversed(charts) if not chart.empty}
+    named = [name for name, word in CHARTS.items() if word in text and name in there]
+    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="speedup")
     return there.get(wanted) or next(iter(there.values()), None)
 
 
-def facts_for(view: View, question: int | None) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """The facts that bear on a question, in the edition's order, and the other facts of its task."""
-    task, edition = view.task, view.edition
-    if task is None or edition is None:
-        return (), ()
-    facts = edition.facts_of(task)
-    chosen = question is not None and 0 <= question < len(task.questions)
-    names = task.questions[question].facts if chosen and question is not None else ()
-    bearing = tuple(fact for name in names for fact in facts if fact.id == name)
-    return bearing, tuple(fact for fact in facts if fact not in bearing)
+def chart_beside(view: View, question: int) -> ChartSpec | None:
+    questions = view.task.questions if view.task is not None else ()
+    return chart_for(questions[question].text if question < len(questions) else "", view.charts)
 
 
-def chart_beside(view: View, question: int | None) -> ChartSpec | None:
-    task = view.task
-    text = ""
-    if task is not None and question is not None and 0 <= question < len(task.questions):
-        text = task.questions[question].text
-    return chart_for(text, view.charts)
-
-
-def text_beside(view: View, question: int | None, *, charted: bool = False) -> Text:
-    """What bears on the question: its numbers (unless a chart shows them) and facts; then all numbers, other facts."""
-    text = Text()
-    bearing, others = facts_for(view, question)
-    rows = number_rows(view)
-    if not charted:
-        _numbers_of_question(text, view, question, rows)
-    if bearing and question is not None:
-        _facts(text, f"For question {question + 1}", bearing)
-    _all_numbers(text, rows)
-    _facts(text, "Other facts of this task" if bearing else "Facts", others)
+def text_beside(view: View, question: int) -> Text:
+    """What bears on the question: its facts, the numbers of the runs, other facts of the task."""
+    text, task = Text(), view.task
+    facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
+    names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
+    bearing = [fact for name in names for fact in facts if fact.id == name]
+    _facts(text, f"For question {question + 1}", bearing)
+    _numbers(text, view)
+    _facts(text, "Other facts of this task", [fact for fact in facts if fact not in bearing])
     if not text.plain:
         text.append("The numbers of your runs appear here.", style="dim")
     text.rstrip()
     return text
 
 
-def _numbers_of_question(
-    text: Text, view: View, question: int | None, rows: Sequence[tuple[str, ...]]
-) -> None:
-    """One line for each number that the question's chart would show."""
-    chart = chart_beside(view, question)
-    if chart is None or question is None:
-        return
-    key = chart.family if chart.family in NUMBERS else "epoch-time"
-    at = list(NUMBERS).index(key) + 1
-    lines = [f"{row[0]}  {row[at]}\n" for row in rows if row[at] != NOTHING]
-    if lines:
-        text.append(f"{NUMBERS[key]}\n", style="bold underline")
-        text.append("".join(lines)).append("\n")
-
-
-def _all_numbers(text: Text, rows: Sequence[tuple[str, ...]]) -> None:
-    if not rows:
-        return
-    text.append("Your numbers\n", style="bold underline")
-    for run, epoch, rate, speedup, efficiency in rows:
-        text.append(f"{run}\n", style="bold")
-        text.append(f"  {epoch} s, {rate} img/s\n")
-        if speedup != NOTHING:
-            text.append(f"  speedup {speedup}, {efficiency}\n")
-    text.append("\n")
-
-
 def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
-    if not facts:
-        return
-    text.append(f"{title}\n", style="bold underline")
+    text.append(f"{title}\n" if facts else "", style="bold underline")
     for fact in facts:
         text.append(f"• {' '.join(fact.text.split())}").append(f"  ({fact.source})\n", style="dim")
-    text.append("\n")
+    text.append("\n" if facts else "")
 
 
-def number_rows(view: View) -> list[tuple[str, ...]]:
-    """Configuration, epoch time, throughput, speedup, efficiency: one line per measured configuration of the task."""
+def _numbers(text: Text, view: View) -> None:
+    """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
     from labtui.results.numbers import rate_text, with_uncertainty
 
-    rows: list[tuple[str, ...]] = []
+    lines: list[tuple[str, str, Interval | None, Interval | None]] = []
     for timed in view.results.programs if view.results is not None else ():
         if timed.practice is view.practice:
-            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
-            share = words.percent(timed.weak_efficiency or timed.efficiency)
             name = f"{timed.series} {timed.program.counted(timed.processes)}"
-            rows.append((name, time, NOTHING, words.ratio(timed.speedup), share))
+            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
+            lines.append((name, time, timed.speedup, timed.weak_efficiency or timed.efficiency))
     for row in view.results.rows if view.results is not None else ():
-        if row.epoch_seconds is None or row.practice is not view.practice:
-            continue  # rehearsed and real numbers never stand in one table
-        label = row.configuration.label + (", so far" if row.live else "")
-        time, rate = with_uncertainty(row, row.epoch_seconds), rate_text(row.throughput)
-        rows.append((label, time, rate, words.ratio(row.speedup), words.percent(row.efficiency)))
-    return rows
+        if row.epoch_seconds is not None and row.practice is view.practice:
+            time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"
+            name = row.configuration.label + (", so far" if row.live else "")
+            lines.append((name, time, row.speedup, row.efficiency))
+    text.append("Your numbers\n" if lines else "", style="bold underline")
+    for name, time, speedup, share in lines:
+        text.append(f"{name}\n", style="bold").append(f"  {time}\n")
+        if speedup is not None:
+            text.append(f"  speedup {words.ratio(speedup)}, {words.percent(share)}\n")
+    text.append("\n" if lines else "")

@@ -9,34 +9,21 @@ from __future__ import annotations
 
 import os
 import queue
-import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.message import Message
 
 from labtui.domain.errors import ExportError
 from labtui.domain.terminal_text import display_text
-
-if TYPE_CHECKING:
-    from labtui.session.notifications import Notice
-
-
-class Noticed(Message):
-    """Jobs started, ended or failed."""
-
-    def __init__(self, notices: list[Notice]) -> None:
-        super().__init__()
-        self.notices = notices
 
 
 class PromptAsked(Message):
@@ -48,44 +35,12 @@ class PromptAsked(Message):
         self.reply = reply
 
 
-class ActionEnded(Message):
-    """A request to the session ended; `error` is what it said no with. `done` says it in words when it went well."""
-
-    def __init__(
-        self,
-        name: str,
-        done: str,
-        result: Any = None,
-        error: BaseException | None = None,
-        about: Any = None,
-    ) -> None:
-        super().__init__()
-        self.name = name
-        self.done = done
-        self.result = result
-        self.error = error
-        self.about = about
-
-
 class TaskChosen(Message):
     """The student went to another task."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__()
         self.task_id = task_id
-
-
-class RunChosen(Message):
-    """The student put the cursor on a run, or opened its log (`open_log`)."""
-
-    def __init__(self, run_id: int, *, open_log: bool = False) -> None:
-        super().__init__()
-        self.run_id = run_id
-        self.open_log = open_log
-
-
-class RunsSubmitted(Message):
-    """The runs of a plan were put into the submission queue."""
 
 
 Post = Callable[[Message], bool]
@@ -147,24 +102,19 @@ def before_editing(command: list[str], path: Path) -> str:
 
 
 TIMEOUT_S = 600.0
-LOOK_EVERY_S = 0.25
 MAX_NAMED = 4
 """Files that the export's message names: more do not fit a window of 80 columns."""
 MAX_NOTES = 3
 """Remarks of an export that the message has room for."""
-_STEP = re.compile(r"\s*(\d{1,3})% (\S.*)")
 
 
-def export_all(folder: Path, step: Callable[[str], None] = lambda text: None) -> Future[str]:
-    """Start the export of a lab folder; the future gives what it said, or raises `ExportError`.
-
-    `step` is told, from a thread, what is being made and how much is behind.
-    """
+def export_all(folder: Path) -> Future[str]:
+    """Start the export of a lab folder; the future gives what it said, or raises `ExportError`."""
     future: Future[str] = Future()
 
     def work() -> None:
         try:
-            future.set_result(_run(folder, step))
+            future.set_result(_run(folder))
         except Exception as error:  # whatever it is, the screen hears of it
             future.set_exception(error)
 
@@ -172,55 +122,27 @@ def export_all(folder: Path, step: Callable[[str], None] = lambda text: None) ->
     return future
 
 
-def _run(folder: Path, step: Callable[[str], None]) -> str:
+def _run(folder: Path) -> str:
     # -P: nothing in the student's folder is taken for a module of the program
-    command = [sys.executable, "-P", "-m", "labtui", "export", "--json", "--progress"]
-    step("starting")
+    command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     try:
-        with tempfile.TemporaryDirectory(prefix="labtui-", ignore_cleanup_errors=True) as name:
-            answer, stderr = Path(name, "answer"), Path(name, "said")
-            with answer.open("wb") as out, stderr.open("wb") as err:
-                code = _follow(
-                    subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err),
-                    stderr,
-                    step,
-                )
-            if code != 0:
-                raise _refusal(code, stderr.read_bytes())
-            return _summary(answer.read_bytes())
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            ended = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            out.seek(0)
+            err.seek(0)
+            if ended.returncode:
+                raise _refusal(ended.returncode, err.read())
+            return _summary(out.read())
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExportError("The export did not finish.", "Run `labtui export` in the lab folder.") from error
-
-
-def _follow(child: subprocess.Popen[bytes], stderr: Path, step: Callable[[str], None]) -> int:
-    """Wait for the child's end and pass on the newest step it tells of; one that takes too long is ended."""
-    until = time.monotonic() + TIMEOUT_S
-    latest, rest = "", b""
-    with stderr.open("rb") as lines:
-        while True:
-            try:
-                return child.wait(LOOK_EVERY_S)
-            except subprocess.TimeoutExpired:
-                if time.monotonic() > until:
-                    child.kill()
-                    child.wait()
-                    raise
-            *whole, rest = (rest + lines.read()).split(b"\n")
-            newest = progress_in(whole)
-            if newest and newest != latest:
-                latest = newest
-                step(latest)
-
-
-def progress_in(lines: Iterable[bytes]) -> str:
-    """The newest step among lines of the child as a sentence; "" when none of them is one."""
-    for line in reversed(list(lines)):
-        if found := _STEP.fullmatch(display_text(line.rstrip())):
-            step = found[
-                2
-            ].strip()  # which file of how many is measure enough; files do not take the same time
-            return step if step.startswith("file ") else f"{found[1]} %, {step}"
-    return ""
 
 
 def _refusal(code: int, stderr: bytes) -> ExportError:
@@ -239,12 +161,9 @@ def _summary(answer: bytes) -> str:
     """What was written, in words, and what the export has to remark."""
     import json
 
-    try:
-        report = json.loads(answer)
-        paths = [Path(path) for path in report["files"]]
-        notes = [display_text(str(note).encode()) for note in report["notes"]]
-    except (ValueError, KeyError, TypeError):
-        return "Exported."
+    report = json.loads(answer)
+    paths = [Path(path) for path in report["files"]]
+    notes = [display_text(str(note).encode()) for note in report["notes"]]
     if len(notes) > MAX_NOTES:
         others = len(notes) - MAX_NOTES + 1
         notes[MAX_NOTES - 1 :] = [f"{others} more remarks: run `labtui export` to read them."]

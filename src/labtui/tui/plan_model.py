@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,30 +12,9 @@ from typing import TYPE_CHECKING, Any
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan import copies_to_start
-from labtui.lab.plan_table import (
-    EDITABLE,
-    OWN_WORDS,
-    WORDS,
-    PlanRow,
-    cell,
-    changed,
-    drafts_from,
-    forms_of,
-    own_answer,
-    own_value,
-    rows_of,
-    scaled,
-)
-from labtui.preflight.findings import (
-    MAIN_SCRIPT,
-    Finding,
-    FindingKey,
-    apply_fix,
-    overridden,
-    preview_fix,
-)
+from labtui.lab.plan_table import EDITABLE, WORDS, PlanRow, cell, changed, drafts_from, forms_of, rows_of
+from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.session.labs import files_stamp
-from labtui.session.own_jobs import Answers
 
 if TYPE_CHECKING:
     from labtui.domain.model import AcceptedFinding
@@ -79,7 +59,6 @@ class Plan:
         self.measured: Sequence[ResultRow] = ()
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._rendered: list[PlanRow] = []  # the task's rows meanwhile
-        self._answers, self._own_limit = Answers(), ""  # what the student says about their job file
         self._read: tuple[object, ...] = ()
         if not planned and (own := session.job_files()):
             self.job_file = own[0]
@@ -96,11 +75,8 @@ class Plan:
         """
         self._read, self.previews = self._stamp(), []
         if self.job_file is not None:
-            given = {"time": self._own_limit} if self._own_limit else None
             try:
-                draft = self.session.own_draft(
-                    self.job_file, task_id=self.task_id, given=given, answers=self._answers
-                )
+                draft = self.session.own_draft(self.job_file, task_id=self.task_id)
             except LabError:
                 self.job_file, self.rows, self.form = None, self._rendered, next(iter(self.forms), None)
                 self.drafts = self._drafts(self.rows, self.form)
@@ -152,11 +128,7 @@ class Plan:
             UsageError: when it cannot be changed here.
         """
         if self.job_file is not None:
-            name = own_answer(column)
-            answered = bool(name) and getattr(self._answers, name) is not None
-            if column != "limit" and not answered and name not in self.rows[row].spec.unknown:
-                raise UsageError("Your job file says this. Press e to change it there.")
-            return (WORDS | OWN_WORDS)[column]
+            raise UsageError("Your job file says this. Press e to change it there.")
         if column not in EDITABLE:
             raise UsageError("This follows from the other numbers.")
         if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
@@ -164,32 +136,17 @@ class Plan:
         return WORDS[column]
 
     def shown(self, row: int, column: str) -> str:
-        return cell(self.rows[row], column) if self.job_file is None else ""
+        return cell(self.rows[row], column)
 
-    def typed(self, row: int, column: str, text: str) -> list[PlanRow] | None:
-        """The rows with a number changed; None where the answer is about the own job file, and kept.
+    def typed(self, row: int, column: str, text: str) -> list[PlanRow]:
+        """The rows with a number changed.
 
         Raises:
             UsageError: when the text is no number that fits there.
         """
-        if self.job_file is None:
-            return self.with_row(row, changed(self.rows[row], column, text))
-        value = own_value(column, text)
-        if column == "limit":
-            self._own_limit = str(value or "")
-            return None
-        if column == "per_gpu" and isinstance(value, int):
-            value *= self.rows[row].spec.replicas
-        self._answers = replace(self._answers, **{own_answer(column): value})  # type: ignore[arg-type]
-        return None
+        return self._with_row(row, changed(self.rows[row], column, text))
 
-    def scaled(self, row: int, column: str, factor: float) -> list[PlanRow]:
-        """The rows with a number doubled or halved."""
-        self.question(row, column)
-        return self.with_row(row, scaled(self.rows[row], column, factor))
-
-    def with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
-        """The rows with another one in this place."""
+    def _with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
         return [*self.rows[:row], new, *self.rows[row + 1 :]]
 
     def dropped(self, row: int) -> list[PlanRow]:
@@ -199,9 +156,9 @@ class Plan:
             UsageError: when the student's own job file says what runs.
         """
         if self.job_file is not None:
-            raise UsageError("Your job file says this. Press e to change it there.")
+            self.question(row, "in")
         old = self.rows[row]
-        return self.with_row(row, replace(old, included=not old.included))
+        return self._with_row(row, replace(old, included=not old.included))
 
     # ------------------------------------------------------------------ job forms
 
@@ -220,7 +177,6 @@ class Plan:
         if path is not None:
             if self.job_file is None:
                 self._rendered = self.rows
-            self._answers, self._own_limit = Answers(), ""
         elif self.job_file is not None:
             self.rows = self._rendered
         self.form, self.job_file = form, path
@@ -275,6 +231,14 @@ class Plan:
         """Those that stop the plan, as they have no reason yet."""
         every = (each.finding for each in self.found)
         return tuple(each for each in every if each.severity == "error" and each.key not in self.reasons)
+
+    def paths_to_ask(self) -> tuple[str, ...]:
+        """What the jobs need on the cluster."""
+        paths: dict[str, None] = {}
+        for draft in self.drafts:
+            with contextlib.suppress(LabError):
+                paths |= dict.fromkeys(self.session.paths_to_ask(draft, script=self.scripts.get(draft)))
+        return tuple(paths)
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The findings of a job that are overridden, with the reason."""

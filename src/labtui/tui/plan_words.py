@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
@@ -209,12 +211,12 @@ def table_of(plan: Plan) -> tuple[list[TableColumn], list[Row]]:
         drop.add("job")
     if plan.job_file is None and len({row.spec.model for row in rows}) < 2:
         drop.add("model")
-    left = {"in", "model", "options"}
+    names, left = [name for name in titles if name not in drop], {"in", "model", "options"}
+    made = [Row(str(at), tuple(cells(plan, at, row)[name] for name in names)) for at, row in enumerate(rows)]
+    widths = [max(cell_len(str(row.cells[at])) for row in made) for at in range(len(names))] if made else []
     columns = [
-        TableColumn(name, title, right=name not in left) for name, title in titles.items() if name not in drop
-    ]
-    made = [
-        Row(str(at), tuple(cells(plan, at, row)[each.key] for each in columns)) for at, row in enumerate(rows)
+        TableColumn(name, titles[name], right=name not in left, width=max(width, len(titles[name])))
+        for name, width in zip(names, widths, strict=True)
     ]
     return columns, made
 
@@ -252,19 +254,11 @@ def _started(spec: RunSpec) -> tuple[str, ...]:
     return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
 
 
-_UNKNOWN_WORDS = {"model": "model", "n_gpus": "GPUs", "batch_size": "batch", "epochs": "epochs"}
-
-
 def own_sentence(draft: SubmissionDraft) -> str:
-    """Which file is planned, and what it does not tell about its runs."""
-    missing = [
-        word for name, word in _UNKNOWN_WORDS.items() if any(name in run.unknown for run in draft.runs)
-    ]
-    place = f"slurm/{draft.job_file}"
-    if not missing:
-        return f"The plan is now {place}, your own job file, as it is."
-    names = ", ".join(missing)
-    return f"{place} does not set {names}. Press enter on a {UNKNOWN} to fill it in, or leave it to the log."
+    """Which file is planned, and that it does not tell all about its runs."""
+    told = not any(run.unknown for run in draft.runs)
+    rest = "as it is." if told else f"as it is; its log will tell what {UNKNOWN} stands for."
+    return f"The plan is now slurm/{draft.job_file}, your own job file, {rest}"
 
 
 # ------------------------------------------------------------------ findings
@@ -298,11 +292,8 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
         place += f" of job {', '.join(str(job + 1) for job in found.jobs)}"
     left.append(f"{place}  ", "bold")
     keys = Text()
-    if chosen:
-        keys.append("f ", f"bold {styles.busy}").append(
-            "Fix   ", styles.soft
-        ) if finding.fix is not None else None
-        keys.append("O ", f"bold {styles.busy}").append("Take back" if reason else "Override", styles.soft)
+    if chosen and finding.fix is not None:
+        keys.append("f ", f"bold {styles.busy}").append("Fix", styles.soft)
     effect = " ".join(finding.effect.split())
     for original, made in plan.copies if finding.rule == "script-missing" else ():
         if made in finding.effect:
@@ -331,11 +322,8 @@ def doubts(plan: Plan, done: str) -> Text:
     for draft in plan.drafts:
         if draft in plan.scripts:
             text.append(f"{draft.job_name}: script edited by you\n")
-    counts: dict[str, int] = {}
-    for job in range(len(plan.drafts)):
-        for each in plan.accepted(job):
-            counts[each.reason] = counts.get(each.reason, 0) + 1
-    for reason, count in counts.items():
+    accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
+    for reason, count in Counter(accepted).items():
         text.append(f"✘ {words.plural(count, 'finding')} overridden: {reason}\n")
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:

@@ -6,8 +6,8 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
+from labtui.tui.messages import PromptAsked
 
 
 class TerminalSanitizer(LineFilter):
@@ -58,6 +59,12 @@ class SanitizedApp(App[_Result]):
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     _read_with: Theme | None = None
 
+    def on_prompt_asked(self, message: PromptAsked) -> None:
+        """A password, a code or a fingerprint that the worker waits for."""
+        from labtui.tui.screens.prompts import prompt_screen
+
+        self.push_screen(prompt_screen(message.question), message.reply.put)
+
     def choose_first_theme(self, name: str) -> None:
         """Before the start: the stylesheets are read with this theme's variables at once."""
         self.theme = name
@@ -85,52 +92,26 @@ class SanitizedApp(App[_Result]):
         return [self._gate]
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """`keys` are by the names of actions (see the help page); `problem` says why the file could not be used."""
-
-    theme: str = ""
-    keys: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
-
-
 def preferences_file() -> Path:
     import platformdirs
 
-    return Path(platformdirs.user_config_dir("labtui", appauthor=False)) / "settings.toml"
+    return Path(platformdirs.user_config_dir("labtui", appauthor=False)) / "theme"
 
 
-def read_preferences() -> Preferences:
-    """The preferences; defaults where there is no file, and with a sentence where it cannot be used."""
-    path = preferences_file()
+def preferred_theme() -> str:
+    """The theme that was chosen last; "" where none was."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return preferences_file().read_text(encoding="utf-8").strip()
     except OSError:
-        return Preferences()
-    import tomllib
-
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return Preferences(problem=f"{path} is not TOML: {error}. The defaults are used.")
-    theme, keys = document.get("theme", ""), document.get("keys", {})
-    if not isinstance(theme, str) or not isinstance(keys, dict):
-        return Preferences(problem=f"{path}: `theme` is a name, `[keys]` a table. The defaults are used.")
-    named = {name: key for name, key in keys.items() if isinstance(key, str)}
-    return Preferences(theme=theme, keys=named)
+        return ""
 
 
 def keep_theme(name: str) -> None:
     """Store the chosen theme for the next time; a folder that cannot be written is no reason to stop."""
-    import tomlkit
-
     path = preferences_file()
-    with contextlib.suppress(OSError, tomlkit.exceptions.TOMLKitError):
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        document = tomlkit.parse(text)
-        document["theme"] = name
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(tomlkit.dumps(document), encoding="utf-8")
+        path.write_text(f"{name}\n", encoding="utf-8")
 
 
 def _theme(name: str, *, dark: bool, colours: str) -> Theme:
@@ -199,6 +180,7 @@ class Roles:
     quiet: str
     soft: str
     axis: str
+    line: str
     chip: str
     bad_ground: str
 
@@ -220,6 +202,7 @@ def roles(app: App[Any]) -> Roles:
         quiet=variables["quiet"],
         soft=variables["soft"],
         axis=variables["axis"],
+        line=variables["line"],
         chip=f"bold {variables['on-accent']} on {theme.accent}",
         bad_ground=variables["error-ground"],
     )

@@ -60,10 +60,6 @@ class RunLine:
         return self.run.run_id
 
     @property
-    def counts(self) -> bool:
-        return not self.why_not
-
-    @property
     def live(self) -> bool:
         return self.phase in LIVE
 
@@ -127,8 +123,6 @@ class View:
     gpu_hours: float | None = None
     now: float = 0.0
     deck: str = ""  # the exported deck in the lab folder
-    marked: frozenset[int] = frozenset()  # runs that the next action is for, all of them
-    hide_failed: bool = False  # the runs table leaves out those that failed or were cancelled
     every: Mapping[int, RunLine] = field(default_factory=dict)
     """All runs of the lab, by number."""
 
@@ -142,20 +136,10 @@ class View:
         scope = scope_of(self.task, self.task_id)
         return tuple(line for _, line in sorted(self.every.items()) if line.run.task_id in scope)
 
-    @cached_property
-    def shown_lines(self) -> tuple[RunLine, ...]:
-        return tuple(line for line in self.lines if not (self.hide_failed and line.phase in ENDED_BADLY))
-
     @property
     def line(self) -> RunLine | None:
         """The selected run."""
         return self.every.get(self.run_id) if self.run_id is not None else None
-
-    @property
-    def meant(self) -> tuple[RunLine, ...]:
-        """The runs that an action is for: those that are marked, else the selected one."""
-        marked = tuple(line for line in self.lines if line.run_id in self.marked)
-        return marked or ((self.line,) if self.line is not None else ())
 
     @property
     def live(self) -> tuple[RunLine, ...]:
@@ -392,12 +376,11 @@ def result_detail(view: View) -> str:
 
 def result_line(view: View) -> str:
     """``4 GPUs: 2.53× faster than one, 63 % efficient so far``; "" for nothing."""
-    best = _largest(view)
-    if best is None or best.row is None:
+    best, number = _largest(view), result_sentence(view)[0]
+    if best is None:
         return ""
-    far = " so far" if best.live else ""
-    share = words.percent(best.row.efficiency)
-    return f"{best.run.spec.n_gpus} GPUs: {words.ratio(best.row.speedup)}× faster than one, {share} efficient{far}"
+    detail = result_detail(view).partition(",")[0]
+    return f"{best.run.spec.n_gpus} GPUs: {number}× faster than one, {detail}"
 
 
 def status_line(view: View) -> tuple[str, str]:
@@ -426,17 +409,11 @@ def queued_here(view: View) -> str:
     waiting = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
     if not waiting or view.loading:
         return ""
-    from labtui.slurm.job_evidence import live
-
     first = waiting[0]
     numbers = sorted(run_id for each in waiting for run_id in each.run_ids)
+    why = first.sentence.rstrip(".") or "waiting for a free slot"
     if view.state.connection.status in NO_LINE:
         why = "no connection"
-    elif first.sentence:
-        why = first.sentence.rstrip(".")
-    else:
-        taken = any(each.qos == first.qos for each in live(view.state))
-        why = f"{first.qos} is busy" if taken else "waiting for a free slot"
     return f"{words.run_numbers(numbers)} in the submission queue: {why}"
 
 
@@ -451,32 +428,6 @@ def last_line(view: View, line: RunLine | None) -> int | None:
     return line.run.epochs[-1].line if any(later) else None
 
 
-def limit_advice(line: RunLine) -> str:
-    """How much time a run lacked, where its pace is known, and the key that gives it more."""
-    from labtui.results.pace import remaining_seconds
-
-    run = line.run
-    rest = remaining_seconds(run.spec.epochs, len(run.epochs), line.row)
-    if rest is None or "epochs" in run.spec.unknown:
-        return "Press R to run it with twice the time."
-    missing = run.spec.epochs - len(run.epochs)
-    return (
-        f"{words.plural(missing, 'epoch')} more need {words.duration(rest.hi)}. Press R for twice the time."
-    )
-
-
 def timed_only(view: View) -> bool:
     """Whether all runs of the task are a program's, which have a time and no epochs."""
     return bool(view.lines) and all(line.run.spec.program is not None for line in view.lines)
-
-
-def spent_words(view: View) -> str:
-    """What the jobs of the task on the screen have cost so far; "" when nothing ran, or no GPU was used."""
-    if not any(line.submission is not None and line.submission.job for line in view.lines):
-        return ""
-    from labtui.results.cost import lab_cost
-
-    cost = lab_cost(view.state, practice=view.practice).tasks.get(view.task_id)
-    if cost is None or not cost.allocated:
-        return ""
-    return f"{cost.allocated:.2f} GPU-h used, {cost.used:.2f} of it for training"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import ENDED_BADLY, TRAINING, View, first_task, make_view, scope_of
+from labtui.tui.view import TRAINING, View, first_task, make_view, scope_of
 
 if TYPE_CHECKING:
-    from labtui.domain.state import RunState, SubmissionState
+    from labtui.domain.state import RunState
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
     from labtui.results.charts import ChartSpec
@@ -50,10 +50,8 @@ class ViewModel:
         self._results: tuple[tuple[object, ...], Results | None] = ((), None)
         self._charts: tuple[object, tuple[ChartSpec, ...]] = (None, ())
         self._checking = threading.Lock()
-        self._check_again = False
+        self._wanted = False  # whether another look is asked for
         self._checked_files: frozenset[tuple[str, int, int]] = frozenset()
-        self.marked: frozenset[int] = frozenset()
-        self.hide_failed = False
         self._by_hand = False  # whether the student chose the run: else the one that trains is shown
         self.task_id = first_task(self._decided())
         self.run_id = self._newest_run()
@@ -78,25 +76,9 @@ class ViewModel:
         self.task_id = task_id
         self._by_hand = False
         self.run_id = self._newest_run()
-        self.marked = frozenset()
 
     def choose_run(self, run_id: int | None) -> None:
         self.run_id, self._by_hand = run_id, True
-
-    def mark_run(self) -> None:
-        """Mark the selected run for the next action, or take its mark away."""
-        if self.run_id is not None:
-            self.marked ^= {self.run_id}
-
-    def toggle_failed(self) -> int:
-        """Leave runs that failed or were cancelled out of the table, or show them again; how many there are."""
-        failed = {run.run_id for run in self._mine() if run.phase in ENDED_BADLY}
-        self.hide_failed = not self.hide_failed
-        if self.hide_failed:
-            self.marked -= failed
-            if self.run_id in failed:
-                self.run_id = self._newest_run()
-        return len(failed)
 
     def _mine(self) -> list[RunState]:
         """The runs of the task on the screen."""
@@ -107,8 +89,6 @@ class ViewModel:
     def _newest_run(self) -> int | None:
         """The run that trains now, else the next to start, else the last one."""
         runs = self._mine()
-        if self.hide_failed:
-            runs = [run for run in runs if run.phase not in ENDED_BADLY] or runs
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
             return max(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
@@ -141,8 +121,6 @@ class ViewModel:
                 gpu_hours=self._gpu_hours() if self.loaded else None,
                 now=self.clock(),
                 deck=self.deck,
-                marked=self.marked,
-                hide_failed=self.hide_failed,
             )
         )
 
@@ -194,51 +172,36 @@ class ViewModel:
             return dict.fromkeys(STREAMS)
         return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
 
-    def tokens_on_screen(self) -> set[str]:
-        """The submissions whose logs are worth reading often: the selected run's, and those of this task that live.
+    def watch_logs(self) -> None:
+        """Have the logs of the task's living runs read often, and first of all the selected run's output.
 
         The runs table and the charts show all runs of the task, so all their epochs should come promptly.
         """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        tokens = {run.token} if run is not None else set()
-        tokens |= {self.state.runs[number].token for number in self.marked if number in self.state.runs}
-        for each in self._mine():
-            if each.phase not in _OVER and len(tokens) < MAX_WATCHED:
-                tokens.add(each.token)
-        return tokens
-
-    def visible_log(self) -> tuple[str, Stream] | None:
-        """The log that is read most often: the selected run's output."""
-        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        return (run.token, "out") if run is not None else None
+        living = [each.token for each in self._mine() if each.phase not in _OVER][:MAX_WATCHED]
+        tokens = {run.token, *living} if run is not None else set(living)
+        self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
 
     # ------------------------------------------------------------------ checks, in a thread
 
     def check_later(self, done: Callable[[], None]) -> None:
         """Look at all tasks by evidence in a thread; `done` is called there when there is something new."""
-        if self.edition is None:
-            return
-        if not self._checking.acquire(blocking=False):
-            self._check_again = True
-            return
+        self._wanted = True
+        if self.edition is not None and self._checking.acquire(blocking=False):
+            threading.Thread(target=self._look, args=(done,), name="labtui-checks", daemon=True).start()
 
-        def look() -> None:
-            try:
-                while True:
-                    self._check_again = False
-                    began = time.perf_counter()
-                    self._check_now()
-                    done()
-                    if not self._check_again:
-                        return
-                    # A log that streams asks again at once: most of the time is the screens'.
+    def _look(self, done: Callable[[], None]) -> None:
+        try:
+            while self._wanted:
+                self._wanted, began = False, time.perf_counter()
+                self._check_now()
+                done()
+                if self._wanted:  # a log that streams asks again at once: most of the time is the screens'
                     time.sleep(CHECKS_REST * (time.perf_counter() - began))
-            except Exception as error:  # a check must never take the screen down
-                self.session.faults.write(error)
-            finally:
-                self._checking.release()
-
-        threading.Thread(target=look, name="labtui-checks", daemon=True).start()
+        except Exception as error:  # a check must never take the screen down
+            self.session.faults.write(error)
+        finally:
+            self._checking.release()
 
     def files_changed(self) -> bool:
         """Whether a script, an answer or a chart changed since the last checks, by whatever program."""
@@ -259,67 +222,47 @@ class ViewModel:
 
 def checks_may_differ(old: LabState, new: LabState) -> bool:
     """Whether the boxes have to be looked at again; that a log grew is no reason, its epochs are."""
-    if old.runs is not new.runs or len(old.submissions) != len(new.submissions):
+    if old.runs is not new.runs:
         return True
-    return old.submissions is not new.submissions and any(
-        submission is not (before := old.submissions.get(token))
-        and (before is None or _without_sizes(before) != _without_sizes(submission))
-        for token, submission in new.submissions.items()
-    )
+    before, now = ([(each.status, each.job) for each in state.submissions.values()] for state in (old, new))
+    return before != now
 
 
-def _without_sizes(submission: SubmissionState) -> SubmissionState:
-    logs = {stream: replace(log, size=0) for stream, log in submission.logs.items()}
-    return replace(submission, logs=logs)
-
-
-LOOK_EVERY_S = 5.0
-"""Seconds between two looks at the samplers' files."""
+SAMPLES_EVERY_S = 5.0
+"""Seconds between two looks at a sampler's file."""
+TAIL_BYTES = 8192
 
 
 class GpuUse:
-    """How busy the GPUs of a job were, as its sampler wrote down; `changed` is called in a thread on news."""
+    """How busy the GPUs of a job were lately, as its sampler wrote down."""
 
-    def __init__(self, session: Session, changed: Callable[[], None]) -> None:
-        self._session, self._changed = session, changed
-        self._known: dict[str, tuple[tuple[int, int], tuple[float, ...]]] = {}
-        self._reading = threading.Lock()
-        self._looked = float("-inf")
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: tuple[str, float, tuple[float, ...]] = ("", 0.0, ())
 
     def of(self, token: str) -> tuple[float, ...]:
         """Fractions of 1, averaged over the GPUs, moment by moment; empty while nothing is known."""
-        due = time.monotonic() - self._looked >= LOOK_EVERY_S
-        if due and self._reading.acquire(blocking=False):
-            self._looked = time.monotonic()
-            threading.Thread(target=self._look, args=(token,), name="labtui-gpu-samples", daemon=True).start()
-        return self._known.get(token, ((0, 0), ()))[1]
+        now = time.monotonic()
+        if token != self._known[0] or now - self._known[1] >= SAMPLES_EVERY_S:
+            self._known = (token, now, self._read(token))
+        return self._known[2]
 
-    def _look(self, token: str) -> None:
-        try:
-            if self._read(token):
-                self._changed()
-        except Exception as error:  # a sampler's file must never take the screen down
-            self._session.faults.write(error)
-        finally:
-            self._reading.release()
-
-    def _read(self, token: str) -> bool:
+    def _read(self, token: str) -> tuple[float, ...]:
+        from labtui.cluster.local_files import reader_inside
         from labtui.training_logs.gpu_sampler import read_samples
 
         path = self._session.log_path(token, "gpu")
+        if path is None:
+            return ()
         try:
-            known = self._session.folder.status(path) if path is not None else None
-            if path is None or known is None:
-                return False
-            version = (known.st_size, known.st_mtime_ns)
-            if self._known.get(token, ((0, 0), ()))[0] == version:
-                return False
-            samples = read_samples(self._session.folder.read(path)).samples
+            with reader_inside(self._session.folder.path, path) as file:
+                head = file.readline()
+                file.seek(max(len(head), file.seek(0, 2) - TAIL_BYTES))
+                samples = read_samples(head + file.read()).samples
         except OSError:
-            return False
+            return ()
         moments: dict[float, list[float]] = {}
         for sample in samples:
             if sample.utilization is not None:
                 moments.setdefault(sample.at, []).append(sample.utilization)
-        self._known[token] = version, tuple(sum(each) / len(each) for _, each in sorted(moments.items()))
-        return True
+        return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))

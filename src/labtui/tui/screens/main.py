@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from collections.abc import Sequence
+from concurrent.futures import Future
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
-from labtui.tui.guidance import next_task, oom_run
+from labtui.tui.guidance import done_already, instead_of_runs, next_step, next_task, oom_run
 from labtui.tui.keys import key
-from labtui.tui.messages import RunChosen, TaskChosen
-from labtui.tui.screens.task_actions import TaskActions
-from labtui.tui.view import ENDED_BADLY, View
-from labtui.tui.widgets.frame import Foot, HeaderBar, NoteLine, Rail, TaskList, TitleBar
+from labtui.tui.messages import TaskChosen, export_all
+from labtui.tui.screens.prompts import STYLES
+from labtui.tui.view import ENDED_BADLY, RunLine, View
+from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList
 
 if TYPE_CHECKING:
     from textual.widgets import OptionList
 
-    from labtui.tui.app import LabApp
     from labtui.tui.widgets.answers_pane import AnswersPane
-
-
-@runtime_checkable
-class Shows(Protocol):
-    """A part of the screen that takes its slice of the view."""
-
-    def show(self, view: View) -> None:
-        """Bring it up to date."""
 
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
 
 
-class MainScreen(TaskActions):
+class MainScreen(FramedScreen):
     """Frames the panes. A pane is made when it is first shown, and watches the app's view."""
 
-    app: LabApp
     AUTO_FOCUS = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("r", "pane('runs')", "Runs", "the runs of this task with their state and their numbers"),
@@ -52,23 +42,13 @@ class MainScreen(TaskActions):
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write"),
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
-        key(
-            "e", "edit", "Edit", "open the script, a copy of the log or the answers in your editor", show=True
-        ),
-        key(
-            "b",
-            "start_copy",
-            "Begin copy",
-            "start the script a task asks for; later: how yours differs",
-            show=True,
-        ),
+        key("e", "edit", "Edit", "open the script or the answers in your editor", show=True),
+        key("b", "start_copy", "Begin copy", "start the script a task asks for, or open it", show=True),
         key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
         key("right_square_bracket", "step_task(1)", "Task after", "go to the following task"),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", urgent=True),
-        key("p", "push", "Push", "send the scripts to the cluster now"),
-        key("w", "shell_commands", "By hand", "the shell commands that do the same, ready to copy"),
-        key("escape", "escape", "Back", "close what is open; unmark runs"),
+        key("escape", "escape", "Back", "close what is open"),
     ]
 
     def __init__(self, pane: str = "task") -> None:
@@ -76,17 +56,9 @@ class MainScreen(TaskActions):
         self.pane = pane
         self.view: View | None = None
 
-    def compose(self) -> ComposeResult:
-        yield HeaderBar()
-        with Horizontal(id="body"):
-            yield Rail(id="rail")
-            with Vertical(id="content"):
-                yield TitleBar()
-                yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
-                yield ContentSwitcher(id="panes")
-        with Vertical(id="bottom"):
-            yield NoteLine()
-            yield Foot()
+    def content(self) -> ComposeResult:
+        yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
+        yield ContentSwitcher(id="panes")
 
     def on_mount(self) -> None:
         """What frames the panes is painted first; the pane comes into it."""
@@ -96,7 +68,7 @@ class MainScreen(TaskActions):
         self.call_later(self._first_pane)
 
     async def _first_pane(self) -> None:
-        self.app.read_styles("panes")
+        self.app.stylesheet.read(STYLES / "panes.tcss")
         await self._ensure_pane(self.pane)
         self._switch()
         self.app.view = self.view
@@ -108,40 +80,19 @@ class MainScreen(TaskActions):
 
     # ------------------------------------------------------------------ panes
 
-    async def _ensure_pane(self, name: str) -> Widget:
+    async def _ensure_pane(self, name: str) -> Any:
         found = self.query(f"#pane-{name}")
         if found:
             return found.first()
         pane = self._make_pane(name)
         await self.query_one("#panes").mount(pane)
-        if isinstance(pane, Shows):
-            pane.watch(self.app, "view", pane.show, init=False)
+        pane.watch(self.app, "view", pane.show, init=False)
         return pane
 
-    def _make_pane(self, name: str) -> Widget:
-        model = self.app.view_model
-        if name == "runs":
-            from labtui.tui.widgets.runs_pane import RunsPane
-
-            return RunsPane(model.log_paths, self.app.gpu_use.of, id="pane-runs")
-        if name == "log":
-            from labtui.tui.widgets.log_pane import LogPane
-
-            return LogPane(model.log_paths, id="pane-log")
-        if name == "charts":
-            from labtui.tui.widgets.charts_pane import ChartsPane
-
-            return ChartsPane(id="pane-charts")
-        if name == "answers":
-            from labtui.tui.widgets.answers_pane import AnswersPane
-
-            pane = AnswersPane(self.app.answer_files(), id="pane-answers")
-            pane.report = self.app.report_sentence
-            pane.stored = self.app.check_again
-            return pane
-        from labtui.tui.widgets.task_pane import TaskPane
-
-        return TaskPane(id="pane-task")
+    def _make_pane(self, name: str) -> Any:
+        """Panes are imported when they are first shown."""
+        module = import_module(f"labtui.tui.widgets.{name}_pane")
+        return getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
 
     def _answers(self) -> AnswersPane:
         from labtui.tui.widgets.answers_pane import AnswersPane
@@ -183,21 +134,13 @@ class MainScreen(TaskActions):
     def show(self, view: View) -> None:
         """A new view: what frames the panes repaints."""
         self.view = view
-        for part in self.query("HeaderBar, TitleBar, Rail, NoteLine").results(Widget):
-            if isinstance(part, Shows):
-                part.show(view)
+        self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
         for tab in self.query(Tab):
             label = f"{PANES[tab.id or 'task']} {counts.get(tab.id or '', '')}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         self.refresh_bindings()
-
-    def show_age(self, view: View) -> None:
-        """Only time went on."""
-        for part in self.query("HeaderBar, TitleBar, NoteLine").results(Widget):
-            if isinstance(part, Shows):
-                part.show(view)
 
     def on_resize(self) -> None:
         """What stands where depends on the width."""
@@ -210,7 +153,8 @@ class MainScreen(TaskActions):
             if self.pane not in {"runs", "log"}:
                 return False
             oom = oom_run(view) is not None
-            return oom if action == "halve_batch" else any(line.phase in ENDED_BADLY for line in view.meant)
+            bad = view.line is not None and view.line.phase in ENDED_BADLY
+            return oom if action == "halve_batch" else bad
         if action == "start_copy" and view is not None and view.task is not None:
             from labtui.lab.plan import copies_to_start
 
@@ -223,14 +167,6 @@ class MainScreen(TaskActions):
     def _task_chosen(self, event: TaskChosen) -> None:
         event.stop()
         self.app.go_to_task(event.task_id)
-
-    @on(RunChosen)
-    async def _run_chosen(self, event: RunChosen) -> None:
-        event.stop()
-        self.app.view_model.choose_run(event.run_id)
-        self.app.repaint()
-        if event.open_log:
-            await self.show_pane("log")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter in the list of tasks goes back to the pane."""
@@ -247,6 +183,7 @@ class MainScreen(TaskActions):
         """Go to the list of tasks; on narrow screens it is a page of its own."""
         self.add_class("-open")
         self.query_one(TaskList).focus()
+        self.call_after_refresh(self.app.repaint)  # the page has another width than the rail
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
@@ -257,9 +194,8 @@ class MainScreen(TaskActions):
                 self.app.go_to_task(names[place])
 
     def action_escape(self) -> None:
-        """Close the list of tasks, unmark runs."""
+        """Close the list of tasks."""
         self.remove_class("-open")
-        self.app.unmark_runs()
         self.focus_pane()
 
     async def action_next_question(self) -> None:
@@ -283,3 +219,133 @@ class MainScreen(TaskActions):
         names, ahead = [row.task_id for row in view.tasks], next_task(view)
         if ahead is not None and names.index(ahead.task_id) > names.index(view.task_id):
             await self.action_next_open_task()
+
+    @property
+    def _now(self) -> View:
+        return self.app.view_model.view()
+
+    # ------------------------------------------------------------------ from task to task
+
+    async def action_next_open_task(self) -> None:
+        """Go to the next task that is not done."""
+        ahead = next_task(self._now)
+        if ahead is not None:
+            self.app.go_to_task(ahead.task_id)
+            await self.show_pane("task")
+
+    async def action_go_to_missing(self) -> None:
+        """Go to the task that plans the run this one lacks."""
+        step = next_step(self._now)
+        if not step.task_id:
+            self.notify("This task needs no run of another task.", markup=False)
+            return
+        self.app.go_to_task(step.task_id)
+        await self.show_pane("task")
+
+    # ------------------------------------------------------------------ plans
+
+    async def action_plan(self) -> None:
+        """The plan of the task on the screen."""
+        session, task_id = self.app.session, self.app.view_model.task_id
+        drafts = session.drafts(task_id)
+        if not drafts and not session.job_files():
+            self.notify(instead_of_runs(self._now), timeout=8, markup=False)
+            return
+        await self.app.show_plan(task_id, drafts, done_already(self._now))
+
+    async def action_halve_batch(self) -> None:
+        """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
+        from labtui.session.batches import halve_after
+
+        view = self._now
+        chosen = view.line is not None and view.line.run.gpu_memory_ran_out
+        line = view.line if chosen else oom_run(view)
+        if line is None:
+            self.app.report_sentence("No run of this task ran out of GPU memory.")
+            return
+        proposal = halve_after(self.app.session, line.run_id)
+        await self.app.show_plan(line.run.task_id, proposal.drafts, proposal.sentence)
+
+    async def action_retry_run(self, these: Sequence[RunLine] = ()) -> None:
+        """The plan of the selected run again, or of `these`; each is changed by how it ended."""
+        from labtui.session.batches import retry_after
+
+        chosen = these or tuple(filter(None, (self._now.line,)))
+        jobs = {line.run.token: line for line in reversed(chosen)}
+        lines = sorted(jobs.values(), key=lambda line: line.run_id)
+        if not lines:
+            self.app.report_sentence("Select the run to plan again first.")
+            return
+        proposals = [retry_after(self.app.session, line.run_id) for line in lines]
+        said = [
+            proposal.sentence if len(lines) == 1 else f"Run {line.run_id}: {proposal.sentence}"
+            for line, proposal in zip(lines, proposals, strict=True)
+        ]
+        drafts = tuple(draft for each in proposals for draft in each.drafts)
+        await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
+
+    def show_submitted(self) -> None:
+        """Show the runs that were just put into the submission queue."""
+        model = self.app.view_model
+        model.arrived(self.app.session.state)
+        model.choose_task(model.task_id)
+        self.app.repaint()
+        self.call_later(self.show_pane, "runs")
+
+    # ------------------------------------------------------------------ files
+
+    def action_edit(self) -> None:
+        """The file that belongs to what is on the screen, in the student's editor."""
+        view, folder = self._now, self.app.session.folder
+        if self.pane == "answers":
+            self.app.keep_answers()
+            path = self.app.answer_files().path(view.task_id)
+        else:
+            names = view.task.files if view.task is not None else ()
+            line = view.line
+            chosen = line.run.spec.script if line is not None else (names[0] if names else "")
+            path = folder.path / "scripts" / chosen
+        if not path.is_file():
+            self.app.report_sentence(f"There is no {path.name} in the lab folder.")
+            return
+        self.edit_file(path)
+
+    def edit_file(self, path: Path) -> None:
+        """Open a file in the student's editor; what rests on it is looked at again."""
+        self.app.open_editor(path)
+        self.app.check_again()
+        self.app.repaint()
+
+    def action_start_copy(self) -> None:
+        """Begin the script a task asks the student to make from another one; later: open it."""
+        from labtui.lab.plan import copies_to_start
+        from labtui.session.labs import start_copy
+
+        task, folder = self._now.task, self.app.session.folder
+        copies = copies_to_start(task) if task is not None else ()
+        if not copies:
+            self.app.report_sentence("This task asks for no copy of a script.")
+            return
+        original, target = copies[0]
+        path = folder.inside(f"scripts/{target}")
+        if not path.is_file():
+            start_copy(folder, original, target)
+            text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
+            self.notify(text, timeout=8, markup=False)
+        self.edit_file(path)
+
+    def action_export(self) -> None:
+        """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""
+        app = self.app
+        if app.exporting is not None and not app.exporting.done():
+            app.report_sentence("The export is still under way.")
+            return
+        note = self.query_one(NoteLine)
+
+        def start() -> Future[str]:
+            app.exporting = future = export_all(app.session.folder.path)
+            note.work = "Exporting charts, tables and slides ..."
+            future.add_done_callback(lambda _: app.call_later(setattr, note, "work", ""))
+            return future
+
+        app.follow("export", start, "")

@@ -5,20 +5,18 @@ What is sent is what is shown: files changed under the plan are read and checked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.coordinate import Coordinate
-from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import get_current_worker
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
@@ -26,41 +24,23 @@ from labtui.lab.plan_table import PlanRow
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.keys import key
-from labtui.tui.messages import ActionEnded, RunsSubmitted, TaskChosen
-from labtui.tui.plan_checks import Previews, check
+from labtui.tui.messages import TaskChosen
 from labtui.tui.plan_model import Found, Plan, Verdict
-from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import View
-from labtui.tui.widgets.frame import Foot, HeaderBar, NoteLine, Rail, TaskList, TitleBar
+from labtui.tui.widgets.frame import FramedScreen, TaskList
 from labtui.tui.widgets.tables import KeyedTable
 
 if TYPE_CHECKING:
     from labtui.lab.edition import Edition
-    from labtui.results.rows import ResultRow
+    from labtui.session.preview import Preview
     from labtui.session.session import Session
-    from labtui.tui.app import LabApp
 
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
-FIX_OR_OVERRIDE: tuple[Choice, ...] = (FIX[0], ("o", "Override with a reason", "override"), FIX[1])
-
-
-class Previewed(Message):
-    """Previews of all jobs, made in a thread; `ticket` tells late ones, `error` what stopped them unexpectedly."""
-
-    def __init__(
-        self,
-        ticket: int,
-        previews: Previews,
-        measured: Sequence[ResultRow] = (),
-        error: Exception | None = None,
-    ) -> None:
-        super().__init__()
-        self.ticket, self.previews, self.measured, self.error = ticket, previews, measured, error
+OVERRIDE: Choice = ("o", "Override with a reason", "override")
 
 
 class PlanTable(KeyedTable):
@@ -71,13 +51,10 @@ class PlanTable(KeyedTable):
     ]
 
 
-class PlanScreen(Screen[None]):
+class PlanScreen(FramedScreen):
     """Over the main screen and framed like it; leaving it submits nothing."""
 
-    app: LabApp
     CSS_PATH = STYLES / "plan.tcss"
-    HORIZONTAL_BREAKPOINTS = MainScreen.HORIZONTAL_BREAKPOINTS
-    VERTICAL_BREAKPOINTS = MainScreen.VERTICAL_BREAKPOINTS
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
@@ -85,17 +62,8 @@ class PlanScreen(Screen[None]):
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("J", "next_form", "Form", "one job, one per size, or a job file of your own", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key(
-            "O",
-            "override",
-            "Override",
-            "submit in spite of the chosen finding, with a reason; or take it back",
-        ),
-        key("plus", "scale_cell(2)", "Double", "double the selected number"),
-        key("minus", "scale_cell(0.5)", "Halve", "halve the selected number"),
         key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or take it back"),
         key("e", "edit", "Edit", "open the job script in your editor"),
-        key("w", "shell_commands", "By hand", "the shell commands that do the same, ready to copy"),
     ]
 
     def __init__(
@@ -115,52 +83,40 @@ class PlanScreen(Screen[None]):
         self._ticket = 0  # of the plan on the screen; previews of an older one come too late
         self._checked = 0  # the ticket of the previews on the screen
 
-    def compose(self) -> ComposeResult:
-        yield HeaderBar()
-        with Horizontal(id="body"):
-            yield Rail(id="rail")
-            with Vertical(id="content"):
-                yield TitleBar()
-                with Horizontal(id="ticket"):
-                    for name in FIGURES:
-                        with Vertical(id=f"ticket-{name}", classes="figure"):
-                            with Horizontal():
-                                yield Digits(classes="figure-digits")
-                                yield Static(classes="figure-unit", markup=False)
-                            yield Static(classes="figure-below", markup=False)
-                    with Vertical(id="ticket-send"):
-                        yield Button("", id="send")
-                        yield Static(id="ticket-back", markup=False)
-                yield Static(id="ticket-line", markup=False)
-                yield Static(id="verdict", markup=False)
-                with VerticalScroll(id="plan-body", can_focus=False):
-                    yield Static(id="runs-title", markup=False)
-                    yield PlanTable(id="plan-table")
-                    yield Static(id="findings-title", markup=False)
-                    yield OptionList(id="findings", compact=True)
-                yield Static(id="script-title", markup=False)
-                with VerticalScroll(id="plan-text"):
-                    yield Static(id="plan-page", markup=False)
-        with Vertical(id="bottom"):
-            yield NoteLine()
-            yield Foot()
+    def content(self) -> ComposeResult:
+        with Horizontal(id="ticket"):
+            for name in FIGURES:
+                with Vertical(id=f"ticket-{name}", classes="figure"):
+                    with Horizontal():
+                        yield Digits(classes="figure-digits")
+                        yield Static(classes="figure-unit", markup=False)
+                    yield Static(classes="figure-below", markup=False)
+            with Vertical(id="ticket-send"):
+                yield Button("", id="send")
+                yield Static(id="ticket-back", markup=False)
+        yield Static(id="ticket-line", markup=False)
+        yield Static(id="verdict", markup=False)
+        with VerticalScroll(id="plan-body", can_focus=False):
+            yield Static(id="runs-title", markup=False)
+            yield PlanTable(id="plan-table")
+            yield Static(id="findings-title", markup=False)
+            yield OptionList(id="findings", compact=True)
+        yield Static(id="script-title", markup=False)
+        with VerticalScroll(id="plan-text"):
+            yield Static(id="plan-page", markup=False)
 
     def on_mount(self) -> None:
         """The runs first; the findings come from a thread."""
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
         table.cell_padding, table.cursor_type = 1, "cell"
-        self.watch(self.app, "view", self._show_frame)
+        self.watch(self.app, "view", self.show_frame)
         self.recompute()
         if self.done:
             self.notify(self.done, markup=False)
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
-
-    def on_unmount(self) -> None:
-        """Nobody waits for previews any more."""
-        self._ticket += 1
 
     # ------------------------------------------------------------------ what is on the screen
 
@@ -193,12 +149,6 @@ class PlanScreen(Screen[None]):
             return found is not None and found.finding.fix is not None
         return action != "next_form" or self.plan.next_form is not None
 
-    def _show_frame(self, view: View | None) -> None:
-        if view is not None:
-            for part in (self.query_one(HeaderBar), self.query_one(TitleBar), self.query_one(NoteLine)):
-                part.show(view)
-            self.query_one(Rail).show(view)
-
     def recompute(self) -> None:
         """Jobs and previews anew, from the rows or from the student's own job file."""
         try:
@@ -210,7 +160,7 @@ class PlanScreen(Screen[None]):
         self.query_one(PlanTable).sync(columns, rows)
         self._ticket += 1
         self.show()
-        self._preview(self._ticket, self.plan.drafts, dict(self.plan.scripts))
+        self._preview(self._ticket, ask=True)
 
     def show(self) -> None:
         """Everything beside the table."""
@@ -238,7 +188,7 @@ class PlanScreen(Screen[None]):
         self.query_one("#findings-title", Static).update(plan_words.findings_title(plan, styles))
         self._show_findings()
         self._show_script()
-        self._show_frame(self.app.view)
+        self.show_frame(self.app.view)
         self.refresh_bindings()
 
     def _show_findings(self) -> None:
@@ -251,11 +201,7 @@ class PlanScreen(Screen[None]):
         ]
         options.display = bool(found)
         with self.prevent(OptionList.OptionHighlighted):
-            if options.option_count != len(found):
-                options.clear_options()
-                options.add_options(Option(each) for each in prompts)
-            for place, prompt in enumerate(prompts):
-                options.replace_option_prompt_at_index(place, prompt)
+            options.set_options(Option(each) for each in prompts)
             options.highlighted = at if found else None
 
     def _show_script(self) -> None:
@@ -280,10 +226,6 @@ class PlanScreen(Screen[None]):
     def _finding_moved(self) -> None:
         self._show_findings()
 
-    def focus_table_at(self, row: int, column: str) -> None:
-        """Put the cursor on a cell."""
-        self.query_one(PlanTable).cursor_coordinate = Coordinate(row, self.columns.index(column))
-
     def action_script(self) -> None:
         """The job script, or the plan again."""
         self.toggle_class("-script")
@@ -292,30 +234,38 @@ class PlanScreen(Screen[None]):
 
     # ------------------------------------------------------------------ previews
 
-    @work(thread=True, exit_on_error=False, group="previews")
-    def _preview(
-        self, ticket: int, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
-    ) -> None:
-        made: Previews = [_NOT_CHECKED] * len(drafts)
-
-        def show(previews: Previews) -> None:
-            nonlocal made
-            made = previews
-            self.post_message(Previewed(ticket, made, self.session.results().measured))
-
+    @work(thread=True, exclusive=True, group="previews")
+    def _preview(self, ticket: int, *, ask: bool) -> None:
+        """Previews of all jobs; with `ask` once more when the cluster has answered about their paths."""
+        drafts, scripts, worker = self.plan.drafts, dict(self.plan.scripts), get_current_worker()
+        made: list[Preview | LabError] = []
+        app = self.app  # in a thread of the session nobody knows which one it is
         try:
-            check(self.session, drafts, scripts, lambda: ticket == self._ticket, show)
-        except Exception as error:  # nobody looks at the end of this thread
-            self.post_message(Previewed(ticket, made, error=error))
+            asked = self.session.look_at(self.plan.paths_to_ask()) if ask else None
+            for draft in drafts:
+                if worker.is_cancelled:
+                    return
+                try:
+                    made.append(self.session.preview(draft, script=scripts.get(draft)))
+                except LabError as error:
+                    made.append(error)
+        except Exception as error:  # the plan stays, with a word on what happened
+            made, asked = [_NOT_CHECKED] * len(drafts), None
+            app.call_later(app.report, error)
+        app.call_later(self._previewed, ticket, made)
+        if asked is not None:
+            asked.add_done_callback(lambda _: app.call_later(self._look_again, ticket))
 
-    def on_previewed(self, message: Previewed) -> None:
-        """Show them, unless the plan is another one by now."""
-        if message.ticket != self._ticket:
+    def _look_again(self, ticket: int) -> None:
+        if ticket == self._ticket and self.is_attached:
+            self._preview(ticket, ask=False)
+
+    def _previewed(self, ticket: int, previews: list[Preview | LabError]) -> None:
+        """Show them, unless the plan is another one by now, or left."""
+        if ticket != self._ticket or not self.is_attached:
             return
-        self.plan.previews, self.plan.measured = message.previews, message.measured
-        self._checked = message.ticket
-        if message.error is not None:
-            self.app.report(message.error)
+        self.plan.previews, self.plan.measured = previews, self.session.results().measured
+        self._checked = ticket
         self.query_one(PlanTable).sync(*plan_words.table_of(self.plan))
         self.show()
 
@@ -344,55 +294,35 @@ class PlanScreen(Screen[None]):
             become("yes")
 
     @on(DataTable.CellSelected)
+    async def _cell_clicked(self) -> None:
+        await self.app.run_action("screen.change_cell")
+
     def action_change_cell(self) -> None:
         """Type another number for the cell under the cursor."""
         row, column = self.place
         if column == "in":
             self.action_drop_row()
             return
-        try:
-            name = self.plan.question(row, column)
-        except UsageError as error:
-            self.app.report(error)
-            return
-        rows: list[PlanRow] | None = None
+        name = self.plan.question(row, column)
 
         def check(text: str) -> str:
-            nonlocal rows
             try:
-                rows = self.plan.typed(row, column, text)
+                self.plan.typed(row, column, text)
             except UsageError as error:
                 return f"{error.sentence} {error.hint}".rstrip()
             return ""
 
         def answered(text: str | None) -> None:
-            if text is not None and rows is not None:
-                self._become(rows, self.plan.form)
-            elif text is not None:
-                self.recompute()
+            if text is not None:
+                self._become(self.plan.typed(row, column, text), self.plan.form)
 
-        question = Ask(
-            f"Run {row + 1}, {name}",
-            choices=typed("Set it"),
-            entry=self.plan.shown(row, column),
-            check=check,
-        )
-        self.app.push_screen(question, answered)
-
-    def action_scale_cell(self, factor: float) -> None:
-        """Double or halve the number under the cursor."""
-        self._try(lambda: self.plan.scaled(*self.place, factor))
-
-    def _try(self, change: Callable[[], list[PlanRow]]) -> None:
-        """Become what a change makes, unless it cannot be made."""
-        try:
-            self._become(change(), self.plan.form)
-        except UsageError as error:
-            self.app.report(error)
+        shown = self.plan.shown(row, column)
+        ask = Ask(f"Run {row + 1}, {name}", choices=typed("Set it"), entry=shown, check=check)
+        self.app.push_screen(ask, answered)
 
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
-        self._try(lambda: self.plan.dropped(self.place[0]))
+        self._become(self.plan.dropped(self.place[0]), self.plan.form)
 
     def action_next_form(self) -> None:
         """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
@@ -407,16 +337,6 @@ class PlanScreen(Screen[None]):
         self.recompute()
         if self.plan.job_file is not None and self.plan.drafts:
             self.notify(plan_words.own_sentence(self.plan.drafts[0]), markup=False)
-            self._go_to_unknown()
-
-    def _go_to_unknown(self) -> None:
-        """Put the cursor on the first cell that the own job file leaves open."""
-        columns, rows = plan_words.table_of(self.plan)
-        cells = (
-            (row, at) for row, each in enumerate(rows) for at, cell in enumerate(each.cells) if cell == "?"
-        )
-        row, at = next(cells, (0, 1))
-        self.focus_table_at(row, columns[at].key)
 
     def action_fix(self) -> None:
         """Show what the fix of a finding would change; y makes the change."""
@@ -435,7 +355,7 @@ class PlanScreen(Screen[None]):
 
         def answered(answer: str | None) -> None:
             if answer == "override":
-                self._ask_reason([each.key for each in self.plan.errors])
+                self._ask_reason()
             elif answer == "fix":
                 try:
                     self.plan.make_fix(found)
@@ -447,55 +367,30 @@ class PlanScreen(Screen[None]):
         details = shown if shown.plain else None
         self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
 
-    def action_override(self) -> None:
-        """Give a reason for the chosen finding alone, or take it back."""
-        found = self.found
-        if found is None:
-            self.app.report_sentence("There is no finding to override.")
-        elif self.plan.reasons.pop(found.finding.key, None) is not None:
-            self.show()
-        else:
-            self._ask_reason([found.finding.key])
-
-    def _ask_reason(self, keys: Sequence[tuple[str, str, int, str]]) -> None:
-        """Why these findings are overridden, in the student's words; it is kept with the submission."""
+    def _ask_reason(self) -> None:
+        """Why the errors are overridden, in the student's words; it is kept with the submission."""
+        keys = [each.key for each in self.plan.errors]
 
         def answered(reason: str | None) -> None:
             if reason:
                 self.plan.reasons |= dict.fromkeys(keys, reason)
                 self.show()
 
-        question = Ask(
-            f"Why submit it in spite of {'this finding' if len(keys) == 1 else f'{len(keys)} findings'}? "
-            "Your reason is printed on the last page of the hand-in.",
-            choices=typed("Override"),
-            entry="",
-            check=lambda text: "" if text else "Write a reason.",
-        )
-        self.app.push_screen(question, answered)
+        these = "this finding" if len(keys) == 1 else f"{len(keys)} findings"
+        text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
+        no_reason = "Write a reason."
+        ask = Ask(text, choices=typed("Override"), entry="", check=lambda text: "" if text else no_reason)
+        self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:
         """The job script of this job in the student's editor; what is saved there is what is submitted."""
         if self.plan.job_file is not None:
             self.app.open_editor(self.plan.job_file)
         elif self.plan.checked and self.plan.drafts:
-            try:
-                path = self.plan.draft_file(self.job)
-            except LabError as error:
-                self.app.report(error)
-                return
+            path = self.plan.draft_file(self.job)
             if self.app.open_editor(path):
                 self.plan.edited(self.job, path)
         self.recompute()
-
-    def action_shell_commands(self) -> None:
-        from labtui.session.manual_commands import commands_of_draft
-
-        if not self.plan.drafts:
-            self.app.report_sentence("Every run is left out.")
-            return
-        draft = self.plan.drafts[self.job]
-        self.app.show_commands(lambda: commands_of_draft(self.session, draft, self.plan.scripts.get(draft)))
 
     # ------------------------------------------------------------------ leaving
 
@@ -536,12 +431,10 @@ class PlanScreen(Screen[None]):
             self.app.follow("test-only", ask, "", about=draft)
         self.show()
 
-    def action_ended(self, message: ActionEnded) -> None:
-        """An answer of the cluster."""
-        if message.name == "test-only":
-            now = self.app.view_model.clock()
-            self.plan.verdicts[message.about] = Verdict(message.result, message.error, now)
-            self.show()
+    def slurm_said(self, draft: SubmissionDraft, result: Any, error: BaseException | None) -> None:
+        """Slurm's word on a job."""
+        self.plan.verdicts[draft] = Verdict(result, error, self.app.view_model.clock())
+        self.show()
 
     @on(Button.Pressed, "#send")
     async def _pressed(self, event: Button.Pressed) -> None:
@@ -560,11 +453,8 @@ class PlanScreen(Screen[None]):
         elif errors := plan.errors:
             found = next(each for each in plan.found if each.finding is errors[0])
             more = f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
-            choices = (
-                FIX_OR_OVERRIDE
-                if found.finding.fix is not None
-                else (FIX_OR_OVERRIDE[1], ("n", "Back", None))
-            )
+            fixable = found.finding.fix is not None
+            choices = (FIX[0], OVERRIDE, FIX[1]) if fixable else (OVERRIDE, ("n", "Back", None))
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
         elif (doubts := plan_words.doubts(plan, self.done)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
@@ -587,6 +477,6 @@ class PlanScreen(Screen[None]):
             script = self.plan.scripts.get(draft)
             submit = partial(self.session.submit, draft, script=script, accepted=self.plan.accepted(job))
             self.app.follow("submit", submit, "")
-        if self.app.main is not None:
-            self.app.main.post_message(RunsSubmitted())
         self.dismiss(None)
+        if self.app.main is not None:
+            self.app.main.show_submitted()

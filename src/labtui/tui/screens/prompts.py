@@ -15,7 +15,6 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase
 from labtui.tui.view import LIVE
 
@@ -163,11 +162,8 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
     """Leave at once where everything goes on or nothing is lost; else ask. `kept`: the folder stays."""
     state = app.view_model.state
     busy = any(run.phase in LIVE and run.phase is not RunPhase.WAITING for run in state.runs.values())
-    if (
-        app.session.read_only
-        or (kept and not (busy and app.view_model.factor is not None))
-        or (not state.runs and (kept or not _answered(app)))
-    ):
+    stops = busy and app.view_model.factor is not None
+    if app.session.read_only or (kept and not stops):
         app.exit(0)
         return
     leave = yes_or_no("Leave", "Stay")
@@ -191,14 +187,3 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
             app.exit(0)
 
     app.push_screen(Ask(STOPS if kept else LOST, choices=(*keep, *leave)), answered)
-
-
-def _answered(app: LabApp) -> bool:
-    """Whether anything is written in the answer files; one that cannot be read may hold something."""
-    from labtui.session.answers import all_answers
-
-    try:
-        sheets = all_answers(app.session.folder, app.session.edition)
-    except LabError:
-        return True
-    return any(any(sheet.answered) for sheet in sheets.values())

@@ -7,8 +7,7 @@ when the text is left, and on quitting; a file changed by another editor meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import Group
 from rich.markdown import Markdown
@@ -17,19 +16,22 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.events import Click
 from textual.timer import Timer
-from textual.widgets import Static, TextArea
+from textual.widgets import OptionList, Static, TextArea
+from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Task
 from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
 from labtui.session.answers import AnswerFiles
 from labtui.tui import guidance
 from labtui.tui.keys import key
-from labtui.tui.themes import ink, roles
+from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.charts_pane import VIEWS
+
+if TYPE_CHECKING:
+    from labtui.tui.app import LabApp
 
 SAVE_AFTER = 1.0
 WIDE, HIGH = 84, 16
@@ -40,70 +42,38 @@ class AnswerFacts(VerticalScroll):
     """Facts and numbers. `tab` comes here and arrow keys scroll."""
 
 
-class AnswerCard(Static):
-    """A question, and below it the answer as it will look."""
-
-    DEFAULT_CSS = """
-    AnswerCard { height: auto; }
-    """
-
-    def __init__(self, index: int) -> None:
-        super().__init__(Text(""), markup=False)
-        self.index = index
-
-    def show(self, task: Task, shown: str) -> None:
-        """Question and answer."""
-        styles = roles(self.app)
-        missing = ink("No answer yet. Press enter to write.", styles.quiet)
-        head = ink("✔ " if shown else "○ ", styles.good if shown else styles.quiet)
-        head.append(f"{self.index + 1}  ", f"bold {styles.busy}")
-        head.append(one_line(task.questions[self.index].text), "bold")
-        self.update(Group(head, Text(""), Markdown(shown) if shown else missing))
-
-
-class AnswerCards(VerticalScroll, can_focus=True):
-    """The cards in a column; the arrow keys choose one."""
+class AnswerCards(OptionList):
+    """The questions with their answers; the arrow keys choose one, enter or a click edits it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "step(1)", "next question", show=False),
-        Binding("up", "step(-1)", "question before", show=False),
+        key("enter", "write_answer", "Write", "edit the chosen answer", show=True)
     ]
 
-    def _pane(self) -> AnswersPane:
-        return self.query_ancestor(AnswersPane)
+    async def action_write_answer(self) -> None:
+        self.action_select()
 
-    def action_step(self, step: int) -> None:
-        """The question after or before."""
-        pane = self._pane()
-        pane.choose(pane.question + step)
 
-    def on_click(self, event: Click) -> None:
-        """A click chooses a card, a second one edits it."""
-        card = next(
-            (each for each in self.query(AnswerCard) if each.region.contains_point(event.screen_offset)), None
-        )
-        if card is not None:
-            pane = self._pane()
-            again = pane.question == card.index
-            pane.choose(card.index)
-            if again:
-                pane.write()
+def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
+    """A question, and below it the answer as it will look."""
+    head = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
+    head.append(f"{index + 1}  ", f"bold {styles.busy}").append(one_line(task.questions[index].text), "bold")
+    missing = ink("No answer yet. Press enter to write.", styles.quiet)
+    return Group(head, Text(""), Markdown(answer) if answer else missing, Text(""))
 
 
 class AnswersPane(Container):
     """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "write_answer", "Write", "edit the chosen answer", show=True),
         key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
         Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
     ]
 
-    def __init__(self, files: AnswerFiles | None = None, *, id: str | None = None) -> None:
+    app: LabApp
+
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.files = files
-        self.report: Callable[[str], None] = lambda sentence: None
-        self.stored: Callable[[], None] = lambda: None  # a box may tick by what was just written
+        self.files: AnswerFiles | None = None
         self.question = 0
         self._asked: Task | None = None
         self._text = ""  # the whole file
@@ -128,6 +98,7 @@ class AnswersPane(Container):
 
     def on_mount(self) -> None:
         """The cards first; the editor when it is asked for."""
+        self.files = self.app.answer_files()
         self.query_one("#answer-edit").display = False
 
     @property
@@ -175,32 +146,28 @@ class AnswersPane(Container):
         return [] if task is None else list(read_sheet(task, self._text).answered)
 
     def _show_cards(self) -> None:
-        """One card for each question; as many as there are, each brought up to date."""
-        task = self._asked
+        """A card for each question, brought up to date."""
+        task, cards = self._asked, self.query_one(AnswerCards)
         if task is None:
             return
-        cards = self.query_one(AnswerCards)
-        there = list(cards.query(AnswerCard))
-        if len(there) != len(task.questions):
-            cards.remove_children()
-            there = [AnswerCard(at) for at in range(len(task.questions))]
-            cards.mount_all(there)
-            if not there:
-                cards.mount(Static(Text("This task has no questions."), markup=False))
-        texts = read_sheet(task, self._text).texts
-        for card in there:
-            card.show(task, texts[card.index].strip())
-        self._mark()
+        texts = [text.strip() for text in read_sheet(task, self._text).texts]
+        styles = roles(self.app)
+        with self.prevent(OptionList.OptionHighlighted):
+            cards.set_options(Option(card(task, at, text, styles)) for at, text in enumerate(texts))
+            if not texts:
+                cards.add_option(Option(Text("This task has no questions."), disabled=True))
+            cards.highlighted = self.question if texts else None
 
-    def _mark(self) -> None:
-        for card in self.query(AnswerCard):
-            chosen = card.index == self.question
-            card.set_class(chosen, "-chosen")
-            if chosen:
-                card.scroll_visible(animate=False)
+    @on(OptionList.OptionHighlighted, "#answer-cards")
+    def _chosen(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self.question = event.option_index
+        self._show_beside()
 
-    def action_write_answer(self) -> None:
-        """Edit the chosen answer."""
+    @on(OptionList.OptionSelected, "#answer-cards")
+    def _opened(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.question = event.option_index
         self.write()
 
     def action_leave_text(self) -> None:
@@ -208,23 +175,14 @@ class AnswersPane(Container):
         self.leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """`enter` begins a text, `escape` ends it."""
-        if action in {"write_answer", "leave_text"}:
-            return self.writing == (action == "leave_text")
-        return True
+        """`escape` ends a text."""
+        return action != "leave_text" or self.writing
 
     def action_other_side(self) -> None:
         """From the answers to the facts and numbers, and back."""
         facts = self.query_one("#answer-facts")
         answers = self.editor if self.writing else self.query_one(AnswerCards)
         self.screen.set_focus(answers if facts.has_focus else facts)
-
-    def choose(self, question: int) -> None:
-        """Another question; numbers beyond the first and the last stay there."""
-        count = len(self._asked.questions) if self._asked is not None else 0
-        self.question = max(0, min(count - 1, question))
-        self._mark()
-        self._show_beside()
 
     # ------------------------------------------------------------------ what stands beside
 
@@ -245,7 +203,7 @@ class AnswersPane(Container):
             return
         other = self._beside[-1:] != (what,)
         self._beside = shown
-        text = guidance.text_beside(view, self.question, charted=charted)
+        text = guidance.text_beside(view, self.question)
         self.query_one("#answer-numbers", Static).update(text)
         if other:
             self.query_one("#answer-facts").scroll_home(animate=False)
@@ -304,7 +262,8 @@ class AnswersPane(Container):
         ahead = next((at for at in order if not answered[at]), None)
         if ahead is None:
             return False
-        self.choose(ahead)
+        self.question = ahead
+        self._show_beside()
         self.write()
         return True
 
@@ -335,10 +294,10 @@ class AnswersPane(Container):
         text = with_answer(task, self._text, self.question, answer)
         problem = self.files.save(task.id, text)
         if problem:
-            self.report(problem)
+            self.app.report_sentence(problem)
         else:
             self._text, self._loaded = text, answer
-            self.stored()
+            self.app.check_again()  # a box may tick by what was just written
         self._show_state()
 
     def _show_state(self) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -18,10 +17,8 @@ from textual.widgets import Static
 
 from labtui.results.charts import ChartSpec, Kind, Point, Series, with_kind
 from labtui.tui import format as words
-from labtui.tui.format import NOTHING
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.keys import key
-from labtui.tui.messages import RunChosen
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import SMALL, RunLine, View, result_line
 from labtui.tui.widgets.chart import ChartView
@@ -35,13 +32,7 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
     from labtui.tui.app import LabApp
 
-VIEWS = {
-    "time": "Time",
-    "throughput": "Throughput",
-    "speedup": "Speedup",
-    "efficiency": "Efficiency",
-    "training": "Training",
-}
+VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 EMPTY = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "%", "training": ""}
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 """What is shown first: the first of these that has something to show."""
@@ -56,20 +47,8 @@ class ChartsPane(Container, can_focus=True):
         key("right", "point(1)", "Point after", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
-        key(
-            "enter,space",
-            "enlarge",
-            "Enlarge",
-            "on large windows: the chosen chart alone, or four again",
-            show=True,
-        ),
-        key(
-            "m",
-            "models(1)",
-            "Models",
-            "the charts of all models together, or of one after the other",
-            show=True,
-        ),
+        key("enter,space", "enlarge", "Enlarge", "on large windows: one chart or four", show=True),
+        key("m", "models(1)", "Models", "all models together, or one after the other", show=True),
         key("o", "law", "Law", "draw the fitted law over the speedups, or take it away", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
         *(
@@ -90,7 +69,7 @@ class ChartsPane(Container, can_focus=True):
         self._alone = False
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
-        self._made: tuple[object, dict[str | None, tuple[ChartSpec, ...]]] = (None, {})
+        self._made: tuple[object, tuple[ChartSpec, ...]] = (None, ())
         self._text: tuple[object, str] = (None, "")
 
     def compose(self) -> ComposeResult:
@@ -115,16 +94,15 @@ class ChartsPane(Container, can_focus=True):
         view = self._view
         if view is None or view.results is None:
             return ()
-        if self._made[0] is not view.results:
-            self._made = (view.results, {})
         if self._model is None:
             return view.charts
-        if self._model not in self._made[1]:
+        if self._made[0] != (view.results, self._model):
             from labtui.results.catalogue import catalogue
 
             charts = catalogue(view.results, model=self._model)
-            self._made[1][self._model] = tuple(each for each in charts if each.practice is view.practice)
-        return self._made[1][self._model]
+            mine = tuple(each for each in charts if each.practice is view.practice)
+            self._made = ((view.results, self._model), mine)
+        return self._made[1]
 
     def _models(self) -> tuple[str, ...]:
         if self._view is None or self._view.results is None:
@@ -221,17 +199,11 @@ class ChartsPane(Container, can_focus=True):
         self._alone = not self._alone
         self._apply()
 
-    def action_log_line(self) -> None:
+    async def action_log_line(self) -> None:
         """The log of the run that the point comes from."""
         line = self._line_of(self._row())
         if line is not None:
-            self.post_message(RunChosen(line.run_id, open_log=True))
-
-    @on(ChartView.Clicked)
-    def _clicked(self, event: ChartView.Clicked) -> None:
-        event.stop()
-        self._chosen = (event.view.id or "").removeprefix("chart-")
-        self._apply()
+            await self.app.choose_run(line.run_id, open_log=True)
 
     def on_click(self, event: Click) -> None:
         """A click on the name of a view, or on the models."""
@@ -302,18 +274,14 @@ class ChartsPane(Container, can_focus=True):
         if view is None:
             return Text("")
         text = spec.message if spec is not None else ""
-        if not text and not view.lines:
-            text = no_run_yet(view)
-        elif not text and spec is None and any(line.why_not == SMALL for line in view.lines):
-            text = "Small runs on stand-in devices are in no chart."
-        elif not text and spec is None:
-            text = (
-                "Nothing to show yet: it needs runs on more than one size."
-                if self.view_name in FIRST[:4]
-                else "No epoch yet."
-            )
-        elif not text:
+        if text or not view.lines:
+            text = text or no_run_yet(view)
+        elif spec is not None:
             text = result_line(view)
+        elif any(line.why_not == SMALL for line in view.lines):
+            text = "Small runs on stand-in devices are in no chart."
+        else:
+            text = "Nothing to show yet: it needs runs on more than one size."
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
@@ -345,27 +313,22 @@ class ChartsPane(Container, can_focus=True):
         line = self._line_of(row)
         tick = dict(spec.x_ticks).get(point.x, f"{point.x:g}")
         unit = spec.x_label.split(",")[0].split(" (")[0]
-        left = ink(f"{mark_of(self._place, live=point.live)} ", styles.busy, no_wrap=True)
+        left = ink(f"{mark_of(self._place, hollow=point.live)} ", styles.busy, no_wrap=True)
         left.append(f"{plain(series.short or series.name)}, {tick} {unit}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         run = f"run {line.run_id}" if line is not None else ""
         where = f"{run}, job {job.job_id}" if job is not None else run
-        bounds = ""
+        bounds, wide = "", self.size.width >= 100
         if point.lo is not None and point.hi is not None and point.lo < point.hi:
-            bounds = " to ".join(value_text(spec, point, y) for y in (point.lo, point.hi))
-        share = (
-            words.percent(row.efficiency) if row is not None and self.view_name != "efficiency" else NOTHING
-        )
-        share = "" if share == NOTHING else f"{share} efficient"
+            low, high = (value_text(spec, point, y) for y in (point.lo, point.hi))
+            bounds = f"between {low} and {high}" if wide else f"{low} to {high}"
+        known = row is not None and row.efficiency is not None and self.view_name != "efficiency"
+        share = f"{words.percent(row.efficiency)} efficient" if row is not None and known else ""
         far = "so far" if point.live else ""
-        whole = f"between {bounds.replace(' to ', ' and ')}" if bounds else ""
-        for between, place in ((whole, where), (bounds, where), (bounds, run), ("", run), ("", "")):
-            rest = Text("").join(Text(f"   {each}") for each in (between, share, far) if each)
-            if left.cell_len + rest.cell_len + len(place) < self.size.width:
-                break
-        rest.stylize(styles.soft)
-        first = ends(left.append_text(rest), ink(place, styles.soft), self.size.width)
+        left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
+        place = where if left.cell_len + len(where) < self.size.width else run
+        first = ends(left, ink(place, styles.soft), self.size.width)
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:

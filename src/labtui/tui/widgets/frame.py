@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import HorizontalGroup, Vertical
+from textual.containers import Horizontal, HorizontalGroup, Vertical
 from textual.events import Click
-from textual.geometry import Size
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -27,6 +27,8 @@ from labtui.tui.view import TaskLine, View, status_line, title_state
 
 if TYPE_CHECKING:
     from textual.app import RenderResult
+
+    from labtui.tui.app import LabApp
 
 RAIL = 30
 PRACTICE_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
@@ -49,9 +51,14 @@ class Slice(Widget):
 
     @property
     def step(self) -> NextStep:
-        """The next step: the screen's own, where it has one."""
+        """The next step, the screen's own where it has one, with the key that takes it here."""
         own: NextStep | None = getattr(self.screen, "step", None)
-        return own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
+        step = own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
+        if step.key or not step.action:
+            return step
+        here = (each.binding for each in self.screen.active_bindings.values())
+        bound = next((each for each in here if each.action.removeprefix("screen.") == step.action), None)
+        return replace(step, key=self.app.get_key_display(bound) if bound is not None else ".")
 
 
 class HeaderBar(Slice):
@@ -126,36 +133,23 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:
 
 
 class TaskList(OptionList):
-    """All tasks; the cursor is the task on the screen. Rows are replaced one by one, so the cursor stays."""
+    """All tasks; the cursor is the task on the screen."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, compact=True)
-        self._ids: list[str] = []
         self._current = ""
         self._shown: tuple[object, ...] = ()
-        self._view: View | None = None
 
     def show(self, view: View) -> None:
-        self._view = view
         rows, width, styles = view.tasks, self.size.width, roles(self.app)
         shown = (rows, view.task_id, width, styles, width >= 60 and view.checks)
         if shown == self._shown:
             return
         ids = [row.task_id for row in rows]
         with self.prevent(OptionList.OptionHighlighted):
-            if ids != self._ids:
-                self.clear_options()
-                self.add_options(Option(task_text(row, view, styles, width), id=row.task_id) for row in rows)
-            for index, row in enumerate(rows):
-                self.replace_option_prompt_at_index(index, task_text(row, view, styles, width))
-                if row.task_id == view.task_id and (view.task_id != self._current or ids != self._ids):
-                    self.highlighted = index
-        self._ids, self._current, self._shown = ids, view.task_id, shown
-
-    def on_resize(self) -> None:
-        """States stand at the right end."""
-        if self._view is not None:
-            self.show(self._view)
+            self.set_options(Option(task_text(row, view, styles, width), id=row.task_id) for row in rows)
+            self.highlighted = ids.index(view.task_id) if view.task_id in ids else None
+        self._current, self._shown = view.task_id, shown
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Moving the cursor goes to that task."""
@@ -169,37 +163,22 @@ class NextStepText(Slice):
 
     view: reactive[View | None] = reactive(None, always_update=True, layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return (
-            1 if self.has_class("-line") else max(2, len(self._text().wrap(self.app.console, max(8, width))))
-        )
-
     def render(self) -> RenderResult:
-        text = self._text()
-        if self.has_class("-line"):
-            text.no_wrap = True
-            text.truncate(max(1, self.size.width), overflow="ellipsis")
-        return text
-
-    def _text(self) -> Text:
-        if self.view is None:
-            return Text("")
-        step, styles = self.step, roles(self.app)
-        text = Text()
-        if step.action:
-            text.append(f" {step.key} ", styles.chip).append(" ")
-        text.append(step.label, f"bold {self.app.current_theme.foreground}")
-        between = "  " if self.has_class("-line") else "\n"
-        return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
+        return step_text(self.step, roles(self.app), "\n")
 
     async def on_click(self) -> None:
         await self.run_action("app.do_next")
 
 
+def step_text(step: NextStep, styles: Roles, between: str) -> Text:
+    """Key, label and reason of a step."""
+    text = Text().append(f" {step.key} " if step.action else "", styles.chip)
+    text.append(" " if step.action else "").append(step.label, "bold")
+    return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
+
+
 class Rail(Vertical):
     """The tasks and the next step."""
-
-    _view: View | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="rail-title", markup=False)
@@ -210,7 +189,6 @@ class Rail(Vertical):
 
     def show(self, view: View) -> None:
         """The list, how many are done, the next step; on a page of its own what the chosen task is for."""
-        self._view = view
         styles = roles(self.app)
         done = f"{view.progress.done} of {view.progress.of}" if view.progress else ""
         wide = self.size.width >= 60
@@ -227,11 +205,6 @@ class Rail(Vertical):
         text = " ".join(view.task.what.split()) if wide and view.task is not None else ""
         self.query_one("#about", Static).update(ink(text, styles.soft))
 
-    def on_resize(self) -> None:
-        """The columns and the purpose depend on the width, which is known only once the rail is shown."""
-        if self._view is not None:
-            self.show(self._view)
-
 
 class NoteLine(Slice):
     """The one line above the keys: what is wrong, else what is being made, else what waits; it never moves the rest."""
@@ -247,16 +220,9 @@ class NoteLine(Slice):
             text = self.work
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
-        if not text and not self.screen.has_class("-rail"):
-            return self._step(styles)
-        line.truncate(max(1, self.size.width), overflow="ellipsis")
-        return line
-
-    def _step(self, styles: Roles) -> Text:
-        """On narrow screens the next step stands here while there is nothing else to say."""
-        step = self.step
-        line = Text(no_wrap=True).append(f" {step.key} " if step.action else "", styles.chip)
-        line.append(f" {step.label}", "bold").append(f"  {step.reason}", styles.soft)
+        if not text and not self.screen.has_class("-rail"):  # there is no room for the card
+            line = step_text(self.step, styles, "  ")
+            line.no_wrap = True
         line.truncate(max(1, self.size.width), overflow="ellipsis")
         return line
 
@@ -268,7 +234,7 @@ class NoteLine(Slice):
 class Foot(Footer):
     """Textual's footer: at most seven keys that act here; the next step, the palette and help at the right."""
 
-    RIGHT = ("do_next", "palette", "help")
+    RIGHT = ("do_next", "command_palette", "help")
     MAX_KEYS = 7
 
     def __init__(self) -> None:
@@ -286,7 +252,7 @@ class Foot(Footer):
         keys = [each for each in super().compose() if isinstance(each, FooterKey)]
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
         if self.app.size.width < 110:
-            right = [each for each in right if each.action != "palette"]
+            right = [each for each in right if each.action != "command_palette"]
         room = self.app.size.width - _cells(right) - 3
         left: list[FooterKey] = []
         for each in [k for k in keys if k.action not in self.RIGHT][: self.MAX_KEYS]:
@@ -298,3 +264,36 @@ class Foot(Footer):
 
 def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
+
+
+class FramedScreen(Screen[None]):
+    """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
+
+    app: LabApp
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
+
+    def compose(self) -> ComposeResult:
+        yield HeaderBar()
+        with Horizontal(id="body"):
+            yield Rail(id="rail")
+            with Vertical(id="content"):
+                yield TitleBar()
+                yield from self.content()
+        with Vertical(id="bottom"):
+            yield NoteLine()
+            yield Foot()
+
+    def content(self) -> ComposeResult:
+        """What the frame stands round."""
+        yield from ()
+
+    def show_frame(self, view: View | None) -> None:
+        if view is not None:
+            self.show_age(view)
+            self.query_one(Rail).show(view)
+
+    def show_age(self, view: View) -> None:
+        """Only time went on."""
+        for part in self.query(Slice):
+            part.show(view)

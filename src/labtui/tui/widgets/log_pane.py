@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -29,24 +25,11 @@ class LogPane(RunPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
         key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
-        key(
-            "z",
-            "records",
-            "Records",
-            "show the machine-readable records (:::MLLOG), or fold them away",
-            show=True,
-        ),
-        key("n", "search_next(1)", "Next match", "go to the next match"),
-        key("N", "search_next(-1)", "Match before", "go to the previous match"),
-        key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
-        key("e", "edit_log", "Edit", "open a copy of the log in your editor"),
         key("escape", "close_search", "Back", "close the search"),
     ]
 
-    def __init__(self, paths: Callable[[], Mapping[Stream, Path | None]], *, id: str | None = None) -> None:
-        """`paths` gives the mirrors of the selected run's logs."""
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._paths = paths
         self._stream: Stream = "out"
         self._run_id: int | None = None
 
@@ -61,18 +44,13 @@ class LogPane(RunPane):
         """The search when it is asked for."""
         self.query_one("#log-search").display = False
 
-    def on_resize(self) -> None:
-        """The first one: now the end of a log can be shown."""
-        if self.view is not None:
-            self.show(self.view)
-
     # ------------------------------------------------------------------ what is shown
 
     def show(self, view: View) -> None:
         self.view = view
         if not self.display:
             return
-        line, paths = view.line, self._paths()
+        line, paths = view.line, self.app.view_model.log_paths()
         laid_out = bool(self.size.width)  # if not, the first resize comes back here to place a run's own end
         chosen = laid_out and line is not None and line.run_id != self._run_id
         if laid_out:
@@ -81,9 +59,10 @@ class LogPane(RunPane):
         tail.when_empty = "What a run prints appears here, from its first line on."
         tail.numbered = self.size.width >= 72
         tail.show_file(paths.get(self._stream), self.app.session.folder.path)
-        counts = self._stream == "out" and self.size.width >= 84 and tail.file is not None
-        counted = read_as(view) if counts else {}
-        tail.read_as = {tail.file.shown_at(at): text for at, text in counted.items() if tail.file is not None}
+        tail.read_as = {}
+        if self._stream == "out" and self.size.width >= 84 and (file := tail.file) is not None:
+            # what a folded record counts for stands at the next line
+            tail.read_as = {file.number(file.row(at)): text for at, text in read_as(view).items()}
         if chosen and self._stream == "out":
             tail.show_end_of(last_line(view, line))
         self._show_title()
@@ -150,33 +129,6 @@ class LogPane(RunPane):
             self.tail.focus()
         return was_open
 
-    def action_search_next(self, step: int) -> None:
-        """Next or previous match."""
-        self.tail.search_next(backwards=step < 0)
-
-    def action_records(self) -> None:
-        """Fold machine-readable records away, or show them."""
-        self.tail.toggle_folding()
-        self._show_title()
-
-    def action_follow(self) -> None:
-        """Follow the log's end."""
-        self.tail.action_follow()
-
-    def action_edit_log(self) -> None:
-        """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
-        file = self.tail.file
-        if file is None or not file.path.is_file():
-            self.app.report_sentence("No log has been read yet.")
-            return
-        with tempfile.TemporaryDirectory(prefix="labtui-") as folder:
-            try:
-                copy = Path(shutil.copy(file.path, folder))
-            except OSError as error:
-                self.app.report_sentence(f"{file.path.name} cannot be read: {error.strerror}.")
-                return
-            self.app.open_editor(copy)
-
 
 def place_of(view: TailView, *, live: bool) -> str:
     """The search, then following or where one is."""
@@ -201,7 +153,7 @@ def read_as(view: View) -> dict[int, str]:
     """What each line of the selected run's log counts for: an epoch's time, warm-up, an error, the epoch that runs."""
     chosen = view.line
     found: dict[int, str] = {}
-    for line in view.every.values() if chosen is not None else ():
+    for line in view.every.values():
         if chosen is None or line.run.token != chosen.run.token:
             continue
         for sample in line.run.epochs:

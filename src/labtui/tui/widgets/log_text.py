@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from bisect import bisect_left
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,14 +14,6 @@ MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
 """So much more than `MAX_BYTES` may be kept before the front is dropped again."""
 RECORD = b":::MLLOG"
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """What a look at the file found: new lines, or that the file began anew."""
-
-    added: bool = False
-    restarted: bool = False
 
 
 class LogText:
@@ -39,11 +31,11 @@ class LogText:
 
     def _forget(self) -> None:
         self._lines: list[bytes] = []
+        self._open = False  # whether the last line is still being written
         self._first = 1  # the number of the first kept line
-        self._rows: list[int] = []
+        self._rows: list[int] = []  # the numbers of the lines that are shown
         self._bytes = 0
         self._at = 0
-        self._rest = b""
         self._file = 0
 
     @property
@@ -64,13 +56,7 @@ class LogText:
 
     def row(self, number: int) -> int:
         """The row of a line, or of the next one that is shown."""
-        from bisect import bisect_left
-
         return min(bisect_left(self._rows, number), max(0, len(self._rows) - 1))
-
-    def shown_at(self, number: int) -> int:
-        """The line itself, or the next that is shown where it is a record that is folded away."""
-        return self.number(self.row(number)) if self._rows else number
 
     def line(self, number: int) -> str:
         """A line as a terminal would leave it."""
@@ -80,33 +66,32 @@ class LogText:
     def turn_folding(self) -> None:
         """Show the records, or fold them away."""
         self.fold = not self.fold
-        numbers = range(self._first, self.last + 1)
-        self._rows = [number for number in numbers if self._is_row(number)]
+        self._rows = [at for at, line in enumerate(self._lines, self._first) if self._is_row(line)]
 
-    def _is_row(self, number: int) -> bool:
-        return not (self.fold and self._lines[number - self._first].startswith(RECORD))
+    def _is_row(self, line: bytes) -> bool:
+        return not (self.fold and line.startswith(RECORD))
 
-    def refresh(self) -> Growth:
-        """Read what is new."""
+    def refresh(self) -> tuple[bool, bool]:
+        """Read what is new; says whether something is, and whether the file began anew."""
         try:
             status = stat_inside(self._root, self.path)
             if status is None:
-                return Growth()
+                return False, False
             if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
                 self._forget()
             if status.st_size == self._at:
-                return Growth(restarted=restarted)
+                return False, restarted
             with reader_inside(self._root, self.path) as file:
                 if not self._at and status.st_size > MAX_BYTES:
                     self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
                 file.seek(self._at)
                 data = file.read()
         except OSError:
-            return Growth()
+            return False, False
         self._file = status.st_ino
         self._at += len(data)
         self._take(data)
-        return Growth(added=True, restarted=restarted)
+        return True, restarted
 
     def _skip_front(self, file: int, until: int) -> None:
         """Count the lines of the front; the kept ones begin with a whole line."""
@@ -121,24 +106,19 @@ class LogText:
         self._first = lines + 2
 
     def _take(self, data: bytes) -> None:
-        pieces = data.split(b"\n")
-        if self._rest or (self._lines and not pieces[0]):
-            pieces[0] = self._rest + pieces[0]
-        if self._rest and self._lines:
-            self._drop_last()
-        self._rest = pieces.pop()
-        for piece in (*pieces, *([self._rest] if self._rest else [])):
-            self._lines.append(piece)
-            self._bytes += len(piece) + 1
-            if self._is_row(self.last):
-                self._rows.append(self.last)
+        self._bytes += len(data)
+        if self._open:  # the last line goes on
+            if self._rows and self._rows[-1] == self.last:
+                self._rows.pop()
+            data = self._lines.pop() + data
+        lines = data.split(b"\n")
+        self._open = bool(lines[-1])
+        if not self._open:
+            lines.pop()
+        self._rows += [at for at, line in enumerate(lines, self.last + 1) if self._is_row(line)]
+        self._lines += lines
         if self._bytes > MAX_BYTES + SLACK_BYTES:
             self._drop_front()
-
-    def _drop_last(self) -> None:
-        if self._rows and self._rows[-1] == self.last:
-            self._rows.pop()
-        self._bytes -= len(self._lines.pop()) + 1
 
     def _drop_front(self) -> None:
         count = 0
@@ -147,29 +127,15 @@ class LogText:
             count += 1
         del self._lines[:count]
         self._first += count
-        keep = next(
-            (place for place, number in enumerate(self._rows) if number >= self._first), len(self._rows)
-        )
-        del self._rows[:keep]
+        del self._rows[: bisect_left(self._rows, self._first)]
 
     def find(self, needle: str, start: int, *, backwards: bool) -> int | None:
-        """The number of the next line from `start` on that has a text, in any case: shown lines, then folded ones."""
-        wanted = needle.lower().encode()
-        numbers = (
-            range(start, self._first - 1, -1) if backwards else range(max(start, self._first), self.last + 1)
-        )
-        folded = None
-        for number in numbers:
-            place = number - self._first
-            if (
-                place < len(self._lines)
-                and wanted in self._lines[place].lower()
-                and needle.lower() in self.line(number).lower()
-            ):
-                if self._is_row(number):
-                    return number
-                folded = folded or number
-        return folded
+        """The number of the next shown line from `start` on that has a text, in any case."""
+        wanted = needle.lower()
+        raw, at = wanted.encode(), bisect_left(self._rows, start + 1 if backwards else start)
+        numbers = reversed(self._rows[:at]) if backwards else self._rows[at:]
+        found = (n for n in numbers if raw in self._lines[n - self._first].lower())
+        return next((number for number in found if wanted in self.line(number).lower()), None)
 
 
 @lru_cache(maxsize=4096)

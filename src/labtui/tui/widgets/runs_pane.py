@@ -5,25 +5,20 @@ A run that failed comes first: the log's own error line, one sentence, one advic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits, Static
 
-from labtui.domain.model import RunPhase, Stream
+from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import no_run_yet
-from labtui.tui.keys import key
-from labtui.tui.messages import RunChosen
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import LIVE, RunLine, View, limit_advice, result_detail, result_sentence, timed_only
+from labtui.tui.view import RunLine, View, result_detail, result_sentence, timed_only
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.plot import Cursor
 from labtui.tui.widgets.run_pane import RunPane
@@ -33,30 +28,12 @@ from labtui.tui.widgets.tail_view import TailView
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec
 
-LogPaths = Mapping[Stream, Path | None]
 MAX_BAR = 16
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class RunsPane(RunPane):
     """Result, table, chart and facts of the selected run."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        key(
-            "F", "toggle_failed", "Hide failed", "hide runs that failed or were cancelled, or show them again"
-        ),
-    ]
-
-    def __init__(
-        self,
-        paths: Callable[[], LogPaths],
-        gpu_use: Callable[[str], tuple[float, ...]],
-        *,
-        id: str | None = None,
-    ) -> None:
-        """`paths` gives the mirrors of the selected run's logs, `gpu_use` how busy a job's GPUs were."""
-        super().__init__(id=id)
-        self._paths, self._gpu_use = paths, gpu_use
 
     def compose(self) -> ComposeResult:
         yield Static(id="run-error", markup=False)
@@ -76,11 +53,6 @@ class RunsPane(RunPane):
         """One column between cells."""
         self.query_one(KeyedTable).cell_padding = 1
 
-    def on_resize(self) -> None:
-        """What fits depends on the width."""
-        if self.view is not None:
-            self.show(self.view)
-
     def show(self, view: View) -> None:
         self.view = view
         if not self.display or not self.size.width:
@@ -88,7 +60,7 @@ class RunsPane(RunPane):
         styles = roles(self.app)
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
-        table.display = bool(view.shown_lines)
+        table.display = bool(view.lines)
         table.sync(*table_of(view, styles, self.size.width))
         if view.run_id is not None and table.selected_key != str(view.run_id):
             with self.prevent(DataTable.RowHighlighted):
@@ -119,14 +91,10 @@ class RunsPane(RunPane):
         )
         if not number:
             line = ink(sentence_of(view), "bold")
-        waits = why_it_waits(view, view.line)
+        waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
-        if hidden := len(view.lines) - len(view.shown_lines):
-            line.append(f"   {words.plural(hidden, 'run')} hidden (F)", styles.quiet)
-        if view.marked:
-            line.append(f"   {len(view.marked)} marked (esc unmarks)", styles.warn)
         self.query_one("#result-line", Static).update(line)
-        self.set_class(bool(hidden or view.marked or waits) or (not number and bool(line.plain)), "-line")
+        self.set_class(bool(waits) or (not number and bool(line.plain)), "-line")
 
     # ------------------------------------------------------------------ chart and facts
 
@@ -139,8 +107,12 @@ class RunsPane(RunPane):
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
         chart.spec = spec
         chart.cursor = Cursor()
-        facts = run_facts(view, line, self._gpu_use(line.run.token), styles) if line is not None else Text("")
-        log = self._paths()["out"] if line is not None and line.run.started else None
+        facts = (
+            run_facts(view, line, self.app.gpu_use.of(line.run.token), styles)
+            if line is not None
+            else Text("")
+        )
+        log = self.app.view_model.log_paths()["out"] if line is not None and line.run.started else None
         if log is not None:
             facts.append("\n\nLog", "bold").append(
                 "  following" if line is not None and line.live else "", styles.quiet
@@ -155,24 +127,18 @@ class RunsPane(RunPane):
 
     # ------------------------------------------------------------------ choosing
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    async def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """The cursor selects a run."""
         event.stop()
         other = self.view is not None and event.row_key.value != str(self.view.run_id)
         if event.row_key.value is not None and other and event.data_table.has_focus:
-            self.post_message(RunChosen(int(event.row_key.value)))
+            await self.app.choose_run(int(event.row_key.value))
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Enter or a click opens its log."""
         event.stop()
         if event.row_key.value is not None:
-            self.post_message(RunChosen(int(event.row_key.value), open_log=True))
-
-    def action_toggle_failed(self) -> None:
-        """Leave failed and cancelled runs out of the table, or show them again."""
-        if not self.app.view_model.toggle_failed():
-            self.notify("No run of this task failed.", markup=False)
-        self.app.repaint()
+            await self.app.choose_run(int(event.row_key.value), open_log=True)
 
 
 # ------------------------------------------------------------------ the table
@@ -180,42 +146,40 @@ class RunsPane(RunPane):
 
 def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
     """One row a run; model and batch only where runs differ in them."""
-    lines, narrow = view.shown_lines, width < 84
+    lines, narrow = view.lines, width < 84
     several = (
         len({(line.run.spec.model, line.run.spec.data_set, line.run.spec.variant) for line in lines}) > 1
     )
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     timed = timed_only(view)
-    columns = [TableColumn("sign", "", width=1), TableColumn("run", "run", right=True, width=3)]
-    if several:
-        columns.append(TableColumn("model", "model", width=10 if narrow else 14))
-    columns.append(TableColumn("gpus", counted(view), right=True, width=9 if timed else 4))
-    if len(batches) > 1 and not timed:
-        columns.append(TableColumn("batch", "per GPU", right=True, width=7))
-    if timed:
-        columns += [
-            TableColumn("size", "size", right=True, width=9),
-            TableColumn("epoch", "time", right=True, width=11),
-        ]
-    else:
-        rate = "img/s" if narrow else "images/s"
-        columns += [
-            TableColumn("epoch", "epoch", right=True, width=9),
-            TableColumn("rate", rate, right=True, width=8),
-        ]
-    columns += [
-        TableColumn("speedup", "speedup", right=True, width=8),
-        TableColumn(
-            "efficiency", "effic." if narrow else "efficiency", right=True, width=7 if narrow else 10
-        ),
+    titles = {
+        "sign": ("", 1),
+        "run": ("run", 3),
+        "model": ("model", 10 if narrow else 14),
+        "gpus": (counted(view), 9 if timed else 4),
+        "batch": ("per GPU", 7),
+        "size": ("size", 9),
+        "epoch": ("time" if timed else "epoch", 11 if timed else 9),
+        "rate": ("img/s" if narrow else "images/s", 8),
+        "speedup": ("speedup", 8),
+        "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
+    }
+    drop = {"batch", "rate"} if timed else {"size"}
+    drop |= set() if several else {"model"}
+    drop |= set() if len(batches) > 1 else {"batch"}
+    left = {"sign", "model"}
+    columns = [
+        TableColumn(name, title, right=name not in left, width=width)
+        for name, (title, width) in titles.items()
+        if name not in drop
     ]
-    used = sum((column.width or 0) + 2 for column in columns)
+    used = sum(column.width + 2 for column in columns)
     columns.append(TableColumn("state", "", width=max(18, width - used - 3)))
     keys = [column.key for column in columns]
     rows = [
         Row(str(line.run_id), tuple(cells[key] for key in keys))
         for line in lines
-        if (cells := _cells(view, line, styles, columns[-1].width or 18))
+        if (cells := _cells(view, line, styles, columns[-1].width))
     ]
     return columns, rows
 
@@ -231,10 +195,9 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
-    mark = "*" if line.run_id in view.marked else ""
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
-        "run": ink(f"{mark}{line.run_id}", styles.quiet),
+        "run": ink(str(line.run_id), styles.quiet),
         "model": spec.variant or spec.data_set or spec.model,
         "gpus": "?" if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
@@ -350,9 +313,8 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
         return f"Run {run.run_id} ran out of the node's main memory.", advice
     if run.outcome == "time-limit" or line.cause == "time limit":
         epoch = min(len(run.epochs) + 1, spec.epochs)
-        return f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}.", limit_advice(
-            line
-        )
+        reached = f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
+        return reached, "Press R to run it with twice the time."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
         return line.submission.sentence, line.submission.hint
     return (
@@ -392,22 +354,12 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     if busy and line.live:
         sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
         text.append(f"\n{sparks}", styles.busy)
-    if job is not None and submission is not None and line.phase is RunPhase.RUNNING:
-        warning = [sentence for sentence in words.job_sentences(submission, job, view)[1:] if sentence]
-        text.append("".join(f"\n{sentence}" for sentence in warning), styles.warn)
+    if submission is not None and line.phase is RunPhase.RUNNING:
+        from labtui.results.pace import limit_warning
+
+        if warning := limit_warning(submission, view.state.runs, line.row, words.cluster_now(view)):
+            text.append(f"\n{warning}", styles.warn)
     return text
-
-
-def why_it_waits(view: View, line: RunLine | None) -> str:
-    """Where the job of a run stands that waits, or that nobody knows of."""
-    submission = line.submission if line is not None else None
-    if line is None or submission is None or line.phase not in (*LIVE[:2], RunPhase.UNKNOWN):
-        return ""
-    if submission.job is None:
-        said = words.submission_sentences(submission, view.state)
-    else:
-        said = words.job_sentences(submission, submission.job, view)
-    return " ".join(sentence for sentence in said if sentence)
 
 
 def glance_chart(view: View) -> ChartSpec | None:

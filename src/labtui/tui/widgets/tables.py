@@ -7,21 +7,20 @@ scroll position survive; equal content costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import DataTable
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column with a stable key; `right` aligns numbers. With a `width` in cells nothing moves when a cell changes."""
+    """A column with a stable key and its width in cells, so that nothing moves; `right` aligns numbers."""
 
     key: str
     title: str
     right: bool = False
-    width: int | None = None
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class KeyedTable(DataTable[Text]):
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; says whether anything changed."""
-        columns = _with_widths(columns, rows)
+        columns = tuple(columns)
         wanted = {row.key: row.cells for row in rows}
         if columns == self._shown_columns and list(wanted) == list(self._shown):
             changed = self._update_cells(wanted)
@@ -99,20 +98,6 @@ class KeyedTable(DataTable[Text]):
         self.call_after_refresh(self.refresh, layout=True)
 
 
-def _with_widths(columns: Sequence[TableColumn], rows: Sequence[Row]) -> tuple[TableColumn, ...]:
-    """Every column with a width. Textual measures when it is idle, and keeps lines that were painted before that."""
-    cells = zip(*(row.cells for row in rows), strict=True) if rows else ((),) * len(columns)
-    return tuple(
-        replace(column, width=max(map(_width, (column.title, *those)))) if column.width is None else column
-        for column, those in zip(columns, cells, strict=True)
-    )
-
-
-def _width(cell: str | Text) -> int:
-    plain = cell.plain if isinstance(cell, Text) else cell
-    return max(map(cell_len, plain.split("\n")))
-
-
 def _look(cell: str | Text) -> tuple[object, ...]:
     """What makes two cells look alike. Rich calls texts equal that differ in their base style only."""
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else (cell, "")
@@ -122,6 +107,6 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
     text.justify = "right" if column.right else "left"
     text.no_wrap = True
-    if column.width is not None and text.cell_len > column.width:
+    if text.cell_len > column.width:
         text.truncate(column.width, overflow="ellipsis")
     return text

@@ -15,12 +15,13 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from labtui.tui.keys import key
 from labtui.tui.widgets.log_text import RECORD, LogText
 
 _TELLING = re.compile(
@@ -43,7 +44,10 @@ class TailView(ScrollView, can_focus=True):
         for part in ("match", "current", "record", "epoch", "error", "warning", "number", "read")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("end", "follow", "follow", show=False),
+        key("z", "records", "Records", "show or fold away the records (:::MLLOG)", show=True),
+        key("n", "search_next", "Next match", "go to the next match"),
+        key("N", "search_next(True)", "Match before", "go to the previous match"),
+        key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
         Binding("home", "top", "first line", show=False),
     ]
     follow: reactive[bool] = reactive(True)
@@ -100,11 +104,11 @@ class TailView(ScrollView, can_focus=True):
         """Look at the file again; called once per tick."""
         if self.file is None:
             return
-        growth = self.file.refresh()
-        if growth.restarted:
+        added, restarted = self.file.refresh()
+        if restarted:
             self._begin()
         self._resize()
-        if growth.added or growth.restarted:
+        if added or restarted:
             self.search_ended = ""  # what came may hold it
             self.post_message(self.Moved(self))
         if self.follow:
@@ -118,7 +122,7 @@ class TailView(ScrollView, can_focus=True):
     def _resize(self) -> None:
         self.virtual_size = Size(self._widest, self.rows)
 
-    def toggle_folding(self) -> None:
+    def action_records(self) -> None:
         """Show the machine-readable records, or fold them away again; the top line stays."""
         if self.file is None:
             return
@@ -159,10 +163,15 @@ class TailView(ScrollView, can_focus=True):
         """The bar below takes a line, the last one where the end is followed."""
         self.call_after_refresh(self.on_resize)
 
-    def _stop_following(self) -> None:
-        """At the key and not at the first step of its animation: bytes that come between would take it back."""
-        if self.max_scroll_y:
-            self.follow = False
+    def action_scroll_up(self) -> None:
+        """One line up."""
+        self.follow = not self.max_scroll_y  # at once: bytes that come before the movement would take it back
+        super().action_scroll_up()
+
+    def action_page_up(self) -> None:
+        """A page up."""
+        self.follow = not self.max_scroll_y
+        super().action_page_up()
 
     def action_follow(self) -> None:
         """Follow the end of the log."""
@@ -174,16 +183,6 @@ class TailView(ScrollView, can_focus=True):
         self.follow = False
         self.scroll_to(x=0, animate=False, immediate=True, force=True)
         self._jump(0)
-
-    def action_scroll_up(self) -> None:
-        """One line up."""
-        self._stop_following()
-        super().action_scroll_up()
-
-    def action_page_up(self) -> None:
-        """A page up."""
-        self._stop_following()
-        super().action_page_up()
 
     # ------------------------------------------------------------------ search
 
@@ -197,7 +196,7 @@ class TailView(ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.Moved(self))
 
-    def search_next(self, *, backwards: bool) -> None:
+    def action_search_next(self, backwards: bool = False) -> None:
         """The next match below (or above, `backwards`) the current one."""
         if not self.needle or self.file is None:
             return
@@ -214,27 +213,13 @@ class TailView(ScrollView, can_focus=True):
         if line is None or self.file is None:
             return
         self.match_line, self.follow = line, False
-        if self.file.fold and self.file.line(line).encode().startswith(RECORD):
-            self.toggle_folding()
-        self._jump(max(0, self.file.row(line) - self.size.height // 2))
-        self._bring_into_view(line)
-
-    def _bring_into_view(self, number: int) -> None:
-        """Scroll sideways when the match lies outside of what is seen of its line."""
-        text = self.file.line(number) if self.file is not None else ""
+        text = self.file.line(line)
         at = text.lower().find(self.needle.lower())
-        if at < 0:
-            return
         begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
-        width = self.scrollable_content_region.width
         self._widest = max(self._widest, cell_len(text))
         self._resize()
-        left = int(self.scroll_x)
-        if end <= width:
-            left = 0
-        elif begin < left or end > left + width:
-            left = max(0, min(begin, (begin + end - width) // 2))
-        self.scroll_to(x=left, animate=False, immediate=True, force=True)
+        place = Region(begin, self.file.row(line), end - begin, 1)
+        self.scroll_to_region(place, animate=False, center=True, immediate=True, force=True)
 
     # ------------------------------------------------------------------ drawing
 

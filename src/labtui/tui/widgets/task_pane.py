@@ -13,16 +13,20 @@ from textual.containers import VerticalScroll
 from textual.events import Click
 from textual.widgets import Static
 
-from labtui.domain.model import RunSpec
 from labtui.tui import format as words
 from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import View, result_line, spent_words
+from labtui.tui.view import View, result_line
 from labtui.tui.widgets.frame import ends
 
 Section = tuple[str, str, str, str, str, list[Text]]
 """Name, count, sentence, key, the action of the key, details."""
 KINDS = {"runs": "Runs", "charts": "Charts", "answers": "Answers"}
+KEYS = {
+    "runs": ("r", "screen.pane('runs')"),
+    "charts": ("x", "screen.export"),
+    "answers": ("a", "screen.pane('answers')"),
+}
 
 
 class TaskPane(VerticalScroll, can_focus=True):
@@ -35,7 +39,7 @@ class TaskPane(VerticalScroll, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._view: View | None = None
-        self._turned: dict[str, bool] = {}  # sections the student opened or closed
+        self._all = False  # whether every section is open
         self._task_id = ""
         self._shown: Text | None = None
 
@@ -48,8 +52,8 @@ class TaskPane(VerticalScroll, can_focus=True):
             return
         other = view.task_id != self._task_id
         if other:
-            self._turned, self._task_id = {}, view.task_id
-        page = task_page(view, roles(self.app), self.size.width - 1, self._turned)
+            self._all, self._task_id = False, view.task_id
+        page = task_page(view, roles(self.app), self.size.width - 1, whole=self._all)
         if self._shown is None or page.spans != self._shown.spans or page.plain != self._shown.plain:
             self._shown = page
             self.query_one(Static).update(page)
@@ -62,31 +66,18 @@ class TaskPane(VerticalScroll, can_focus=True):
             self.show(self._view)
 
     def action_open_all(self) -> None:
-        """Open every line, or close them where one was opened."""
-        if self._view is None:
-            return
-        names = [section[0] for section in sections(self._view, roles(self.app)) if section[5]]
-        close = any(self._turned.get(name) for name in names)
-        self._turned = dict.fromkeys(names, not close)
-        self.show(self._view)
-
-    def on_click(self, event: Click) -> None:
-        section = event.style.meta.get("section")
-        if section and self._view is not None:
-            opened = section in open_sections(self._view, self._turned)
-            self._turned[section] = not opened
+        """Open every line, or only the first unfinished one."""
+        self._all = not self._all
+        if self._view is not None:
             self.show(self._view)
 
-
-def open_sections(view: View, turned: dict[str, bool]) -> set[str]:
-    """The first unfinished of runs, charts and answers, and what was opened by hand."""
-    first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
-    shown = {first} | {name for name, is_open in turned.items() if is_open}
-    return shown - {name for name, is_open in turned.items() if not is_open} - {""}
+    def on_click(self, event: Click) -> None:
+        if "@click" not in event.style.meta:
+            self.action_open_all()
 
 
-def task_page(view: View, styles: Roles, width: int, turned: dict[str, bool]) -> Text:
-    """The page as text; `turned` are sections opened or closed by hand."""
+def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
+    """The page as text; open is the first unfinished of runs, charts and answers, or the `whole` of it."""
     task = view.task
     if task is None:
         return Text(
@@ -95,18 +86,18 @@ def task_page(view: View, styles: Roles, width: int, turned: dict[str, bool]) ->
     page = Text(" ".join(task.what.split()), "bold")
     if task.why.strip():
         page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
-    facts = [f"{task.weight:g} % of the mark" if task.weight else "", spent_words(view)]
-    if any(facts):
-        page.append("\n\n").append("   ".join(filter(None, facts)), styles.quiet)
-    shown = open_sections(view, turned)
+    if task.weight:
+        page.append(f"\n\n{task.weight:g} % of the mark", styles.quiet)
+    first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
     rule = Text("─" * max(0, width), styles.axis)
     page.append("\n\n").append_text(rule)
     for at, section in enumerate(sections(view, styles)):
         if at and section[0] == "Other":
             page.append("\n\n").append_text(rule)
             continue
-        page.append("\n\n").append_text(_heading(view, section, styles, width, is_open=section[0] in shown))
-        if section[0] in shown:
+        is_open = bool(section[5]) and (whole or section[0] == first)
+        page.append("\n\n").append_text(_heading(view, section, styles, width, is_open=is_open))
+        if is_open:
             page.append("\n")
             for line in section[5]:
                 line.truncate(max(8, width - 4), overflow="ellipsis")
@@ -118,17 +109,13 @@ def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open
     name, count, sentence, key, action, details = section
     done, _, of = count.partition("/")
     full = bool(of) and done == of
-    meta = Style(meta={"section": name})
-    left = Text("▾ " if is_open else "▸ " if details else "  ", Style.parse(styles.quiet) + meta)
+    left = Text("▾ " if is_open else "▸ " if details else "  ", styles.quiet)
     left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
-    left.append(f"{name:<10}", Style.parse("bold") + meta)
+    left.append(f"{name:<10}", "bold")
     left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
     left.append(sentence, styles.soft)
-    chip = (
-        Text(f"{key} ", Style.parse(f"bold {styles.busy}") + Style(meta={"@click": action}))
-        if key
-        else Text("")
-    )
+    style = Style.parse(f"bold {styles.busy}") + Style(meta={"@click": action})
+    chip = Text(f"{key} ", style) if key else Text("")
     label = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}.get(key, "")
     return ends(left, chip.append(label, styles.soft), width)
 
@@ -147,12 +134,8 @@ def sections(view: View, styles: Roles) -> Iterator[Section]:
             continue
         details = [_condition(item.met, item.sentence, styles) for item in mine]
         if plans and not mine:
-            details = [ink(plan_words(run.spec), styles.soft) for run in task.runs]
-        key, action = {"runs": ("r", "screen.pane('runs')"), "charts": ("x", "screen.export")}.get(
-            item_kind, ("a", "screen.pane('answers')")
-        )
-        if plans and not view.lines:
-            key, action = "s", "screen.plan"
+            details = [ink(run.spec.label, styles.soft) for run in task.runs]
+        key, action = ("s", "screen.plan") if plans and not view.lines else KEYS[item_kind]
         yield name, str(view.count(item_kind)), _sentence(view, item_kind), key, action, details
     if other:
         details = [_condition(item.met, item.sentence, styles) for item in other]
@@ -189,14 +172,3 @@ def _sentence(view: View, kind: str) -> str:
     done = view.count("answers").done
     questions = task.questions if task is not None else ()
     return " ".join(questions[done].text.split()) if done < len(questions) else "all written"
-
-
-def plan_words(run: RunSpec) -> str:
-    """A planned run in words."""
-    if run.program is not None:
-        many = "GPU" if run.n_gpus else "process"
-        plural = "" if run.processes == 1 else "s" if run.n_gpus else "es"
-        return f"{run.model}, size {run.size}, on {run.processes} {many}{plural}"
-    where = "the CPU" if run.device == "cpu" else words.plural(run.n_gpus, "GPU")
-    batch = f"{run.batch_size:,} images a step"
-    return f"{run.model} on {where}, {batch}, {run.epochs} epochs, {run.script}"
