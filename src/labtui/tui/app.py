@@ -140,8 +140,6 @@ class LabApp(SanitizedApp[int]):
         """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
         from labtui.session.notifications import NoticeTracker
 
-        if self.prompter is not None:
-            self.prompter.attach(self.post_message)
         self._tracker = NoticeTracker(self.session.state)
         self._unsubscribe = self.session.subscribe(self._arrived)
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
@@ -172,8 +170,6 @@ class LabApp(SanitizedApp[int]):
         """Nobody is listening any more."""
         if self._unsubscribe is not None:
             self._unsubscribe()
-        if self.prompter is not None:
-            self.prompter.close()
 
     async def run_action(
         self,

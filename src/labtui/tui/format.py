@@ -100,12 +100,6 @@ def clock_span(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def bar(share: float, width: int) -> tuple[str, str]:
-    """A progress bar of `width` cells, as its filled and its empty part."""
-    filled = min(width, max(0, round(share * width)))
-    return "━" * filled, "─" * (width - filled)
-
-
 def connection_label(connection: ConnectionState) -> tuple[str, str]:
     """Glyph and word of the connection; before the first attempt ended it is not offline."""
     tried = connection.status != "offline" or bool(connection.sentence)

@@ -73,7 +73,7 @@ def next_step(view: View) -> NextStep:
         return _what_is_missing(view, view.check.missing, item)
     ahead = next_task(view)
     if ahead is not None:
-        return NextStep(f"Go to {ahead.task_id}", ahead.title, "next_open_task", task_id=ahead.task_id)
+        return NextStep(f"Go to {ahead.task_id}", ahead.title, "go_on", task_id=ahead.task_id)
     return _hand_in(view) if view.checks else NextStep("")
 
 
@@ -98,7 +98,7 @@ def oom_run(view: View) -> RunLine | None:
 
 def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     if item.task_id:
-        return NextStep(f"Go to {item.task_id}", missing, "go_to_missing", task_id=item.task_id)
+        return NextStep(f"Go to {item.task_id}", missing, "go_on", task_id=item.task_id)
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
         reason = f"{words.run_numbers([line.run_id for line in again])} failed: {again[0].cause}."

@@ -85,11 +85,8 @@ def hours_text(hours: float) -> str:
 
 
 def _time(seconds: float) -> tuple[str, str]:
-    if seconds < 60:
-        return f"{seconds:.0f}", "s"
-    if seconds < 3 * 3600:
-        return f"{seconds / 60:.0f}", "min"
-    return fixed(seconds / 3600, 1), "h"
+    digits, _, unit = words.duration(seconds).partition(" ")
+    return digits, unit
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:

@@ -19,7 +19,7 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
-from labtui.tui.messages import PromptAsked
+from labtui.tui.messages import PromptAsked, ScreenPrompter
 
 
 class TerminalSanitizer(LineFilter):
@@ -58,6 +58,18 @@ class SanitizedApp(App[_Result]):
 
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     _read_with: Theme | None = None
+
+    prompter: ScreenPrompter | None = None
+
+    def on_mount(self) -> None:
+        """Questions of a login come here."""
+        if self.prompter is not None:
+            self.prompter.attach(self.post_message)
+
+    def on_unmount(self) -> None:
+        """Nobody answers any more."""
+        if self.prompter is not None:
+            self.prompter.close()
 
     def on_prompt_asked(self, message: PromptAsked) -> None:
         """A password, a code or a fingerprint that the worker waits for."""

@@ -306,17 +306,13 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
 
 def first_task(view: View) -> str:
     """Where to begin: the task of a live run, of the newest run, else the first that is not done."""
-    rows = view.tasks
     newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
-    for wanted in (
-        [row for row in rows if row.live in TRAINING],
-        [row for row in rows if newest is not None and row.task_id == newest.task_id],
-        [row for row in rows if row.status != "done"],
-        rows[:1],
-    ):
-        if wanted:
-            return wanted[0].task_id
-    return ""
+
+    def rank(row: TaskLine) -> tuple[bool, bool, bool]:
+        of_newest = newest is not None and row.task_id == newest.task_id
+        return row.live not in TRAINING, not of_newest, row.status == "done"
+
+    return min(view.tasks, key=rank).task_id if view.tasks else ""
 
 
 # ------------------------------------------------------------------ sentences

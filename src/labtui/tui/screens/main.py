@@ -187,11 +187,10 @@ class MainScreen(FramedScreen):
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
-        names = [row.task_id for row in self.app.view_model.view().tasks]
-        if self.app.view_model.task_id in names:
-            place = names.index(self.app.view_model.task_id) + step
-            if 0 <= place < len(names):
-                self.app.go_to_task(names[place])
+        names = [row.task_id for row in self._now.tasks]
+        place = names.index(self.app.view_model.task_id) + step if names else -1
+        if 0 <= place < len(names):
+            self.app.go_to_task(names[place])
 
     def action_escape(self) -> None:
         """Close the list of tasks."""
@@ -214,33 +213,23 @@ class MainScreen(FramedScreen):
         if rest:
             self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
             return
-        charts = " Its charts are exported with x." if any(item.kind == "charts" for item in missing) else ""
-        self.notify(f"Every question of {view.task_id} has an answer.{charts}", markup=False)
+        self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
         names, ahead = [row.task_id for row in view.tasks], next_task(view)
         if ahead is not None and names.index(ahead.task_id) > names.index(view.task_id):
-            await self.action_next_open_task()
+            await self._go_to(ahead.task_id)
 
     @property
     def _now(self) -> View:
         return self.app.view_model.view()
 
-    # ------------------------------------------------------------------ from task to task
-
-    async def action_next_open_task(self) -> None:
-        """Go to the next task that is not done."""
-        ahead = next_task(self._now)
-        if ahead is not None:
-            self.app.go_to_task(ahead.task_id)
-            await self.show_pane("task")
-
-    async def action_go_to_missing(self) -> None:
-        """Go to the task that plans the run this one lacks."""
-        step = next_step(self._now)
-        if not step.task_id:
-            self.notify("This task needs no run of another task.", markup=False)
-            return
-        self.app.go_to_task(step.task_id)
+    async def _go_to(self, task_id: str) -> None:
+        self.app.go_to_task(task_id)
         await self.show_pane("task")
+
+    async def action_go_on(self) -> None:
+        """Go to the task that the next step names."""
+        if task_id := next_step(self._now).task_id:
+            await self._go_to(task_id)
 
     # ------------------------------------------------------------------ plans
 

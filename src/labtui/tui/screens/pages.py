@@ -60,10 +60,9 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
         page.append(f"! {problem.sentence}\n", style="bold").append(
             f"  {problem.hint}\n\n" if problem.hint else "\n"
         )
-    if not state.problems:
-        calm = state.connection.status in {"online", "connecting", "stale"}
-        page.append("No problems.\n\n" if calm else "No problem except the connection.\n\n")
     connection = state.connection
+    if not state.problems and not connection.sentence:
+        page.append("No problems.\n\n")
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
     for note in incidents:

@@ -209,11 +209,3 @@ class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
 
     def get_default_screen(self) -> Screen[Any]:
         return WizardScreen(self.place)
-
-    def on_mount(self) -> None:
-        """Questions of the connection test come here."""
-        self.prompter.attach(self.post_message)
-
-    def on_unmount(self) -> None:
-        """Nobody answers any more."""
-        self.prompter.close()

@@ -38,10 +38,6 @@ WIDE, HIGH = 84, 16
 """From this width and height of the pane on a chart stands beside the answers."""
 
 
-class AnswerFacts(VerticalScroll):
-    """Facts and numbers. `tab` comes here and arrow keys scroll."""
-
-
 class AnswerCards(OptionList):
     """The questions with their answers; the arrow keys choose one, enter or a click edits it."""
 
@@ -85,7 +81,7 @@ class AnswersPane(Container):
     def compose(self) -> ComposeResult:
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart")
-            with AnswerFacts(id="answer-facts"):
+            with VerticalScroll(id="answer-facts"):
                 yield Static(Text(""), id="answer-numbers", markup=False)
         with Container(id="answer-main"):
             yield AnswerCards(id="answer-cards", classes="-first")
@@ -97,9 +93,7 @@ class AnswersPane(Container):
                 )
 
     def on_mount(self) -> None:
-        """The cards first; the editor when it is asked for."""
         self.files = self.app.answer_files()
-        self.query_one("#answer-edit").display = False
 
     @property
     def editor(self) -> TextArea:

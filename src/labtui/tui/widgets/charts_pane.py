@@ -206,12 +206,10 @@ class ChartsPane(Container, can_focus=True):
             await self.app.choose_run(line.run_id, open_log=True)
 
     def on_click(self, event: Click) -> None:
-        """A click on the name of a view, or on the models."""
+        """A click on the name of a view."""
         meta = event.style.meta
         if "view" in meta:
             self.action_view(meta["view"])
-        elif "models" in meta:
-            self.action_models(1)
 
     # ------------------------------------------------------------------ showing
 
@@ -264,9 +262,7 @@ class ChartsPane(Container, can_focus=True):
         right = Text()
         if len(models) > 1:
             shown = f"{len(models)} models" if self._model is None else plain(self._model)
-            right = Text("m ", Style.parse(f"bold {styles.busy}") + Style(meta={"models": True})).append(
-                shown, styles.soft
-            )
+            right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:

@@ -104,15 +104,11 @@ class TitleBar(Slice):
         row = view.task_line if view is not None else None
         if view is None or row is None:
             return Text("")
-        left = ink(row.task_id, f"bold {styles.busy}").append(f"  {row.title}", f"bold {self._plain}")
+        left = ink(row.task_id, f"bold {styles.busy}").append(f"  {row.title}", "bold")
         phase, word, rest = title_state(view)
         sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "○")
         right = ink(f"{sign} {word}", getattr(styles, PHASE_ROLES.get(phase, "soft")))
         return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
-
-    @property
-    def _plain(self) -> str:
-        return str(self.app.current_theme.foreground)
 
 
 def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:

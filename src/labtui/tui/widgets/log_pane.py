@@ -40,10 +40,6 @@ class LogPane(RunPane):
             placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
         )
 
-    def on_mount(self) -> None:
-        """The search when it is asked for."""
-        self.query_one("#log-search").display = False
-
     # ------------------------------------------------------------------ what is shown
 
     def show(self, view: View) -> None:

@@ -22,11 +22,11 @@ class LogText:
     Of a file with more than `MAX_BYTES` the lines before the kept ones are counted once, in chunks.
     """
 
-    def __init__(self, path: Path, root: Path | None = None, *, fold: bool = True) -> None:
+    def __init__(self, path: Path, root: Path | None = None) -> None:
         """`root`: the lab folder, below which no link is followed."""
         self.path = path
         self._root = root or path.parent
-        self.fold = fold
+        self.fold = True
         self._forget()
 
     def _forget(self) -> None:

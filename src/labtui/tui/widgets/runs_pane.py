@@ -228,8 +228,9 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The bar with the time left on a run that trains; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.phase is RunPhase.RUNNING and line.run.spec.program is None:
-        full, empty = words.bar(line.share, min(MAX_BAR, width - 12))
-        text = ink(full, styles.busy).append(empty, styles.axis)
+        cells = min(MAX_BAR, width - 12)
+        done = round(line.share * cells)
+        text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
         left = (
             f"{words.clock_span(line.left_s)} left"
             if line.left_s is not None
