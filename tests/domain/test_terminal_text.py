@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from labtui.domain.model import RunPhase
 from labtui.domain.terminal_text import ascii_text, ascii_wanted
-from labtui.tui.format import PHASE_GLYPHS, bar
+from labtui.tui.format import PHASE_GLYPHS
 
 
 def test_states_and_frames_have_signs_of_their_own() -> None:
@@ -24,7 +24,7 @@ def test_states_and_frames_have_signs_of_their_own() -> None:
         RunPhase.UNKNOWN: "?",
     }
     assert ascii_text("○ ◐ ● ! ▸ ▾ ▌ ↓") == "o % * ! + - | v"
-    assert ascii_text("".join(bar(0.5, 6))) == "===---"
+    assert ascii_text("━━━───") == "===---"
     assert ascii_text("╭─ Tasks ─╮") == " - Tasks - "
     assert ascii_text("━━━──") == "===--"
     assert len({ascii_text(glyph) for glyph in "✔◐○↻✘"}) == 5

@@ -24,7 +24,7 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Ask
 from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
-from tests.tui.waiting import come_to, submit, text_of, types, until
+from tests.tui.waiting import come_to, focus_at, submit, text_of, types, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -60,7 +60,7 @@ def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[LabState]]:
 
 async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text: str) -> None:
     """Type a value into a cell of the plan."""
-    screen.focus_table_at(row, column)
+    focus_at(screen, row, column)
     await pilot.press("enter")
     await until(pilot, lambda: types(pilot.app), "the line to type into")
     await pilot.press(*[{" ": "space", "-": "minus"}.get(letter, letter) for letter in text], "enter")
@@ -92,7 +92,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
         await put(pilot, screen, row, "per_gpu", "8")
         await put(pilot, screen, row, "epochs", "6")
         await put(pilot, screen, row, "options", SMALL)
-    screen.focus_table_at(2, "gpus")
+    focus_at(screen, 2, "gpus")
     await pilot.press("d")
     await come_to(
         pilot, lambda: len(screen.plan.drafts) == len(screen.plan.previews) == 2, "two jobs in the plan"

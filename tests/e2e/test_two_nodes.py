@@ -21,7 +21,7 @@ from tests.e2e.test_tui_real_cluster import open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.tui.waiting import come_to, submit, text_of
+from tests.tui.waiting import come_to, focus_at, submit, text_of
 
 pytestmark = [
     pytest.mark.cluster(separate_nodes=True),
@@ -62,7 +62,7 @@ async def submit_four_ranks(lab: LabFolder) -> None:
         assert isinstance(screen, PlanScreen)
         assert "4 on 2 nodes" in text_of(app)
         for row in (0, 1):
-            screen.focus_table_at(row, "gpus")
+            focus_at(screen, row, "gpus")
             await pilot.press("d")
             await pilot.pause()
         await come_to(pilot, lambda: len(screen.plan.previews) == 1, "one job in the plan")
