@@ -31,10 +31,6 @@ def test_output_status_and_record(connect: Connect) -> None:
     assert records[0].command == "echo out; echo err >&2; exit 3"
 
 
-def test_the_login_shell_is_the_one_that_knows_modules(line: Connection) -> None:
-    assert line.run("type module | head -n 1").out.startswith("module is a function")
-
-
 def test_noise_is_no_output(line: Connection, cluster: Cluster) -> None:
     cluster.set_login_noise("echo '123'; printf 'no newline'; echo grumble >&2; (sleep 300; echo late) & \n")
     result = line.run("squeue --version | cut -d' ' -f1; echo $?")
@@ -83,10 +79,6 @@ def test_a_killed_shell_leaves_the_status_unknown(line: Connection) -> None:
     assert result.status is None and result.out == "early\n"
 
 
-def test_a_command_that_reads_gets_nothing(line: Connection) -> None:
-    assert line.run("cat; echo over").out == "over\n"
-
-
 def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(
     line: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,11 +92,6 @@ def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(
 
     monkeypatch.setattr(paramiko.Channel, "shutdown_write", late)
     assert [line.run(f"echo {number}").out for number in range(3)] == ["0\n", "1\n", "2\n"]
-
-
-def test_more_commands_than_sshd_has_sessions(line: Connection) -> None:
-    line.ping()
-    assert [line.run(f"echo {number}").out for number in range(25)] == [f"{number}\n" for number in range(25)]
 
 
 def test_a_cut_line_is_lost_and_comes_back(through: tuple[Connection, FaultProxy]) -> None:
@@ -147,13 +134,6 @@ def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through: tuple[Connec
     line.close()
     line.connect()
     line.ping()
-
-
-def test_a_frozen_line_during_a_command(through: tuple[Connection, FaultProxy]) -> None:
-    line, proxy = through
-    proxy.freeze()
-    with pytest.raises(ConnectionLost):
-        line.run("echo never", timeout_s=0.5)
 
 
 def test_a_line_that_thaws_goes_on(through: tuple[Connection, FaultProxy]) -> None:
@@ -243,13 +223,6 @@ def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothin
     assert capfd.readouterr().err == ""
 
 
-def test_a_file_that_shrinks_is_no_error(line: Connection) -> None:
-    line.run("seq 1 100000 > log")
-    assert line.files.read("log", 0, 10) == b"1\n2\n3\n4\n5\n"
-    line.run(": > log")
-    assert line.files.read("log", 10, 100) == b""
-
-
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text(st.characters(codec="utf-8", exclude_characters="\x00/"), min_size=1, max_size=20),
@@ -306,7 +279,3 @@ def test_a_chatty_bashrc_that_breaks_sftp_is_told(connect: Connect, cluster: Clu
         assert ".bashrc" in failure.hint
     # Commands are not disturbed either way.
     assert line.run("echo fine").out == "fine\n"
-
-
-def test_home(line: Connection, student: Student) -> None:
-    assert line.files.home() == student.home

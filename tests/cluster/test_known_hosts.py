@@ -147,14 +147,6 @@ def test_anything_but_yes_is_a_no(tmp_path: Path, answer: str) -> None:
     assert not (tmp_path / "kh").exists()
 
 
-def test_a_changed_key_is_refused_without_a_question(tmp_path: Path) -> None:
-    person = Person(host_key="yes")
-    with pytest.raises(HostKeyProblem, match="has changed") as caught:
-        check(tmp_path, person, lines=f"[h]:2222 ssh-ed25519 {OTHER}")
-    assert not person.questions
-    assert "known:1" in caught.value.sentence and "ssh-keygen -R" in caught.value.hint
-
-
 def test_a_revoked_key_is_refused_even_when_pinned(tmp_path: Path) -> None:
     with pytest.raises(HostKeyProblem, match="revoked"):
         check(tmp_path, Person(), lines=f"@revoked * ssh-ed25519 {KEY}", host_key=fingerprint(blob(KEY)))

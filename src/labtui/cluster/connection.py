@@ -20,8 +20,8 @@ from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
 from labtui.cluster.push import PushFile, PushReport, place, plan_push, store_of
-from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
-from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target, failure
+from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
 from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T
 
 if TYPE_CHECKING:
@@ -124,9 +124,7 @@ class Connection:
     def _transport(self) -> paramiko.Transport:
         chain = self._chain
         if chain is None or not chain.transport.is_active():
-            raise ConnectionLost(
-                f"There is no connection to {self.host}.", "labtui tries again automatically."
-            )
+            raise failure("no-connection", host=self.host)
         return chain.transport
 
     # ----------------------------------------------------------------- commands
@@ -202,11 +200,7 @@ class Connection:
     def _take_turn(self) -> None:
         """Wait for one of the two command channels; not for ever: logs are read between two commands."""
         if not self._execs.acquire(timeout=TURN_LIMIT_S):
-            raise RemoteFailure(
-                f"{self.host} has not answered two earlier requests yet.",
-                "Slurm or the login node may be busy; labtui tries again automatically.",
-                wait=True,
-            )
+            raise failure("no-turn", host=self.host, wait=True)
 
     def _execute(self, script: str, timeout_s: float, limit: int) -> CommandResult:
         import paramiko
@@ -215,35 +209,21 @@ class Connection:
         try:
             result = execute(transport, script, timeout_s=timeout_s, limit=limit)
         except paramiko.ChannelException as problem:
-            raise RemoteFailure(
-                f"{self.host} refuses another channel ({problem.text}).",
-                "Close other sessions, then try again.",
-                wait=True,
-            ) from None
+            raise failure("no-channel", host=self.host, text=problem.text, wait=True) from None
         except (paramiko.SSHException, EOFError, OSError) as problem:
             raise lost(problem, self.host) from None
         if result.status is None and not result.truncated and not transport.is_active():
-            raise ConnectionLost(
-                f"The connection to {self.host} was lost.", "labtui tries again automatically."
-            )
+            raise failure("lost", host=self.host)
         return result
 
     def _not_begun(self, result: CommandResult) -> LabError:
         if result.timed_out:
-            return ConnectionLost(
-                f"The login shell on {self.host} did not get ready in time.",
-                "The login node may be overloaded, or a start-up file (.bashrc) waits for something.",
-            )
+            return failure("shell-late", host=self.host)
         if (refusal := self._refused_here(result.noise)) is not None:
             return refusal
-        noise_lines = result.noise.decode("utf-8", "replace").strip().splitlines()
-        return RemoteFailure(
-            f"The login shell on {self.host} ended before the command.",
-            "A start-up file (.bashrc, .profile) exits, or bash is missing."
-            + (f" Output: {noise_lines[-1][:200]}" if noise_lines else ""),
-            detail="\n".join(noise_lines),
-            wait=True,
-        )
+        noise = result.noise.decode("utf-8", "replace").strip()
+        last = f"Output: {noise.splitlines()[-1][:200]}" if noise else ""
+        return failure("no-shell", host=self.host, text=last, detail=noise, wait=True)
 
     def _refused_here(self, noise: bytes) -> LabError | None:
         return refused_by_server(noise.decode("utf-8", "replace"), self._endpoint or self.target.endpoints[0])
@@ -311,13 +291,7 @@ class Connection:
         """Why there is no file transfer."""
         if (refusal := self._refused_command()) is not None:
             return refusal
-        return RemoteFailure(
-            f"{self.host} offers no usable file transfer (SFTP).",
-            "A start-up file (.bashrc) that prints text breaks it: make it silent for shells that are not "
-            "interactive. Otherwise the site has switched SFTP off.",
-            detail=str(problem),
-            wait=True,
-        )
+        return failure("no-sftp", host=self.host, detail=str(problem), wait=True)
 
     def _refused_command(self) -> LabError | None:
         """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""

@@ -14,7 +14,7 @@ from labtui.cluster.keys import within
 from labtui.cluster.known_hosts import check_host_key, known_keys, preferred_types
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, Prompter, failure
-from labtui.domain.errors import ConnectionLost, LabError
+from labtui.domain.errors import LabError
 
 if TYPE_CHECKING:
     import paramiko
@@ -56,9 +56,7 @@ def lost(problem: BaseException, host: str) -> LabError:
     """What went wrong on a connection that was up. A `LabError` stays as it is."""
     if isinstance(problem, LabError):
         return problem
-    silent = isinstance(problem, TimeoutError)
-    sentence = f"{host} does not answer." if silent else f"The connection to {host} was lost."
-    return ConnectionLost(sentence, "labtui tries again automatically.")
+    return failure("silent" if isinstance(problem, TimeoutError) else "lost", host=host)
 
 
 BANNER_LIMIT_S = 15.0

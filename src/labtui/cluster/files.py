@@ -22,7 +22,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.cluster.target import failure
+from labtui.domain.errors import ConnectionLost, LabError
 
 if TYPE_CHECKING:
     import paramiko
@@ -247,22 +248,11 @@ class RemoteFiles:
             raise file_failure(path, problem) from None
 
 
-def file_failure(path: str, problem: OSError) -> RemoteFailure:
+def file_failure(path: str, problem: OSError) -> LabError:
     """A file operation's refusal in words. SFTP tells a full disk or quota only as "Failure"."""
-    if problem.errno == errno.ENOENT:
-        return RemoteFailure(f"{path} is not on the cluster.", "Check the path.", detail=str(problem))
-    if problem.errno == errno.EACCES:
-        return RemoteFailure(
-            f"You may not read or write {path} on the cluster.",
-            "Check the path and the account in it.",
-            detail=str(problem),
-        )
-    return RemoteFailure(
-        f"The cluster refused an operation on {path}: {problem}",
-        "Often this is a full quota; `labtui doctor` shows it.",
-        detail=str(problem),
-        wait=True,
-    )
+    known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
+    reason = known.get(problem.errno or 0, "bad-file")
+    return failure(reason, path=path, text=problem, detail=str(problem), wait=reason == "bad-file")
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:

@@ -171,7 +171,7 @@ class Login:
         if refused or (cut and self.prompts_answered):
             raise self._failure("password")
         if method == "publickey" and not cut:
-            raise self._failure("signature", text=problem)
+            raise self._failure("signature", text=str(problem))
         raise self._went_away(problem)
 
     # ----------------------------------------------------------------- what a person types
@@ -226,9 +226,9 @@ class Login:
 
     # ----------------------------------------------------------------- how it is said
 
-    def _failure(self, reason: str, **words: object) -> LabError:
-        origin = self.key.origin if self.key else ""
-        return failure(reason, host=self.endpoint.host, user=self.endpoint.user, origin=origin, **words)
+    def _failure(self, reason: str, *, text: str = "", ways: str = "", did: str = "") -> LabError:
+        host, user, origin = self.endpoint.host, self.endpoint.user, self.key.origin if self.key else ""
+        return failure(reason, host=host, user=user, origin=origin, text=text, ways=ways, did=did)
 
     def _no_answer(self) -> LabError:
         return self._failure("key-alone" if self.key_refused else "no-answer")

@@ -12,17 +12,18 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import platformdirs
 
 from labtui.cluster.local_files import named_path
-from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused, UsageError
+from labtui.domain import errors
+from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.values import number
 
@@ -141,22 +142,24 @@ class Secret:
 
 
 @cache
-def _failures() -> dict[str, tuple[Callable[..., LabError], str, str]]:
+def _failures() -> dict[str, tuple[Any, str, str]]:
     """By reason: the kind of error, its sentence and its hint, from `failures.toml`."""
     text = resources.files("labtui.cluster").joinpath("failures.toml").read_text("utf-8")
-    kinds = {"CannotConnect": CannotConnect, "LoginRefused": LoginRefused}
+    tables = tomllib.loads(text).items()
     return {
-        reason: (kinds.get(kind, HostKeyProblem), *texts)
-        for kind, table in tomllib.loads(text).items()
-        for reason, texts in table.items()
+        reason: (getattr(errors, kind), *texts) for kind, table in tables for reason, texts in table.items()
     }
 
 
-def failure(reason: str, **words: object) -> LabError:
+def failure(reason: str, *, detail: str = "", wait: bool = False, **words: object) -> errors.LabError:
     """The error for this reason, its sentence and hint filled in with `words`."""
     kind, sentence, hint = _failures()[reason]
-    known = {} if kind is HostKeyProblem else {"reason": reason}
-    return kind(sentence.format(**words), hint.format(**words).strip(), **known)
+    error: errors.LabError = kind(sentence.format(**words), hint.format(**words).strip())
+    if isinstance(error, errors.CannotConnect | errors.LoginRefused):
+        error.reason = reason
+    if isinstance(error, errors.RemoteFailure):
+        error.detail, error.wait = detail, wait
+    return error
 
 
 Settings = Mapping[str, Sequence[str]]

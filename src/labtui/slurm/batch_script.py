@@ -8,42 +8,22 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
 
 from labtui.slurm.script_commands import Command, filled_commands, open_quote, quoting, statements_of
 from labtui.slurm.values import number
 
-_FLAG_NAMES = """
-contiguous help hold ignore-pbs kill-on-invalid-dep no-requeue overcommit oversubscribe parsable quiet reboot requeue
-share spread-job stepmgr test-only usage use-min-nodes verbose version wait
-"""
-_OPTIONAL_NAMES = "exclusive get-user-env nice no-kill propagate resv-ports"
-_VALUED_NAMES = """
-account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment consolidate-segments constraint
-container container-id core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency
-distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node
-gpus-per-socket gpus-per-task gres gres-flags hint input job-name licenses mail-type mail-user mcs-label mem mem-bind
-mem-per-cpu mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node
-ntasks-per-socket oom-kill-step open-mode output partition power prefer priority profile qos reservation segment signal
-sockets-per-node switches tasks-per-node thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid
-umask wait-all-nodes wckey workdir wrap
-"""
-_SHORT_NAMES = """
-A=account B=extra-node-info C=constraint D=chdir F=nodefile G=gpus H=hold J=job-name L=licenses M=clusters N=nodes
-O=overcommit Q=quiet S=core-spec V=version W=wait a=array b=begin c=cpus-per-task d=dependency e=error h=help i=input
-k=no-kill m=distribution n=ntasks o=output p=partition q=qos s=oversubscribe t=time v=verbose w=nodelist x=exclude
-"""
-FLAGS = frozenset(_FLAG_NAMES.split())
+_OPTIONS = tomllib.loads(resources.files("labtui.slurm").joinpath("options.toml").read_text("utf-8"))
+FLAGS = frozenset(_OPTIONS["flags"].split())
 """Options without a value."""
-_OPTIONAL = frozenset(_OPTIONAL_NAMES.split())
-"""Options whose value, if any, follows an equals sign."""
-VALUED = frozenset(_VALUED_NAMES.split())
-LONG_OPTIONS = FLAGS | _OPTIONAL | VALUED
-SHORT_OPTIONS = {word[0]: word[2:] for word in _SHORT_NAMES.split()}
-_SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
-"""Other spellings of an option."""
+VALUED = frozenset(_OPTIONS["valued"].split())
+LONG_OPTIONS = FLAGS | VALUED | frozenset(_OPTIONS["optional"].split())
+SHORT_OPTIONS: dict[str, str] = _OPTIONS["short"]
+_SAME: dict[str, str] = _OPTIONS["same"]
 
 
 @dataclass(frozen=True, slots=True)

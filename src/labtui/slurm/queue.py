@@ -27,20 +27,9 @@ from labtui.slurm.states import phase_of, plain_state
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number
 
 ACCOUNTING_FIELDS = (
-    "JobIDRaw",
-    "State",
-    "ExitCode",
-    "Submit",
-    "Start",
-    "End",
-    "ElapsedRaw",
-    "TimelimitRaw",
-    "NodeList",
-    "Partition",
-    "QOS",
-    "Comment",
-    "JobName",
-)
+    "JobIDRaw", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NodeList", "Partition",
+    "QOS", "Comment", "JobName",
+)  # fmt: skip
 
 
 def job_row(
@@ -119,21 +108,10 @@ def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> JobView:
 
 
 FIELDS = (
-    ("job_id", "%A"),
-    ("state", "%T"),
-    ("reason", "%r"),
-    ("start", "%S"),
-    ("submit", "%V"),
-    ("end", "%e"),
-    ("limit", "%l"),
-    ("used", "%M"),
-    ("partition", "%P"),
-    ("qos", "%q"),
-    ("nodes", "%N"),
-    ("work_dir", "%Z"),
-    ("comment", "%k"),
-    ("name", "%j"),
-)
+    ("job_id", "%A"), ("state", "%T"), ("reason", "%r"), ("start", "%S"), ("submit", "%V"), ("end", "%e"),
+    ("limit", "%l"), ("used", "%M"), ("partition", "%P"), ("qos", "%q"), ("nodes", "%N"), ("work_dir", "%Z"),
+    ("comment", "%k"), ("name", "%j"),
+)  # fmt: skip
 """The fields asked for, in order, with squeue's codes (20.02 to 26.05)."""
 
 
