@@ -187,29 +187,20 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
     Raises:
         LoginRefused: the certificate is out of date, or named and unusable.
     """
-    base = path.with_suffix("") if path.suffix == ".pub" else path
-    sibling = base.with_name(base.name + "-cert.pub")
-    named = [file for file in endpoint.certificate_files if file.is_file()]
-    for file in [*named, *([sibling] if sibling.is_file() else [])]:
-        if not _take_certificate(key, file):
-            continue  # it belongs to another key; OpenSSH passes over it as well
-        check_certificate(file)
-        return OfferedKey(key, f"{origin} with the certificate {file}")
-    return OfferedKey(key, origin)
-
-
-def _take_certificate(key: Any, file: Path) -> bool:
-    """Put a certificate on a key; False when it was made for another one."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    certificate = _certificate(file)
-    if certificate is None:
-        return False
-    line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    if base64.b64decode(line.split()[1]) != key.asbytes():
-        return False
-    key.load_certificate(str(file))
-    return True
+    base = path.with_suffix("") if path.suffix == ".pub" else path
+    for file in (*endpoint.certificate_files, base.with_name(base.name + "-cert.pub")):
+        certificate = _certificate(file)
+        if certificate is None:
+            continue
+        line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        if base64.b64decode(line.split()[1]) != key.asbytes():
+            continue  # it belongs to another key; OpenSSH passes over it as well
+        check_certificate(file)
+        key.load_certificate(str(file))
+        return OfferedKey(key, f"{origin} with the certificate {file}")
+    return OfferedKey(key, origin)
 
 
 def check_certificate(path: Path, now: datetime | None = None) -> datetime | None:

@@ -220,20 +220,14 @@ def _mode_of(path: Path) -> int:
 def cannot_write(path: Path, error: OSError) -> ExportError:
     """Why a file cannot be written, and what to do."""
     kept = " The file that was there is unchanged." if path.is_file() else ""
+    why, hint = error.strerror or type(error).__name__, "Use --out to write elsewhere."
     if error.errno in _FULL:
-        return ExportError(
-            f"{path.name} could not be written: the disk is full (or your quota is used up).{kept}",
-            "Make room, then export again.",
-        )
-    if error.errno in _DENIED and path.exists() and os.access(path.parent, os.W_OK):
-        return ExportError(
-            f"{path.name} could not be replaced: it is open in another program, or protected.{kept}",
-            "Close it there, then export again; or use --out to write elsewhere.",
-        )
-    if error.errno in _DENIED:
-        return ExportError(
-            f"{path.parent} is read-only for you: {path.name} could not be written.",
-            "Use --out to write to a folder of yours.",
-        )
-    reason = error.strerror or type(error).__name__
-    return ExportError(f"{path.name} could not be written: {reason}.{kept}", "Use --out to write elsewhere.")
+        why, hint = "the disk is full (or your quota is used up)", "Make room, then export again."
+    elif error.errno in _DENIED and path.exists() and os.access(path.parent, os.W_OK):
+        why = "it is open in another program, or protected"
+        hint = "Close it there, then export again; or use --out to write elsewhere."
+    elif error.errno in _DENIED:
+        why, hint = f"{path.parent} is read-only for you", "Use --out to write to a folder of yours."
+    elif error.errno in {errno.ENOTDIR, errno.EEXIST}:
+        why = f"{path.parent} is not a folder"
+    return ExportError(f"{path.name} could not be written: {why}.{kept}", hint)

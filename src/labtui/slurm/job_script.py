@@ -168,27 +168,29 @@ def training_command(
     if run.launcher != "srun-python" and not run.script.endswith("_seq.py"):
         # The sequential scripts take no --n_gpus; the others need to hear that a CPU is meant.
         words += ["--device", "cpu"] if run.device == "cpu" else ["--n_gpus", str(run.n_gpus)]
-    if run.learning_rate is not None:
-        words += ["--learning_rate", f"{run.learning_rate:g}"]
-    return (*words, *run.extra_args)
+    return (*words, *_last_options(run))
+
+
+def _last_options(run: RunSpec) -> tuple[str, ...]:
+    rate = () if run.learning_rate is None else ("--learning_rate", f"{run.learning_rate:g}")
+    return (*rate, *run.extra_args)
 
 
 def _torch_options(
     run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
 ) -> tuple[str, ...]:
     """A training script of the course's PyTorch chapters, and its options."""
-    data = run.data_set
-    if run.reads_folder:
-        folder = _filled(draft.data_dir or profile.datasets_dir, draft, profile, context)
-        data = f"{folder.rstrip('/')}/{data}" if folder else data
     if run.arguments:
         return (run.script, *run.arguments, *run.extra_args)
+    data = run.data_set
+    if run.reads_folder and (
+        folder := _filled(draft.data_dir or profile.datasets_dir, draft, profile, context)
+    ):
+        data = f"{folder.rstrip('/')}/{data}"
     name = run.model.lower() if run.model.startswith("ResNet") else run.model  # as the script calls them
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
-    if run.learning_rate is not None:
-        words += ["--learning_rate", f"{run.learning_rate:g}"]
-    return (*words, *run.extra_args)
+    return (*words, *_last_options(run))
 
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
