@@ -14,9 +14,11 @@ from typing import Any, Literal, NamedTuple
 
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
+from labtui.slurm.states import sentences
 from labtui.slurm.values import number
 
 PLAIN_PYTHON = "python3"
+QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Choices:
 class SiteQuestion:
     """A question that Slurm could not answer. `key` is the field of `Choices`; Enter takes `default`."""
 
-    key: Literal["account", "queue", "qos", "data_dir", "training"]
+    key: QuestionKey
     text: str
     default: str
     options: tuple[str, ...] = ()
@@ -139,52 +141,34 @@ def _default_qos(slurm: SlurmProbe, account: str) -> str:
 
 def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[SiteQuestion, ...]:
     """What neither Slurm nor an option answers, in the order to ask. Each answer may change what follows."""
-    found = []
+    return tuple(_open_questions(slurm, site, choices))
+
+
+def _open_questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
-        default = site.default_account if site.default_account in names else (names[0] if names else "")
-        text = "Which account shall jobs be charged to?"
-        if not names:
-            text = "Which account shall jobs be charged to (empty: the cluster's default)?"
-        found.append(SiteQuestion(key="account", text=text, default=default, options=names))
-    open_queues = queues(slurm, site, account_of(slurm, site, choices), gpus=True)
-    if not choices.queue and len(open_queues) != 1 and _chosen(open_queues, choices) is None:
-        text = "Which queue shall GPU jobs go to?"
-        if not open_queues:
-            text = "No partition with GPUs was found. Which partition shall GPU jobs go to?"
-        options = tuple(queue.words for queue in open_queues)
-        default = open_queues[0].name if open_queues else ""
-        found.append(SiteQuestion(key="queue", text=text, default=default, options=options))
+        default = site.default_account if site.default_account in names else next(iter(names), "")
+        yield _question("account", default, names, "account" if names else "no-account")
+    found = queues(slurm, site, account_of(slurm, site, choices), gpus=True)
+    if not choices.queue and len(found) != 1 and _chosen(found, choices) is None:
+        default = found[0].name if found else ""
+        options = tuple(queue.words for queue in found)
+        yield _question("queue", default, options, "queue" if found else "no-queue")
     if not choices.data_dir and len(site.data) != 1:
-        found.append(
-            SiteQuestion(
-                key="data_dir",
-                text=f"Where on the cluster are the CIFAR-10 pickles ({DATA_FOLDER})? The whole path; your teacher "
-                "knows it, or unpack https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz there.",
-                default=_data(site),
-                options=site.data,
-            )
-        )
+        yield _question("data_dir", _data(site), site.data)
     if not choices.training and not site.tensorflow:
         options = _training_options(site)
-        found.append(
-            SiteQuestion(
-                key="training",
-                text="How is Python with TensorFlow started there: a container image (.sif), a module, or a python?",
-                default=options[0] if options else PLAIN_PYTHON,
-                options=options,
-            )
-        )
-    return tuple(found)
+        yield _question("training", next(iter(options), PLAIN_PYTHON), options)
+
+
+def _question(key: QuestionKey, default: str, options: tuple[str, ...], text: str = "") -> SiteQuestion:
+    return SiteQuestion(key=key, text=sentences()["questions"][text or key], default=default, options=options)
 
 
 def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
     """Which QoS jobs name, where Slurm refused one without: a rule of the site that no setting shows."""
     names = _granted(slurm, account)
-    if not names:
-        return None
-    text = "Jobs have to name a QoS here. Which one shall GPU jobs name?"
-    return SiteQuestion(key="qos", text=text, default=names[0], options=names)
+    return _question("qos", names[0], names) if names else None
 
 
 def account_of(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> str:

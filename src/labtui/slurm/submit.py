@@ -174,37 +174,21 @@ _COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
 class Attempt:
     """One try to submit, as its directory tells. Times are UNIX seconds of the cluster.
 
-    `status` None: sbatch has not ended, or its shell was killed with it; `ended_at` is then the latest it can be.
-    `answer` is what sbatch printed.
+    `ended_at` is the latest it can be where sbatch has not ended, or its shell was killed with it. `unread` has Slurm's
+    words where it accepted the job and labtui cannot read the number in them; `refusal` is None when sbatch did not end
+    by itself.
     """
 
     ended_at: float
-    status: int | None
     closed: bool
-    answer: str
-    stderr: str
-
-    @property
-    def job_id(self) -> str | None:
-        return parse_submit(self.answer) if self.status == 0 else None
-
-    @property
-    def unread(self) -> str | None:
-        """Slurm's words where it accepted the job and labtui cannot read the number in them."""
-        return f"{self.answer} {self.stderr}" if self.status == 0 and self.job_id is None else None
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """What Slurm answered; None when sbatch did not end by itself."""
-        if self.closed or self.status == 0 or broken_off(self.status):
-            return None
-        return classify(self.stderr)
+    job_id: str | None
+    unread: str | None
+    refusal: Refusal | None
 
     @property
     def clear(self) -> bool:
         """True when this try certainly made no job: taken away before it began, or plainly refused."""
-        refusal = self.refusal
-        return self.closed or (refusal is not None and not refusal.unclear)
+        return self.closed or (self.refusal is not None and not self.refusal.unclear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,15 +319,17 @@ def _attempts(out: dict[str, str]) -> list[Attempt]:
     found: list[Attempt] = []
     while (times := out.get(f"attempt-{len(found)}")) is not None:
         began, ended, status = ([*times.split("\n"), "", "", ""])[:3]
-        code = number(status)
+        answer, stderr = (out.get(f"{name}-{len(found)}", "") for name in ("out", "err"))
+        code, closed = number(status), status == "closed"
         latest = (number(began) or 0.0) + SETTLE_S
+        made = parse_submit(answer) if code == 0 else None
         found.append(
             Attempt(
                 ended_at=latest if code is None else number(ended) or latest,
-                status=code,
-                closed=status == "closed",
-                answer=out.get(f"out-{len(found)}", ""),
-                stderr=out.get(f"err-{len(found)}", ""),
+                closed=closed,
+                job_id=made,
+                unread=f"{answer} {stderr}" if code == 0 and made is None else None,
+                refusal=None if closed or code == 0 or broken_off(code) else classify(stderr),
             )
         )
     return found
