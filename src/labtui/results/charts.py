@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results.numbers import decimals, fixed, percent_text, tick_text
@@ -125,6 +125,68 @@ class ChartSpec:
     def over_time(self) -> bool:
         """Whether x is time: such a series is told in a line, and has no values at its marks."""
         return self.x_axis in ("epochs", "seconds")
+
+
+class Form(NamedTuple):
+    """What is the same in every chart of a family."""
+
+    view: View
+    title: str
+    heading: str
+    x_label: str
+    y_label: str
+    unit: str = ""
+    kind: Kind = "lines"
+    x_axis: XAxis = "counts"
+
+
+_TOP1 = "best top-1 accuracy in validation"
+FAMILIES = {
+    "epoch-time": Form("time", "Epoch time", "Epoch time, s", "GPUs", "seconds per epoch", "s"),
+    "throughput": Form("throughput", "Throughput", "Images per second", "GPUs", "images per second"),
+    "speedup": Form("speedup", "Speedup", "Speedup", "GPUs", "times one GPU", "×"),
+    "efficiency": Form("efficiency", "Efficiency", "Efficiency, %", "GPUs", "speedup / GPUs", "%"),
+    "program-time": Form("time", "Time", "Time, s", "processes", "seconds", "s"),
+    "program-speedup": Form("speedup", "Speedup", "Speedup", "processes", "times one process", "×"),
+    "program-efficiency": Form("efficiency", "Efficiency", "Efficiency, %", "processes", "speedup / processes", "%"),
+    "weak-time": Form("time", "Weak scaling: time", "Weak scaling: time, s", "processes", "seconds", "s"),
+    "weak-efficiency": Form("efficiency", "Weak efficiency", "Weak efficiency, %", "processes", "T1 / Tn", "%"),
+    "cpu-gpu": Form("time", "Epoch time on the CPU and on one GPU", "Epoch time, s", "device", "seconds per epoch",
+                    "s", "repeats", "names"),
+    "tuning": Form("throughput", "Throughput as tuned", "Images per second", "as tuned", "images per second", "",
+                   "bars", "names"),
+    "efficiency-loss": Form("efficiency", "Where the efficiency goes", "Points of efficiency lost", "GPUs",
+                            "share of ideal", "%", "stacked", "names"),
+    "laws": Form("speedup", "Speedup and the two laws", "Speedup", "GPUs", "times one GPU", "×"),
+    "epochs": Form("time", "Time of each epoch", "Time of each epoch, s", "epoch", "seconds", "s", x_axis="epochs"),
+    "accuracy": Form("training", "Accuracy", "Accuracy, %", "epoch", "accuracy", "%", x_axis="epochs"),
+    "learning-rate": Form("training", "Learning rate", "Learning rate", "epoch", "learning rate", x_axis="epochs"),
+    "error": Form("training", "Error in validation", "Top-1 error in validation, %", "epoch", "top-1 error", "%",
+                  x_axis="epochs"),
+    "batch-accuracy": Form("training", "Accuracy over the global batch", "Best top-1 accuracy, %",
+                           "images per step, all GPUs", _TOP1, "%", x_axis="batch"),
+    "gpu-utilization": Form("training", "GPU utilisation", "GPU utilisation, %", "seconds since the first sample",
+                            "utilisation", "%", x_axis="seconds"),
+}  # fmt: skip
+"""Every chart there is."""
+
+
+def make_chart(
+    family: str, series: Iterable[Series], *, of: str = "", counted: str = "images", **fields: Any
+) -> ChartSpec:
+    """A chart of a family about something, `of` which its title tells; `counted` is what its rates count."""
+    form = FAMILIES[family]
+    made: dict[str, Any] = {
+        **form._asdict(),
+        "key": family,
+        "family": family,
+        "title": f"{form.title}, {of}" if of else form.title,
+        "heading": form.heading.replace("Images", counted.capitalize()),
+        "y_label": form.y_label.replace("images", counted),
+        "percent": form.unit == "%",
+        **fields,
+    }
+    return ChartSpec(series=tuple(series), **made)
 
 
 def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from labtui.results import messages
-from labtui.results.charts import ChartSpec, Point, Series, interval_point, model_hue, slug
+from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart, model_hue, slug
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text
 from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.results.scaling_charts import (
     EPOCH_TIME,
-    GPUS,
     SPEEDUP,
     Reading,
     count_ticks,
@@ -32,17 +31,11 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Readin
     pair = [(x, name, row) for x, name, row in ((0.0, "CPU", cpu), (1.0, "1 GPU", gpu)) if row is not None]
     points = tuple(replace(mark, x=x) for x, _, row in pair for mark in points_of(EPOCH_TIME, [row], reading))
     factor = gpu and (gpu.printed_acceleration if reading == "as-printed" else gpu.acceleration)
-    return ChartSpec(
-        key="cpu-gpu",
-        title=f"Epoch time on the CPU and on one GPU, {model}",
-        heading="Epoch time, s",
+    return make_chart(
+        "cpu-gpu",
+        [Series(name=model, points=points, hue=model_hue(model))],
+        of=model,
         message=messages.acceleration_message(gpu),
-        x_label="device",
-        y_label="seconds per epoch",
-        unit="s",
-        series=(Series(name=model, points=points, hue=model_hue(model)),),
-        kind="repeats",
-        x_axis="names",
         x_ticks=tuple((x, name) for x, name, _ in pair),
         model=model,
         notes=(f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else (),
@@ -90,18 +83,14 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     axis, shown = _shared_labels(labels)
     where = f"{rows[0].n_gpus} GPU{'s' * (rows[0].n_gpus != 1)}"
     data = f" ({first.data_set})" if first.data_set else ""
-    return ChartSpec(
+    return make_chart(
+        "tuning",
+        [Series(name=first.model, points=tuple(points), hue=model_hue(first.model))],
         key=key,
-        family="tuning",
-        view="throughput",
-        title=f"Throughput as tuned, {first.model}{data} on {where}",
-        heading=f"{first.unit.capitalize()} per second",
+        of=f"{first.model}{data} on {where}",
+        counted=first.unit,
         message=messages.tuning_message(rows, labels),
         x_label=axis,
-        y_label=f"{first.unit} per second",
-        series=(Series(name=first.model, points=tuple(points), hue=model_hue(first.model)),),
-        kind="bars",
-        x_axis="names",
         x_ticks=tuple((float(x), shown[place]) for x, place in enumerate(order)),
         notes=("The same network, data and GPUs; the bars differ in what is named below them.",),
         practice=any(row.practice for row in rows),
@@ -157,33 +146,27 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             point = interval_point(float(x), share, label=percent_text(share), live=row.live)
             shares.setdefault(name, []).append(point)
     marks = [point for points in shares.values() for point in points]
-    return ChartSpec(
-        key="efficiency-loss",
-        view="efficiency",
-        title="Where the efficiency goes" + (f", {rows[0][0].name}" if rows and not several else ""),
-        heading="Points of efficiency lost",
+    series = [
+        Series(
+            name=name,
+            short=name.removeprefix("lost: "),
+            points=tuple(points),
+            part="kept" if name == "efficiency" else "lost",
+            hue=model_hue(rows[0][0].model) if name == "efficiency" and not several else None,
+        )
+        for name, points in shares.items()
+    ]
+    return make_chart(
+        "efficiency-loss",
+        series,
+        of=rows[0][0].name if rows and not several else "",
         message=messages.loss_message([row for _, row, _ in rows]),
-        x_label=GPUS,
-        y_label="share of ideal",
-        unit="%",
-        series=tuple(
-            Series(
-                name=name,
-                short=name.removeprefix("lost: "),
-                points=tuple(points),
-                part="kept" if name == "efficiency" else "lost",
-                hue=model_hue(rows[0][0].model) if name == "efficiency" and not several else None,
-            )
-            for name, points in shares.items()
-        ),
         kind="stacked" if all(point.y >= -1e-9 for point in marks) else "bars",
-        x_axis="names",
         x_ticks=tuple(
             (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
             for x, (line, row, _) in enumerate(rows)
         ),
         y_min=min([0.0, *(point.lo or 0.0 for point in marks)]),
-        percent=True,
         notes=("The last batch of an epoch is smaller but costs a whole step.",),
         practice=any(row.practice for _, row, _ in rows),
     )
@@ -212,16 +195,11 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         f"{fit.points} sizes."
         for fit in mine
     ]
-    return ChartSpec(
-        key="laws",
-        view="speedup",
-        title=f"Speedup and the two laws, {model}",
-        heading="Speedup",
+    return make_chart(
+        "laws",
+        series,
+        of=model,
         message=messages.laws_message(results, (model,)),
-        x_label=GPUS,
-        y_label="times one GPU",
-        unit="×",
-        series=tuple(series),
         x_ticks=count_ticks(counts),
         model=model,
         notes=tuple(dict.fromkeys([*fractions, *(remark for fit in mine for remark in fit.remarks)])),

@@ -20,6 +20,7 @@ from labtui.results.charts import (
     distinct,
     doubling_axes,
     interval_point,
+    make_chart,
     model_hue,
     slug,
 )
@@ -80,10 +81,7 @@ def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
         )
         series.append(Series(name=name, points=points, hue=_hue_of(run, runs)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
-    return _over_epochs(
-        "epochs", "Time of each epoch", series, model, runs, view="time", heading="Time of each epoch, s",
-        y_label="seconds", unit="s", notes=("Hollow: warm-up, not counted.", *slow),
-    )  # fmt: skip
+    return _over_epochs("epochs", series, model, runs, notes=("Hollow: warm-up, not counted.", *slow))
 
 
 def _longest(runs: Sequence[MeasuredRun]) -> float:
@@ -108,10 +106,13 @@ def accuracy_chart(results: Results, model: str | None = None, *, target: float 
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     return _over_epochs(
-        "accuracy", "Accuracy", series, model, runs, heading="Accuracy, %", y_label="accuracy", unit="%",
-        percent=True, y_max=1.0 if target else None,
+        "accuracy",
+        series,
+        model,
+        runs,
+        y_max=1.0 if target else None,
         message=messages.accuracy_message(results, target) if alone else "",
-    )  # fmt: skip
+    )
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -128,16 +129,10 @@ def study_charts(results: Results, model: str | None = None) -> Iterator[ChartSp
     errors = _series_of_study(tuned, "val_top1", lambda percent: 1 - percent / 100)
     best = messages.study_message(results, policy)
     made = (
-        _over_epochs(
-            "learning-rate", "Learning rate", _named_shortly(rates), model, runs,
-            heading="Learning rate", y_label="learning rate",
-        ),
-        _over_epochs(
-            "error", "Error in validation", _named_shortly(errors), model, runs,
-            heading="Top-1 error in validation, %", y_label="top-1 error", unit="%", percent=True,
-        ),
+        _over_epochs("learning-rate", _named_shortly(rates), model, runs),
+        _over_epochs("error", _named_shortly(errors), model, runs),
         _batch_accuracy_chart(tuned, model),
-    )  # fmt: skip
+    )
     yield from (replace(chart, message=best, model=model or "") for chart in made if not chart.empty)
 
 
@@ -190,46 +185,24 @@ def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None) -> Cha
         name: tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items()))
         for name, line in best.items()
     }
-    return doubling_axes(
-        ChartSpec(
-            key="batch-accuracy",
-            view="training",
-            title=f"Accuracy over the global batch{f', {model}' if model else ''}",
-            heading="Best top-1 accuracy, %",
-            x_label="images per step, all GPUs",
-            y_label="best top-1 accuracy in validation",
-            unit="%",
-            series=tuple(Series(name=name, points=points) for name, points in lines.items()),
-            x_axis="batch",
-            x_ticks=tuple(
-                (x, f"{x:,.0f}") for x in sorted({p.x for points in lines.values() for p in points})
-            ),
-            y_min=None,
-            percent=True,
-            practice=any(run.practice for run in runs),
-        )
+    chart = make_chart(
+        "batch-accuracy",
+        [Series(name=name, points=points) for name, points in lines.items()],
+        of=model or "",
+        x_ticks=tuple((x, f"{x:,.0f}") for x in sorted({p.x for points in lines.values() for p in points})),
+        y_min=None,
+        practice=any(run.practice for run in runs),
     )
+    return doubling_axes(chart)
 
 
 def _over_epochs(
-    key: str,
-    title: str,
-    series: Sequence[Series],
-    model: str | None,
-    runs: Sequence[MeasuredRun],
-    **fields: Any,
+    family: str, series: Sequence[Series], model: str | None, runs: Sequence[MeasuredRun], **fields: Any
 ) -> ChartSpec:
     epochs = sorted({point.x for each in series for point in each.points})
-    return ChartSpec(
-        key=key,
-        title=f"{title}, {model}" if model else title,
-        x_label="epoch",
-        series=tuple(series),
-        x_axis="epochs",
-        x_ticks=tuple((x, f"{x:g}") for x in _thinned(epochs, 12)),
-        practice=any(run.practice for run in runs),
-        **{"view": "training", **fields},
-    )
+    ticks = tuple((x, f"{x:g}") for x in _thinned(epochs, 12))
+    practice = any(run.practice for run in runs)
+    return make_chart(family, series, of=model or "", x_ticks=ticks, practice=practice, **fields)
 
 
 def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
@@ -260,19 +233,12 @@ def job_gpu_chart(
             series.append(Series(name=name, points=_averaged(pairs)))
     if not any(len(each.points) > 1 for each in series):
         return None
-    return ChartSpec(
+    return make_chart(
+        "gpu-utilization",
+        series,
         key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
-        family="gpu-utilization",
-        view="training",
-        title=f"GPU utilisation, {f'job {job_id}' if job_id else log}",
-        heading="GPU utilisation, %",
-        x_label="seconds since the first sample",
-        y_label="utilisation",
-        unit="%",
-        series=tuple(series),
-        x_axis="seconds",
+        of=f"job {job_id}" if job_id else log,
         y_max=1.05,
-        percent=True,
         practice=practice,
     )
 

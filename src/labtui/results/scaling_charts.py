@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results import messages
 from labtui.results.charts import (
+    FAMILIES,
     ChartSpec,
     Point,
     Series,
-    View,
     distinct,
     doubling_axes,
     interval_point,
+    make_chart,
     model_hue,
 )
 from labtui.results.measured import AsPrinted
@@ -34,50 +35,30 @@ from labtui.results.rows import ResultRow
 from labtui.results.scaling import ScalingLine
 
 Reading = Literal["precise", "as-printed"]
-GPUS = "GPUs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """A number that a chart can show against a count. `printed` gives the textbooks' reading of it."""
+class Quantity(NamedTuple):
+    """A number against a count, in the charts of a family. `printed` gives the textbooks' reading of it."""
 
-    key: str
-    view: View
-    title: str
-    y_label: str
+    family: str
     value: Callable[[Any], Interval | None]
     text: Callable[[Interval | None], str]
-    unit: str = ""
-    heading: str = ""
     printed: Callable[[AsPrinted], float | None] = lambda plain: None
 
     @property
     def is_ratio(self) -> bool:
         """Whether it compares with a baseline."""
-        return self.unit in ("×", "%")
+        return FAMILIES[self.family].unit in ("×", "%")
 
 
-def digits_text(value: Interval | None) -> str:
-    """Three significant digits: ``13.6``; a dash for nothing."""
+def _digits(value: Interval | None) -> str:
     return ABSENT if value is None else three_digits(value.value)
 
 
-EPOCH_TIME = Quantity(
-    key="epoch-time", view="time", title="Epoch time", heading="Epoch time, s", y_label="seconds per epoch", unit="s",
-    value=lambda row: row.epoch_seconds, printed=lambda plain: plain.epoch_seconds, text=digits_text,
-)  # fmt: skip
-THROUGHPUT = Quantity(
-    key="throughput", view="throughput", title="Throughput", heading="Images per second", y_label="images per second",
-    value=lambda row: row.throughput, printed=lambda plain: plain.throughput, text=rate_text,
-)  # fmt: skip
-SPEEDUP = Quantity(
-    key="speedup", view="speedup", title="Speedup", heading="Speedup", y_label="times one GPU", unit="×",
-    value=lambda row: row.speedup, printed=lambda plain: plain.speedup, text=ratio_text,
-)  # fmt: skip
-EFFICIENCY = Quantity(
-    key="efficiency", view="efficiency", title="Efficiency", heading="Efficiency, %", y_label="speedup / GPUs",
-    unit="%", value=lambda row: row.efficiency, printed=lambda plain: plain.efficiency, text=percent_text,
-)  # fmt: skip
+EPOCH_TIME = Quantity("epoch-time", lambda row: row.epoch_seconds, _digits, lambda plain: plain.epoch_seconds)
+THROUGHPUT = Quantity("throughput", lambda row: row.throughput, rate_text, lambda plain: plain.throughput)
+SPEEDUP = Quantity("speedup", lambda row: row.speedup, ratio_text, lambda plain: plain.speedup)
+EFFICIENCY = Quantity("efficiency", lambda row: row.efficiency, percent_text, lambda plain: plain.efficiency)
 QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
 
 
@@ -95,17 +76,12 @@ def quantity_chart(
         series = [each for each in series if len(each.points) > 1] or series
     models = tuple(dict.fromkeys(line.model for line in lines))
     rows = [row for line in lines for row in line.rows]
-    unit = lines[0].unit if lines else "images"
     return counts_chart(
-        quantity.key,
+        quantity.family,
         series,
-        view=quantity.view,
-        title=f"{quantity.title}, {models[0]}" if len(models) == 1 else quantity.title,
-        heading=quantity.heading.replace("Images", unit.capitalize()),
-        message=messages.scaling_message(lines, {quantity.key}) if reading == "precise" else "",
-        x_label=GPUS,
-        y_label=quantity.y_label.replace("images", unit),
-        unit=quantity.unit,
+        of=models[0] if len(models) == 1 else "",
+        counted=lines[0].unit if lines else "images",
+        message=messages.scaling_message(lines, {quantity.family}) if reading == "precise" else "",
         sizes=[row.n_gpus or 0 for row in rows],
         notes=tuple(_notes(quantity, rows, series, reading)),
         practice=any(row.practice for row in rows),
@@ -113,7 +89,7 @@ def quantity_chart(
 
 
 def counts_chart(
-    key: str, series: Sequence[Series], *, unit: str, sizes: Iterable[float] = (), **fields: Any
+    family: str, series: Sequence[Series], *, sizes: Iterable[float] = (), **fields: Any
 ) -> ChartSpec:
     """A chart against a number of GPUs or processes; a speedup gets its ideal line, shares have 100 % on them.
 
@@ -121,20 +97,12 @@ def counts_chart(
     """
     marked = {point.x for each in series for point in each.points}
     counts = sorted(marked | {n for n in sizes if marked and min(marked) < n < max(marked)})
-    percent = unit == "%"
     ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
     tops = [point.y if point.hi is None else point.hi for each in series for point in each.points]
-    chart = ChartSpec(
-        key=key,
-        series=(*series, ideal) if unit == "×" and series else tuple(series),
-        unit=unit,
-        switchable=True,
-        x_ticks=count_ticks(counts),
-        y_max=max([1.0, *tops]) * 1.05 if percent else None,
-        percent=percent,
-        **fields,
-    )
-    return doubling_axes(chart)
+    chart = make_chart(family, series, switchable=True, x_ticks=count_ticks(counts), **fields)
+    if chart.unit == "×" and series:
+        chart = replace(chart, series=(*series, ideal))
+    return doubling_axes(replace(chart, y_max=max([1.0, *tops]) * 1.05) if chart.percent else chart)
 
 
 def count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
@@ -194,25 +162,21 @@ def _notes(
 
 # --------------------------------------------------------------------------- programs timed without epochs
 
-_TIME = replace(EPOCH_TIME, title="Time", y_label="{unit}", value=lambda row: row.shown)
 PROGRAM_QUANTITIES = {
     "strong": (
-        replace(_TIME, key="program-time"),
-        replace(SPEEDUP, key="program-speedup", y_label="times {one}"),
-        replace(EFFICIENCY, key="program-efficiency", y_label="speedup / {counts}"),
+        Quantity("program-time", lambda row: row.shown, _digits),
+        Quantity("program-speedup", lambda row: row.speedup, ratio_text),
+        Quantity("program-efficiency", lambda row: row.efficiency, percent_text),
     ),
     "weak": (
-        replace(_TIME, key="weak-time", title="Weak scaling: time"),
-        replace(
-            EFFICIENCY, key="weak-efficiency", title="Weak efficiency", y_label="T1 / Tn",
-            value=lambda row: row.weak_efficiency,
-        ),
+        Quantity("weak-time", lambda row: row.shown, _digits),
+        Quantity("weak-efficiency", lambda row: row.weak_efficiency, percent_text),
     ),
-}  # fmt: skip
+}
 """Strong and weak scaling are never in one chart."""
 _NOTES = {
-    "strong": "Strong scaling: the same work on n {counts}. T1 is the time of {one}.",
-    "weak": "Weak scaling: n {counts} do n times the work. E = T1/Tn; T1 is the time of {one}.",
+    "strong": "Strong scaling: the same work on n {}. T1 is the time of {}.",
+    "weak": "Weak scaling: n {} do n times the work. E = T1/Tn; T1 is the time of {}.",
 }
 
 
@@ -225,37 +189,32 @@ def program_charts(rows: Sequence[ProgramRow]) -> tuple[ChartSpec, ...]:
 
 
 def _program_chart(quantity: Quantity, rows: Sequence[ProgramRow]) -> ChartSpec:
-    shown = [(row, value) for row in rows if (value := quantity.value(row)) is not None]
-    names = tuple(dict.fromkeys(row.series for row, _ in shown))
-    program = rows[0].program
-    unit = program.shown_in if quantity.unit == "s" else quantity.unit
-    words = {
-        "unit": {"s": "seconds", "ms": "milliseconds"}[program.shown_in],
-        "one": baseline_text(program),
-        "counts": program.counts,
-    }
+    program, one = rows[0].program, baseline_text(rows[0].program)
+    lines: dict[str, list[Point]] = {}
+    for row in rows:
+        if (value := quantity.value(row)) is not None:
+            point = interval_point(row.processes, value, label=quantity.text(value))
+            lines.setdefault(row.series, []).append(point)
+    shorts = distinct(list(lines)) if lines else []
+    series = [
+        Series(name=name, short=short, points=tuple(points))
+        for (name, points), short in zip(lines.items(), shorts, strict=True)
+    ]
+    form = FAMILIES[quantity.family]
+    unit = program.shown_in if form.unit == "s" else form.unit
+    y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
+    if unit == "ms":
+        y_label = "milliseconds"
     return counts_chart(
-        quantity.key,
-        [
-            Series(
-                name=name,
-                short=short,
-                points=tuple(
-                    interval_point(row.processes, value, label=quantity.text(value))
-                    for row, value in shown
-                    if row.series == name
-                ),
-            )
-            for name, short in zip(names, distinct(names) if names else (), strict=True)
-        ],
-        view=quantity.view,
-        title=f"{quantity.title}, {program.name}",
-        heading=quantity.title if unit == "×" else f"{quantity.title}, {unit}",
-        message=messages.program_message([row for row, _ in shown]),
+        quantity.family,
+        series,
+        of=program.name,
+        heading=form.title if unit == "×" else f"{form.title}, {unit}",
         x_label=program.counts,
-        y_label=quantity.y_label.format(**words),
+        y_label=y_label,
         unit=unit,
+        message=messages.program_message([row for row in rows if quantity.value(row) is not None]),
         model=program.name,
-        notes=(_NOTES[program.scaling].format(**words),),
-        practice=any(row.practice for row, _ in shown),
+        notes=(_NOTES[program.scaling].format(program.counts, one),),
+        practice=any(row.practice for row in rows),
     )
