@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.results.catalogue import lab_charts
+from labtui.results.catalogue import catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.comparison_charts import law_chart
 from labtui.results.compute import compute_results
 from labtui.results.numbers import uncertainty, widened
+from labtui.results.rows import of_rows
 from labtui.results.run_charts import accuracy_chart, epoch_chart, job_gpu_chart
 from labtui.results.scaling import scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -182,15 +183,6 @@ def test_epochs_and_accuracy_over_time():
     assert accuracy.percent
 
 
-def test_gpu_chart_keeps_its_marks_few_and_its_range():
-    samples = [GpuSample(at=100.0 + t, index=0, utilization=(t % 10) / 10) for t in range(5000)]
-    chart = job_gpu_chart(samples, "7")
-    (series,) = chart.series
-    assert 100 < len(series.points) <= 240
-    assert series.points[0].lo == 0.0 and series.points[0].hi == 0.9
-    assert chart.percent and series.points[0].x < 30
-
-
 def test_model_names_from_logs_make_safe_keys():
     assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
     charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
@@ -206,3 +198,33 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
         assert [len(piece) for piece in unbroken(charts[family], line)] == [1, 1]
     assert [series.name for series in charts["throughput"].measured] == ["ResNet50", "ResNet152"]
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
+
+
+def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> None:
+    alone = [chart.family for chart in catalogue(results_of(BOTH[0]))]
+    assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
+    assert {"efficiency-loss", "laws", "epochs"} < set(alone)
+    results = results_of(*BOTH)
+    assert networks(results) == ("ResNet50", "ResNet152")
+    together = catalogue(results)
+    assert {"speedup", "efficiency-loss"} <= {chart.family for chart in together}
+    assert all(chart.family != "tuning" for chart in together)
+    assert all(len(chart.series) <= 6 for chart in together)
+    assert [chart.key for chart in catalogue(results, model="ResNet50")] == [
+        chart.key for chart in catalogue(results_of(BOTH[0]))
+    ]
+
+
+def test_a_chart_that_says_nothing_is_not_there() -> None:
+    results = results_of(BOTH[0])
+    lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
+    assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
+    assert not any(chart.empty for chart in catalogue(lone))
+    assert catalogue(of_rows(results, ())) == ()
+
+
+def test_one_moment_of_a_gpu_is_no_chart() -> None:
+    moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
+    assert job_gpu_chart(moments[:1], "7") is None
+    chart = job_gpu_chart(moments, "7_1")
+    assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title

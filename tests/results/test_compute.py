@@ -41,12 +41,6 @@ def test_a_run_of_one_epoch_has_no_steady_time():
     assert report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 
 
-def test_epochs_counted_from_zero_lose_only_the_first():
-    parsed = run(1, [9.0, 5.0, 5.0]).run
-    zero_based = replace(parsed, epochs=tuple(replace(each, epoch=each.epoch - 1) for each in parsed.epochs))
-    assert only_row(MeasuredRun(run=zero_based)).epoch_seconds.value == 5.0
-
-
 def test_several_runs_of_one_configuration_are_pooled_and_counted():
     row = only_row(run(2, [9, 8.0, 8.2]), run(2, [9, 8.4]))
     assert (row.runs, row.epochs) == (2, 3)
@@ -86,12 +80,6 @@ def test_practice_runs_are_compared_among_themselves_only():
     both = compute_results([run(1, [9, 10]), run(1, [9, 6], practice=True), run(2, [9, 4], practice=True)])
     rehearsal = next(row for row in both.rows if row.practice and row.n_gpus == 2)
     assert rehearsal.speedup.value == pytest.approx(1.5)
-
-
-def test_without_a_one_gpu_run_there_is_no_speedup():
-    row = only_row(run(4, [9, 5]))
-    assert row.speedup is None and row.efficiency is None and row.batch_factor is None
-    assert any("no one-GPU run" in note for note in row.notes)
 
 
 def test_epochs_of_other_images_are_not_compared():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from labtui.results.accuracy import accuracy_curves
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.training_logs.reader import parse_log
@@ -79,3 +81,31 @@ def test_a_contradictory_run_is_no_baseline_and_not_pooled():
     results = compute_results([contradictory(1, [29, 14.0]), run(1, [29, 20.0]), run(2, [29, 10.0])])
     assert [row.runs for row in results.rows if row.n_gpus == 1] == [1, 1]
     assert next(row for row in results.rows if row.n_gpus == 2).speedup.value == 2
+
+
+# --------------------------------------------------------------------------- accuracy
+
+
+def curve_of(values, name="accuracy"):
+    epochs = tuple(
+        epoch(number, 5, metrics={name: value, "loss": 1.0}, line=number)
+        for number, value in enumerate(values, start=1)
+    )
+    (curve,) = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs), source="a.out"))
+    return curve
+
+
+def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
+    epochs = (
+        epoch(1, 5, metrics={"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}),
+    )
+    curves = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs)))
+    assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
+        ("accuracy", False, 0.5),
+        ("val_accuracy", True, 0.4),
+        ("val_acc1", True, 0.4),
+    ]
+
+
+def test_values_that_are_no_numbers_are_left_out():
+    assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]

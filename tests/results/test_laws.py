@@ -18,20 +18,9 @@ from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run
 
-fractions = st.floats(min_value=-0.05, max_value=0.95)
-sizes = st.lists(st.sampled_from([2, 3, 4, 8, 16, 32]), min_size=1, max_size=6, unique=True)
-
 
 def exact(n: int, seconds: float) -> ScalingPoint:
     return ScalingPoint(n=n, seconds=Interval.exact(seconds))
-
-
-@given(s=st.floats(min_value=-0.02, max_value=0.95), counts=sizes, first=st.floats(0.1, 1e4))
-def test_exact_data_give_back_their_fraction(s, counts, first):
-    by_amdahl = [exact(n, first / law_speedup("amdahl", s, n)) for n in counts]
-    assert fit("amdahl", exact(1, first), by_amdahl).fraction.value == pytest.approx(s, abs=1e-9)
-    by_gustafson = [exact(n, first / law_speedup("gustafson", s, n)) for n in counts]
-    assert fit("gustafson", exact(1, first), by_gustafson).fraction.value == pytest.approx(s, abs=1e-9)
 
 
 @given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
@@ -53,12 +42,6 @@ def test_fits_agree_with_scipy_on_any_data(times, first):
     )
     found = fit("gustafson", exact(1, first), points).fraction.value
     assert found == pytest.approx(gustafson.x[0], abs=1e-9 * scale)
-
-
-@given(speedup=st.floats(0.1, 40), n=st.integers(2, 32))
-def test_karp_flatt_is_the_fraction_amdahl_needs(speedup, n):
-    fraction = karp_flatt(Interval.exact(speedup), n).value
-    assert law_speedup("amdahl", fraction, n) == pytest.approx(speedup)
 
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():

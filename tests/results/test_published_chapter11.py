@@ -76,13 +76,6 @@ def test_rate_time_and_memory_as_printed(table):
             assert epochs < table["seconds"][place] + 1, (table["id"], place)
 
 
-def test_what_ran_out_of_memory_has_no_rate():
-    table = TABLES[0]
-    (run,) = measured_from_reports([("x.out", parse_log(log(table, 3).encode()))])
-    assert not run.run.epochs
-    assert compute_results([run]).rows == ()
-
-
 def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
     rows = compute_results([*runs_of("11.4"), *runs_of("11.5")]).rows
     assert {row.configuration.tuning for row in rows} >= {(), ("1 worker",), ("fp16", "10 workers")}

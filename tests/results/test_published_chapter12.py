@@ -14,7 +14,6 @@ from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million
-from labtui.results.serialize import results_json
 from labtui.training_logs.reader import parse_log
 from tests.results.helpers import task_charts
 
@@ -136,15 +135,6 @@ def test_without_whole_times_the_sweet_spots_go_by_the_rates():
         results
     )
     assert gpu_hours_per_million(results.rows[0]).value == pytest.approx(1e6 / 240 / 3600, rel=1e-5)
-
-
-def test_json_names_the_data_set_and_the_gain():
-    rows = results_json(both())["rows"]
-    micro = [row for row in rows if row["data_set"] == "micro-224"]
-    assert [row["n_gpus"] for row in micro] == [1, 2, 4, 8, 16, 32]
-    assert micro[0]["doubling_gain"] is None
-    assert micro[1]["doubling_gain"]["value"] == pytest.approx(464 / 240 - 1, rel=1e-5)
-    assert all(row["batch_factor"] == 1 for row in micro[1:])
 
 
 def test_without_names_the_two_data_sets_are_still_not_mixed():

@@ -72,25 +72,8 @@ def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_pat
     assert len(json.loads(out)["rows"]) == 3
 
 
-@pytest.mark.parametrize("command", ["results", "plot"])
-def test_of_what_could_not_be_read_no_reason_is_made_up(command, capsys, tmp_path):
-    (tmp_path / "empty.out").write_bytes(b"")
-    (tmp_path / "binary.out").write_bytes(bytes(range(256)) * 200)
-    for name in ("missing.out", "empty.out", "binary.out", "."):
-        assert main([command, str(tmp_path / name)]) == 2
-        err = capsys.readouterr().err
-        assert err.count("labtui: ") == 1 and "epoch" not in err and "measured" not in err
-
-
 def test_a_log_given_twice_is_one_run(capsys):
     _, out, _ = call(capsys, "--json", R50, R50)
-    assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
-
-
-def test_a_training_that_logs_to_stderr_is_counted_once(capsys, tmp_path):
-    (tmp_path / "ResNet50.7.out").write_text("Job started\n")
-    (tmp_path / "ResNet50.7.err").write_bytes(Path(R50).read_bytes())
-    _, out, _ = call(capsys, "--json", str(tmp_path / "ResNet50.7.out"), str(tmp_path / "ResNet50.7.err"))
     assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
 
 
