@@ -37,16 +37,17 @@ def report(*runs: ParsedRun, lines: tuple[tuple[int, str], ...] = ()) -> LogRepo
 def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):
     (one,) = measured_from_reports([(name, report(ParsedRun(epochs=EPOCHS)))])
     assert (one.run.model, one.run.device, one.run.n_gpus, one.job_id) == (model, device, n_gpus, job_id)
-    assert set(one.guessed) == {word for word, known in (("model", model), ("device", device)) if known}
-    if one.guessed:
-        (row,) = compute_results([one]).rows
-        assert any("file's name" in note for note in row.notes)
+    (row,) = compute_results([one]).rows
+    for word, known in (("model", model), ("device", device)):
+        assert (f"The {word} was read from the file's name; the log does not say." in row.notes) == bool(
+            known
+        )
 
 
 def test_what_the_log_says_goes_before_its_name():
     other = run(2, [29, 14], model="ResNet152").run
     (one,) = measured_from_reports([("ResNet50_seq_CPU.1.out", report(other))])
-    assert (one.run.model, one.run.n_gpus, one.guessed) == ("ResNet152", 2, ())
+    assert (one.run.model, one.run.n_gpus, one.doubts) == ("ResNet152", 2, ())
 
 
 def test_the_only_run_of_a_log_without_gpus_is_no_gpu_run():

@@ -43,22 +43,18 @@ def is_accuracy(metric: str) -> bool:
 
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
-    names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics)
     curves = []
-    for name in names:
-        if not is_accuracy(name):
-            continue
-        scale = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
+    for name in dict.fromkeys(
+        name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name)
+    ):
+        whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
         points = tuple(
-            AccuracyPoint(epoch=sample.epoch, accuracy=value / scale, origin=run.origin(sample))
+            AccuracyPoint(epoch=sample.epoch, accuracy=value / whole, origin=run.origin(sample))
             for sample in run.run.epochs
             if math.isfinite(value := sample.metrics.get(name, math.nan))
         )
-        if points:
-            curves.append(
-                AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points)
-            )
-    return tuple(curves)
+        curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
+    return tuple(curve for curve in curves if curve.points)
 
 
 def best_curve(results: Results) -> AccuracyCurve | None:

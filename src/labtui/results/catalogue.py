@@ -13,7 +13,7 @@ from labtui.results import run_charts
 from labtui.results.charts import ChartSpec, slug
 from labtui.results.comparison_charts import acceleration_chart, law_chart, loss_chart, tuning_charts
 from labtui.results.rows import Results, of_rows
-from labtui.results.scaling import scaling_lines, split_practice
+from labtui.results.scaling import scaling_lines
 from labtui.results.scaling_charts import QUANTITIES, Reading, program_charts, quantity_chart
 
 MAX_LINES = 6
@@ -56,11 +56,10 @@ def _charts(results: Results, model: str | None, reading: Reading) -> list[Chart
         charts += program_charts(
             [row for row in timed if (row.practice, row.program.name) == (practice, name)]
         )
-    for rows in split_practice(row for row in results.rows if model in (None, row.model)):
-        small = all(row.small for row in rows)
-        charts += [
-            replace(chart, small=small) for chart in _charts_of(of_rows(results, rows), model, reading)
-        ]
+    for practice in (False, True):
+        rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
+        made = _charts_of(of_rows(results, rows), model, reading) if rows else ()
+        charts += [replace(chart, small=all(row.small for row in rows)) for chart in made]
     return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
 
 

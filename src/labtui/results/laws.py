@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labtui.domain.model import Interval
-from labtui.results.numbers import ratio_text
 from labtui.results.rows import Law, LawFit, ResultRow
 from labtui.results.scaling import same_batch, scaling_lines
 
@@ -130,16 +129,14 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
 
 def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
     fitted = fit(law, _point(base), [_point(row) for row in rows])
-    missed = _disagreement(law, fitted.fraction.value, rows)
     counts = (1, *(row.n_gpus or 0 for row in rows))
     return LawFit(
         law=law,
         serial_fraction=fitted.fraction,
         points=len(counts),
         n_gpus=counts,
-        remarks=_remarks(law, fitted, base, rows, missed),
+        remarks=_remarks(law, fitted, base, rows),
         baseline=base.configuration,
-        disagreement=missed,
     )
 
 
@@ -154,18 +151,7 @@ def _point(row: ResultRow) -> ScalingPoint:
     )
 
 
-def _disagreement(law: Law, fraction: float, rows: Sequence[ResultRow]) -> float:
-    distances = [
-        abs(row.speedup.value - expected)
-        for row in rows
-        if row.speedup and row.n_gpus and (expected := law_speedup(law, fraction, row.n_gpus)) is not None
-    ]
-    return max(distances, default=0.0)
-
-
-def _remarks(
-    law: Law, fitted: FittedFraction, base: ResultRow, rows: Sequence[ResultRow], missed: float
-) -> tuple[str, ...]:
+def _remarks(law: Law, fitted: FittedFraction, base: ResultRow, rows: Sequence[ResultRow]) -> tuple[str, ...]:
     """What the points cannot show, and where the law does not hold."""
     below = fitted.fraction.hi < 0
     rates = all(row.from_rate for row in rows)
@@ -181,7 +167,6 @@ def _remarks(
         "size has a single epoch.": not fitted.scatter_known,
         _bend_sentence(base, rows): True,
         _gain_sentence((base, *rows)): True,
-        f"The law misses the measured speedup by up to {ratio_text(missed)}.": missed >= 0.05,
         "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs.": (
             law == "gustafson" and not rates
         ),

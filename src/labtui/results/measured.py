@@ -79,7 +79,6 @@ class MeasuredRun:
     `source` is the log's path as given (bare files) or its name in the lab folder.
     `practice` runs are never pooled with real ones; a `small` one is of a real
     cluster. `live` means the run is still going.
-    `guessed` names what was taken from the file's name because the log does not say it.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
     log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
     `takes_images`: the edition's number of images is this run's, too: its script is the edition's, as labtui sent it.
@@ -92,7 +91,6 @@ class MeasuredRun:
     practice: bool = False
     small: bool = False
     live: bool = False
-    guessed: tuple[str, ...] = ()
     no_gpu: bool = False
     doubts: tuple[str, ...] = ()
     task_id: str = ""
@@ -179,7 +177,7 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
     """Runs of bare log files: pairs of the path as given and what was read from it.
 
     A log that says neither model nor device (the sequential script prints no banner) may still have them in
-    its name, which Slurm made from the job name; what was taken from there is named in `guessed`.
+    its name, which Slurm made from the job name; what was taken from there is named in `doubts`.
     """
     measured = []
     for path, report in reports:
@@ -194,9 +192,8 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
                     source=path,
                     practice=run.stand_in,
                     small=run.small and not run.practice,
-                    guessed=guessed,
                     no_gpu=no_gpu,
-                    doubts=doubts,
+                    doubts=(*guessed, *doubts),
                 )
             )
     return tuple(measured)
@@ -209,22 +206,20 @@ def _job_id_in_name(path: str) -> str:
 
 
 def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
-    name, guessed = PurePath(path).name, []
-    if run.model is None and (found := _MODEL_IN_NAME.search(name)):
-        run = replace(run, model=f"ResNet{found[1]}")
-        guessed.append("model")
-    if run.device is None and run.n_gpus is None and (found := _DEVICE_IN_NAME.search(name)):
-        is_cpu = found["cpu"] is not None
-        run = replace(run, device="cpu" if is_cpu else "gpu", n_gpus=0 if is_cpu else 1)
-        guessed.append("device")
-    return run, tuple(guessed)
+    """The run with what only its file's name says, and a sentence for each such fact."""
+    name, found = PurePath(path).name, []
+    if run.model is None and (model := _MODEL_IN_NAME.search(name)):
+        run = replace(run, model=f"ResNet{model[1]}")
+        found.append("model")
+    if run.device is None and run.n_gpus is None and (device := _DEVICE_IN_NAME.search(name)):
+        run = replace(run, device="cpu" if device["cpu"] else "gpu", n_gpus=0 if device["cpu"] else 1)
+        found.append("device")
+    return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
 
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
     notes = []
-    if guessed := sorted({word for run in members for word in run.guessed}):
-        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not say.")
     over = [run.run.outcome for run in members if run.run.outcome not in ("completed", "unfinished")]
     if early := [DEEDS[outcome] for outcome in over]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")

@@ -337,8 +337,7 @@ class LawFit:
 
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
     `points` counts distinct GPU counts, the baseline among them; `n_gpus` names them.
-    `disagreement` is the largest distance between measured and fitted speedup. `remarks` say what the
-    points cannot show and where the law does not hold.
+    `remarks` say what the points cannot show and where the law does not hold.
     """
 
     law: Law
@@ -347,7 +346,6 @@ class LawFit:
     n_gpus: tuple[int, ...]
     remarks: tuple[str, ...]
     baseline: Configuration
-    disagreement: float
 
     @property
     def model(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -196,10 +196,3 @@ def gpu_hours_per_million(row: ResultRow) -> Interval | None:
     """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
     rate = row.per_gpu_throughput
     return None if rate is None or rate.lo < SHORTEST else Interval.exact(1e6 / 3600).over(rate)
-
-
-def split_practice(rows: Iterable[ResultRow]) -> tuple[tuple[ResultRow, ...], ...]:
-    """Real rows, then those of practice; groups without rows are left out."""
-    rows = tuple(rows)
-    groups = (tuple(row for row in rows if row.practice is flag) for flag in (False, True))
-    return tuple(group for group in groups if group)

@@ -30,7 +30,7 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size disagreement
+_FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size
     practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.rehearsed"""
