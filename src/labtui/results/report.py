@@ -38,12 +38,8 @@ _PROBLEMS = ("no speedup", "Faster than ideal", "Neither is shown", "not compare
 
 def answer_text(results: Results, *, width: int | None = None) -> str:
     """The answer: one table, then at most five sentences; the rest is `report_text`."""
-    table = _reading(
-        "± from rounding; σ spread of epochs, if larger. As printed: epoch 2, speedup, efficiency",
-        results.rows,
-        ANSWER,
-        width,
-    )
+    title = "± from rounding; σ spread of epochs, if larger. As printed: epoch 2, speedup, efficiency"
+    table = _reading(title, results.rows, ANSWER, width)
     notes = note_lines(replace(results, left_out=()))
     lines = [
         *(f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out),
@@ -89,13 +85,9 @@ def report_text(
 def _tables(results: Results, width: int | None) -> str:
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
+    precise = "Precise: all epochs but the first (± from rounding; σ spread of epochs, if larger)"
     texts = (
-        _reading(
-            "Precise: all epochs but the first (± from rounding; σ spread of epochs, if larger)",
-            results.rows,
-            PRECISE,
-            width,
-        ),
+        _reading(precise, results.rows, PRECISE, width),
         _reading("Each run by itself", own, PRECISE, width),
         _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
     )
@@ -134,16 +126,15 @@ def _section(title: str, lines: Sequence[str], width: int | None) -> str:
 
 
 def _accelerations(results: Results) -> list[str]:
-    return [_acceleration(row) for row in results.measured if row.acceleration is not None]
-
-
-def _acceleration(row: ResultRow) -> str:
-    printed = "" if row.printed_acceleration is None else f"as printed {ratio_text(row.printed_acceleration)}"
-    shown = ratio_text(row.acceleration)
-    bounds = bounds_text(row.acceleration, shown) if row.acceleration is not None else ""
-    more = "; ".join(filter(None, (bounds, printed)))
-    ratio = f"{shown} times as fast as the CPU"
-    return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
+    lines = []
+    for row in results.measured:
+        if row.acceleration is not None:
+            shown, printed = ratio_text(row.acceleration), row.printed_acceleration
+            plain = "" if printed is None else f"as printed {ratio_text(printed)}"
+            more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
+            ratio = f"{shown} times as fast as the CPU"
+            lines.append(f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}.")
+    return lines
 
 
 FLOOR = 0.8
@@ -193,7 +184,7 @@ def _sources(results: Results) -> list[str]:
 def use_sentence(use: RunUtilization) -> str:
     """Mean GPU use after the first epoch, and GPUs that stood by."""
     run = use.run
-    name = f"{clean(run.run.model or 'unknown')} on {run.run.n_gpus} GPU{'s' if run.run.n_gpus != 1 else ''}"
+    name = f"{clean(run.run.model or 'unknown')} on {devices(run.run.n_gpus)}"
     job = f" (job {clean(run.job_id)})" if run.job_id else ""
     idle = f"; {use.standing_by} of the job's GPUs were idle" if use.standing_by else ""
     return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."

@@ -30,14 +30,6 @@ class ScalingLine:
         return self.rows[0].configuration.unit
 
     @property
-    def practice(self) -> bool:
-        return self.rows[0].practice
-
-    @property
-    def rehearsed(self) -> bool:
-        return self.rows[0].rehearsed
-
-    @property
     def baseline(self) -> ResultRow | None:
         """The row that the others are compared with; None where there is none."""
         found = (row for row in self.rows if row.baseline == row.configuration and row.speedup is not None)

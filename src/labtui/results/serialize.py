@@ -33,7 +33,7 @@ _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
 _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size
     practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
-    practice=line.rehearsed"""
+    practice=line.last.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=program.name scaling=program.scaling size counts=program.counts processes runs seconds speedup
     efficiency weak_efficiency practice notes sources=origins"""
