@@ -59,17 +59,14 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
 
     With `practice` those of the rehearsed jobs instead: nobody pays for them.
     """
-    jobs = tuple(
-        _job_cost(submission, submission.job, state)
-        for submission in state.submissions.values()
-        if submission.job is not None and submission.practice is practice
-    )
     by_task: dict[str, list[JobCost]] = {}
-    for job in jobs:
-        by_task.setdefault(job.task_id, []).append(job)
-    return LabCost(
-        jobs=jobs, tasks={task: _total(found) for task, found in by_task.items()}, total=_total(jobs)
-    )
+    for submission in state.submissions.values():
+        if submission.job is not None and submission.practice is practice:
+            job = _job_cost(submission, submission.job, state)
+            by_task.setdefault(job.task_id, []).append(job)
+    jobs = [job for found in by_task.values() for job in found]
+    tasks = {task: _total(found) for task, found in by_task.items()}
+    return LabCost(jobs=tuple(jobs), tasks=tasks, total=_total(jobs))
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:

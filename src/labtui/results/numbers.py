@@ -249,16 +249,13 @@ PRINTED = (
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
 
-PRECISE = (
-    *_WHAT,
-    EPOCH,
-    RATE,
-    SPEEDUP,
-    EFFICIENCY,
+_NUMBERS = (EPOCH, RATE, SPEEDUP, EFFICIENCY)
+_FACTORS = (
     Column("batch factor", lambda row: percent_text(row.batch_factor)),
     Column("step factor", lambda row: percent_text(row.step_factor)),
-    _EPOCHS,
 )
+
+PRECISE = (*_WHAT, *_NUMBERS, *_FACTORS, _EPOCHS)
 """Exact reading: with what the printed digits leave open, or how epochs differ where that is more."""
 
 AS_PRINTED = (*_WHAT, *PRINTED)
@@ -268,26 +265,14 @@ AS_PRINTED = (*_WHAT, *PRINTED)
 def as_printed_text(row: ResultRow) -> str:
     """Whole seconds of epoch 2, or the printed rate, and what textbooks make of it: ``14 s, 2.80, 70.0 %``."""
     printed = row.as_printed
-    if printed.epoch_seconds is not None:
-        first = f"{printed.epoch_seconds:g} s"
-    elif printed.throughput is not None:
-        first = f"{printed.throughput:,.0f}/s"
-    else:
-        return ABSENT
-    if printed.speedup is None:
-        return first
+    seconds = "" if printed.epoch_seconds is None else f"{printed.epoch_seconds:g} s"
+    first = seconds or ("" if printed.throughput is None else f"{printed.throughput:,.0f}/s")
+    if not first or printed.speedup is None:
+        return first or ABSENT
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
-ANSWER = (
-    *_WHAT,
-    EPOCH,
-    RATE,
-    SPEEDUP,
-    EFFICIENCY,
-    _EPOCHS,
-    Column("as printed", as_printed_text, number=False),
-)
+ANSWER = (*_WHAT, *_NUMBERS, _EPOCHS, Column("as printed", as_printed_text, number=False))
 """The exact reading, and the textbooks' in one column."""
 
 
