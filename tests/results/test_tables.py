@@ -22,29 +22,12 @@ from labtui.results.numbers import (
     percent_text,
     rate_text,
     ratio_text,
-    seconds_text,
     text_table,
 )
 
 from .helpers import results_of, run
 
 BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
-
-
-@pytest.mark.parametrize(
-    ("interval", "text"),
-    [
-        (Interval(13.6, 13.5875, 13.6125), "13.60 ±0.01"),
-        (Interval(5.376, 5.3725, 5.3795), "5.376 ±0.004"),
-        (Interval.around(14, 0.5), "14.0 ±0.5"),
-        (Interval.around(4000, 0.5), "4,000.0 ±0.5"),
-        (Interval.around(7, 1.5), "7.0 ±1.5"),
-        (Interval.around(7, 0.00001), "7.000 ±0.001"),
-        (Interval.exact(7.0), "7.000 ±0.000"),
-    ],
-)
-def test_seconds_show_the_digits_they_support(interval, text):
-    assert seconds_text(interval) == text
 
 
 def test_other_numbers():

@@ -322,16 +322,13 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
 
 
 def _step_text(sample: EpochSample) -> str:
-    """Milliseconds of a step with their bounds: ``1,122 ±3``; a mean over batches as its log prints it."""
-    from labtui.results.numbers import seconds_text
+    """Milliseconds of a step with their uncertainty: ``1,120 ±10``; a mean over batches as its log prints it."""
+    from labtui.results.numbers import with_half_width
 
     step = step_seconds(sample)
     if step is None:
         return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
-    step = step.scaled(1000)
-    if step.half_width < 1:
-        return seconds_text(step)
-    return f"{step.value:,.0f} ±{math.ceil(step.half_width):,}"
+    return with_half_width(1000 * step.value, 1000 * step.half_width, "±")
 
 
 def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:

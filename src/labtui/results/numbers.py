@@ -27,18 +27,11 @@ ABSENT = "–"
 """Shown where there is no number; never a zero."""
 
 
-def decimals(half_width: float, most: int, least: int = 0) -> int:
+def decimals(half_width: float, most: int) -> int:
     """How many decimals are worth showing: up to the first place that the half-width reaches."""
     if half_width <= 0:
         return most
-    return min(most, max(least, math.ceil(-math.log10(half_width * 1.0000001))))
-
-
-def seconds_text(seconds: Interval) -> str:
-    """Seconds with what printing leaves open of them: ``13.60 ±0.01``; ``14.0 ±0.5`` for whole printed seconds."""
-    places = decimals(seconds.half_width, 3, 1)
-    least = 10**-places if seconds.half_width else 0.0
-    return f"{seconds.value:,.{places}f} ±{max(least, seconds.half_width * (1 + 1e-9)):.{places}f}"
+    return min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
 
 
 def rate_text(rate: Interval | None) -> str:
