@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.laws import ScalingPoint, fit, karp_flatt, law_speedup, student_t95
+from labtui.results.rows import Scatter
 from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run
@@ -37,10 +38,8 @@ def test_fits_agree_with_scipy_on_any_data(times, first):
         [[n - 1.0] for n in counts], [n - s for s, n in zip(speedups, counts, strict=True)], tol=1e-14
     )
     scale = max(1.0, abs(amdahl.x[0]), abs(gustafson.x[0]))
-    assert fit("amdahl", exact(1, first), points).fraction.value == pytest.approx(
-        amdahl.x[0], abs=1e-9 * scale
-    )
-    found = fit("gustafson", exact(1, first), points).fraction.value
+    assert fit("amdahl", [exact(1, first), *points]).value == pytest.approx(amdahl.x[0], abs=1e-9 * scale)
+    found = fit("gustafson", [exact(1, first), *points]).value
     assert found == pytest.approx(gustafson.x[0], abs=1e-9 * scale)
 
 
@@ -104,14 +103,7 @@ def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sig
         printed = [unit * round(time / unit) for time in taken]
         mean = sum(printed) / epochs
         deviation = math.sqrt(sum((time - mean) ** 2 for time in printed) / (epochs - 1))
-        points.append(
-            ScalingPoint(
-                n=n,
-                seconds=Interval.around(mean, unit / 2),
-                standard_error=deviation / math.sqrt(epochs),
-                count=epochs,
-            )
-        )
+        points.append(ScalingPoint(n, Interval.around(mean, unit / 2), Scatter(deviation, epochs)))
     return points
 
 
@@ -123,10 +115,8 @@ def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
     tries, fraction = 1500, 0.12
     held = 0
     for _ in range(tries):
-        first, *others = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
-        fitted = fit("amdahl", first, others)
-        assert fitted.scatter_known
-        held += fitted.fraction.contains(fraction)
+        points = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
+        held += fit("amdahl", points).contains(fraction)
     # 95 % of 1500 is 1425; three binomial standard deviations below is 1400.
     assert held >= 1400
     if unit < 1e-3:
@@ -142,8 +132,7 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         for n in (1, 2, 4):
             true = 14.0 / law_speedup("amdahl", fraction, n)
             points.append(ScalingPoint(n=n, seconds=Interval.around(round(true), 0.5)))
-        fitted = fit("amdahl", points[0], points[1:])
-        assert fitted.fraction.contains(fraction) and not fitted.scatter_known
+        assert fit("amdahl", points).contains(fraction)
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in fit.note for fit in results.fits)
 

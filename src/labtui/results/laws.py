@@ -5,33 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.results.rows import Law, LawFit, ResultRow
+from labtui.results.rows import Law, LawFit, ResultRow, Scatter
 from labtui.results.scaling import same_batch, scaling_lines
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingPoint:
-    """Mean epoch time on `n` devices, and how well it is known.
-
-    `seconds` holds what printing hides. `standard_error` is the scatter of the mean over `count` epochs, None
-    when a single epoch leaves it unknown.
-    """
+class ScalingPoint(NamedTuple):
+    """Mean epoch time on `n` devices with what printing hides of it; a single epoch has no scatter."""
 
     n: int
     seconds: Interval
-    standard_error: float | None = None
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class FittedFraction:
-    """A law's fraction and whether its interval covers the scatter of epochs (95 %)."""
-
-    fraction: Interval
-    scatter_known: bool
+    scatter: Scatter | None = None
 
 
 def karp_flatt(speedup: Interval, n: int) -> Interval | None:
@@ -62,31 +48,34 @@ def _fraction(law: Law, sizes: Sequence[int], first: float, times: Sequence[floa
 _STEP = 1e-6
 
 
-def fit(law: Law, baseline: ScalingPoint, points: Sequence[ScalingPoint]) -> FittedFraction:
-    """The fraction with its interval, from one or more points beyond the baseline.
+def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
+    """The fraction with its interval, from the point on one device and one or more beyond it.
 
     Both fractions grow with every T_n and shrink with T_1, so the hard bounds are reached at the corners
     of the time intervals. When every mean rests on two or more epochs, the bounds are widened by the 95 %
     interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom, Student's t).
     """
-    sizes = [point.n for point in points]
-    means = [point.seconds.value for point in (baseline, *points)]
+    first, *others = points
+    sizes = [point.n for point in others]
+    means = [point.seconds.value for point in points]
 
     def at(times: Sequence[float]) -> float:
         return _fraction(law, sizes, times[0], times[1:])
 
-    variance, denominator, known = 0.0, 0.0, True
-    for place, point in enumerate((baseline, *points)):
-        known = known and point.standard_error is not None
+    variance, denominator = 0.0, 0.0
+    for place, point in enumerate(points):
+        if point.scatter is None:
+            variance = denominator = 0.0
+            break
         up, down = ([t * (1 + step * (i == place)) for i, t in enumerate(means)] for step in (_STEP, -_STEP))
         slope = (at(up) - at(down)) / (2 * _STEP * means[place])
-        part = (slope * (point.standard_error or 0.0)) ** 2
+        part = (slope * point.scatter.standard_error) ** 2
         variance += part
-        denominator += part**2 / max(1, point.count - 1)
-    margin = student_t95(variance**2 / denominator) * math.sqrt(variance) if known and denominator else 0.0
-    lo = at([baseline.seconds.hi, *(point.seconds.lo for point in points)])
-    hi = at([baseline.seconds.lo, *(point.seconds.hi for point in points)])
-    return FittedFraction(_ordered(at(means), lo - margin, hi + margin), scatter_known=known)
+        denominator += part**2 / (point.scatter.count - 1)
+    margin = student_t95(variance**2 / denominator) * math.sqrt(variance) if denominator else 0.0
+    lo = at([first.seconds.hi, *(point.seconds.lo for point in others)])
+    hi = at([first.seconds.lo, *(point.seconds.hi for point in others)])
+    return _ordered(at(means), lo - margin, hi + margin)
 
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
@@ -128,56 +117,50 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
 
 
 def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
-    fitted = fit(law, _point(base), [_point(row) for row in rows])
-    counts = (1, *(row.n_gpus or 0 for row in rows))
+    points = [
+        ScalingPoint(row.n_gpus or 0, row.work_seconds, row.scatter)
+        for row in (base, *rows)
+        if row.work_seconds is not None
+    ]
+    share = fit(law, points)
     return LawFit(
         law=law,
-        serial_fraction=fitted.fraction,
-        points=len(counts),
-        n_gpus=counts,
-        remarks=_remarks(law, fitted, base, rows),
+        serial_fraction=share,
+        points=len(points),
+        n_gpus=tuple(point.n for point in points),
+        remarks=_remarks(law, share, points, (base, *rows)),
         baseline=base.configuration,
     )
 
 
-def _point(row: ResultRow) -> ScalingPoint:
-    seconds = row.work_seconds
-    assert row.n_gpus is not None and seconds is not None  # noqa: S101 - families hold measured rows
-    return ScalingPoint(
-        n=row.n_gpus,
-        seconds=seconds,
-        standard_error=row.scatter.standard_error if row.scatter else None,
-        count=row.scatter.count if row.scatter else 1,
-    )
-
-
-def _remarks(law: Law, fitted: FittedFraction, base: ResultRow, rows: Sequence[ResultRow]) -> tuple[str, ...]:
+def _remarks(
+    law: Law, share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]
+) -> tuple[str, ...]:
     """What the points cannot show, and where the law does not hold."""
-    below = fitted.fraction.hi < 0
-    rates = all(row.from_rate for row in rows)
+    below = share.hi < 0
     remarks = {
-        f"{len(rows) + 1} sizes are too few to determine a law: the fraction is a summary, not a forecast.": (
-            len(rows) <= 3
+        f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast.": (
+            len(rows) <= 4
         ),
         "The fraction is negative: faster than that many GPUs should be (superlinear).": below,
         "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty.": (
-            fitted.fraction.lo < 0 and not below
+            share.lo < 0 and not below
         ),
         "The interval covers the rounding of the printed times, not the scatter between epochs: one "
-        "size has a single epoch.": not fitted.scatter_known,
-        _bend_sentence(base, rows): True,
-        _gain_sentence((base, *rows)): True,
+        "size has a single epoch.": any(point.scatter is None for point in points),
+        _bend_sentence(points): True,
+        _gain_sentence(rows): True,
         "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs.": (
-            law == "gustafson" and not rates
+            law == "gustafson" and not all(row.from_rate for row in rows)
         ),
-        "The per-GPU batch is not the same at every size.": not all(same_batch(row, base) for row in rows),
+        "The per-GPU batch is not the same at every size.": not all(same_batch(row, rows[0]) for row in rows),
     }
     return tuple(text for text, holds in remarks.items() if text and holds)
 
 
-def _bend_sentence(base: ResultRow, rows: Sequence[ResultRow]) -> str:
+def _bend_sentence(points: Sequence[ScalingPoint]) -> str:
     """Whether the Karp-Flatt fraction moves with the GPU count by more than printing and scatter explain."""
-    first, last = (fit("amdahl", _point(base), [_point(row)]).fraction for row in (rows[0], rows[-1]))
+    first, last = (fit("amdahl", (points[0], point)) for point in (points[1], points[-1]))
     if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
     if last.hi < first.lo - _SAME:
