@@ -170,13 +170,8 @@ def compute_results(
     trained = [run for run in runs if run.run.program is None]
     groups, left_out = group_runs(trained, images, insist=insist)
     rows = [_measure(configuration, tuple(members)) for configuration, members in groups.items()]
-    families: dict[tuple[object, ...], list[ResultRow]] = {}
-    for row in rows:
-        if row.is_measured and (row.device == "cpu" or (row.device == "gpu" and row.n_gpus == 1)):
-            families.setdefault(row.configuration.family_key, []).append(row)
-    compared = named_rows(
-        _with_doublings([_compare(row, families.get(row.configuration.family_key, ())) for row in rows])
-    )
+    singles = _singles(rows)
+    compared = named_rows(_with_doublings([_compare(row, singles) for row in rows]))
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -332,16 +327,32 @@ def _steps(
 # --------------------------------------------------------------------------- compared with a baseline
 
 
-_Family = Sequence[ResultRow]
-"""The measured rows of one GPU and of the CPU that train the same thing in whatever way."""
+_Singles = Mapping[tuple[object, ...], Sequence[ResultRow]]
+"""The measured rows of one GPU and of the CPU by what they train, how, and with which batch for a GPU."""
 
 
-def _compare(row: ResultRow, family: _Family) -> ResultRow:
+def _singles(rows: Iterable[ResultRow]) -> _Singles:
+    found: dict[tuple[object, ...], list[ResultRow]] = {}
+    for row in rows:
+        mine = row.configuration
+        keys: list[tuple[object, ...]] = []
+        if row.is_measured and mine.device == "cpu":
+            keys = [("cpu", mine.work_key)]
+        elif row.is_measured and mine.device == "gpu" and mine.n_gpus == 1:
+            keys = [(mine.family_key,), (mine.work_key,), (mine.work_key, mine.per_gpu_batch)]
+        for key in keys:
+            found.setdefault(key, []).append(row)
+    return found
+
+
+def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
     """The row with its ratios: to one GPU, and to the CPU."""
     mine = row.configuration
-    singles = [one for one in family if one.n_gpus == 1] if mine.device == "gpu" and mine.n_gpus else []
-    alike = [one for one in singles if one.configuration.work_key == mine.work_key]
-    baseline, note = find_baseline(row, alike)
+    alike = singles.get((mine.work_key,), ()) if mine.device == "gpu" and mine.n_gpus else ()
+    same_batch = singles.get((mine.work_key, mine.per_gpu_batch), ()) if alike else ()
+    baseline, note = find_baseline(row, same_batch)
+    if baseline is None:
+        baseline, note = find_baseline(row, alike)
     if row.contradicted:
         baseline = None
     row = replace(
@@ -351,10 +362,12 @@ def _compare(row: ResultRow, family: _Family) -> ResultRow:
     )
     if not row.is_measured:
         return row
-    row = _with_acceleration(row, family)
+    row = _with_acceleration(row, singles)
     if baseline is None:
-        if row.device == "gpu":
-            note = _CONTRADICTED if row.contradicted else _without_baseline(mine, singles, alike)
+        if row.contradicted and row.device == "gpu":
+            note = _CONTRADICTED
+        elif row.device == "gpu":
+            note = _without_baseline(mine, singles.get((mine.family_key,), ()), alike)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
     if baseline.configuration == mine:
@@ -362,11 +375,11 @@ def _compare(row: ResultRow, family: _Family) -> ResultRow:
     return replace(row, notes=(*row.notes, *filter(None, (note, *_remarks(row, baseline)))))
 
 
-def _without_baseline(mine: Configuration, singles: _Family, alike: _Family) -> str:
+def _without_baseline(mine: Configuration, family: Sequence[ResultRow], alike: Sequence[ResultRow]) -> str:
     if alike:
         return "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
-    if singles:
-        how = difference(mine, singles[0].configuration)
+    if family:
+        how = difference(mine, family[0].configuration)
         return f"The one-GPU run of this model has {how}, so there is no speedup."
     return "There is no one-GPU run of this model to compare with, so no speedup."
 
@@ -456,13 +469,13 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     )
 
 
-def _with_acceleration(row: ResultRow, family: _Family) -> ResultRow:
+def _with_acceleration(row: ResultRow, singles: _Singles) -> ResultRow:
     """CPU time over GPU time, for one GPU only: more would mix in scaling."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     mine = replace(row.configuration, gpu_kind="")
-    cpus = (one for one in family if one.device == "cpu" and same_work(one.configuration, mine))
-    cpu = next((one for one in cpus if _same_batch(one, row)), None)
+    cpus = singles.get(("cpu", mine.work_key), ())
+    cpu = next((one for one in cpus if same_work(one.configuration, mine) and _same_batch(one, row)), None)
     if cpu is None or cpu.epoch_seconds is None:
         return row
     seconds, theirs = printed_epoch_seconds(row.members), printed_epoch_seconds(cpu.members)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
@@ -36,46 +37,55 @@ def law_speedup(law: Law, fraction: float, n: float) -> float | None:
     return 1 / remaining if remaining > 0 else None
 
 
-def _fraction(law: Law, sizes: Sequence[int], first: float, times: Sequence[float]) -> float:
-    """The fraction of a law that is linear in it, by least squares through its value on one GPU."""
-    if law == "amdahl":  # T_n / T_1 - 1/n = s (1 - 1/n)
-        pairs = [(1 - 1 / n, time / first - 1 / n) for n, time in zip(sizes, times, strict=True)]
-    else:  # n - S_n = s' (n - 1)
-        pairs = [(n - 1, n - first / time) for n, time in zip(sizes, times, strict=True)]
-    return math.fsum(x * y for x, y in pairs) / math.fsum(x**2 for x, _ in pairs)
-
-
 _STEP = 1e-6
+"""The relative change of a time by which a slope is taken."""
 
 
 def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
     """The fraction with its interval, from the point on one device and one or more beyond it.
 
-    Both fractions grow with every T_n and shrink with T_1, so the hard bounds are reached at the corners
-    of the time intervals. When every mean rests on two or more epochs, the bounds are widened by the 95 %
-    interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom, Student's t).
+    A law is linear in its fraction: least squares. Both fractions grow with every T_n and shrink with T_1, so the hard
+    bounds are reached at the corners of the time intervals. When every mean rests on two or more epochs, the bounds
+    are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom,
+    Student's t).
     """
-    first, *others = points
-    sizes = [point.n for point in others]
-    means = [point.seconds.value for point in points]
+    (_, first, _), *others = points
+    weights = [1 - 1 / point.n if law == "amdahl" else point.n - 1 for point in others]
+    norm = math.fsum(weight**2 for weight in weights)
 
-    def at(times: Sequence[float]) -> float:
-        return _fraction(law, sizes, times[0], times[1:])
+    def term(place: int, one: float, many: float) -> float:
+        n = others[place].n
+        # T_n / T_1 - 1/n = s (1 - 1/n), and n - S_n = s' (n - 1)
+        side = many / one - 1 / n if law == "amdahl" else n - one / many
+        return weights[place] * side / norm
 
+    def fraction(one: float, times: Sequence[float]) -> float:
+        return math.fsum(term(place, one, many) for place, many in enumerate(times))
+
+    means = [point.seconds.value for point in others]
+    margin = 0.0
+    if all(point.scatter is not None for point in points):
+        slopes = [_slope(lambda one: fraction(one, means), first.value)]
+        slopes += [_slope(partial(term, at, first.value), mean) for at, mean in enumerate(means)]
+        margin = _scatter_margin(points, slopes)
+    lo = fraction(first.hi, [point.seconds.lo for point in others])
+    hi = fraction(first.lo, [point.seconds.hi for point in others])
+    return _ordered(fraction(first.value, means), lo - margin, hi + margin)
+
+
+def _slope(of: Callable[[float], float], at: float) -> float:
+    return (of(at * (1 + _STEP)) - of(at * (1 - _STEP))) / (2 * _STEP * at)
+
+
+def _scatter_margin(points: Sequence[ScalingPoint], slopes: Sequence[float]) -> float:
+    """Half-width of the 95 % interval from the scatter of epochs."""
     variance, denominator = 0.0, 0.0
-    for place, point in enumerate(points):
-        if point.scatter is None:
-            variance = denominator = 0.0
-            break
-        up, down = ([t * (1 + step * (i == place)) for i, t in enumerate(means)] for step in (_STEP, -_STEP))
-        slope = (at(up) - at(down)) / (2 * _STEP * means[place])
-        part = (slope * point.scatter.standard_error) ** 2
-        variance += part
-        denominator += part**2 / (point.scatter.count - 1)
-    margin = student_t95(variance**2 / denominator) * math.sqrt(variance) if denominator else 0.0
-    lo = at([first.seconds.hi, *(point.seconds.lo for point in others)])
-    hi = at([first.seconds.lo, *(point.seconds.hi for point in others)])
-    return _ordered(at(means), lo - margin, hi + margin)
+    for point, slope in zip(points, slopes, strict=True):
+        if point.scatter is not None:
+            part = (slope * point.scatter.standard_error) ** 2
+            variance += part
+            denominator += part**2 / (point.scatter.count - 1)
+    return student_t95(variance**2 / denominator) * math.sqrt(variance) if denominator else 0.0
 
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
