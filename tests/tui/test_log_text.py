@@ -70,6 +70,14 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path: Path) -> None:
     assert text.rows() == 3 and text.row(2) == 1
 
 
+def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
+    text = LogText(path)
+    text.refresh()
+    assert [text.shown_before(number) for number in (2, 4, 5, 6)] == [2, 2, 2, 6]
+
+
 def test_a_file_that_began_anew_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("old\n" * 50)

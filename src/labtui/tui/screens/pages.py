@@ -71,6 +71,10 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
     return page
 
 
+PREAMBLE = ("unset ", "export LC_ALL", "limit() ", "nonce=", "mark() ")
+"""Lines with which every remote script begins."""
+
+
 def requests_text(session: Session) -> Text:
     """Every kept request to the cluster, the newest first: when, how long, how it ended, and its command."""
     page = Text()
@@ -78,7 +82,8 @@ def requests_text(session: Session) -> Text:
         when = time.strftime("%H:%M:%S", time.localtime(record.at))
         status = "" if record.status is None else f"exit {record.status}"
         page.append(f"{when}  {record.name}", "bold").append(f"  {record.seconds:.2f} s  {status}\n", "dim")
-        page.append("".join(f"  {display_text(line.encode())}\n" for line in record.command.splitlines()))
+        lines = [each for each in record.command.splitlines() if not each.startswith(PREAMBLE)]
+        page.append("".join(f"  {display_text(line.encode())}\n" for line in lines))
     return page
 
 

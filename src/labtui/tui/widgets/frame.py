@@ -240,7 +240,7 @@ class Foot(Footer):
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Make the keys anew only where others are to be shown: this is called with each new view."""
         shown = [self.app.size.width, *(key for key in screen.active_bindings.values() if key.binding.show)]
-        if screen.app.app_focus and shown != self._shown:
+        if screen is self.app.screen and screen.app.app_focus and shown != self._shown:
             super().bindings_changed(screen)
             self._shown = shown
 

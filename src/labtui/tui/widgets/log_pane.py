@@ -57,8 +57,7 @@ class LogPane(RunPane):
         tail.show_file(paths.get(self._stream), self.app.session.folder.path)
         tail.read_as = {}
         if self._stream == "out" and self.size.width >= 84 and (file := tail.file) is not None:
-            # what a folded record counts for stands at the next line
-            tail.read_as = {file.number(file.row(at)): text for at, text in read_as(view).items()}
+            tail.read_as = {file.shown_before(at): text for at, text in read_as(view).items()}
         if chosen and self._stream == "out":
             tail.show_end_of(last_line(view, line))
         self._show_title()

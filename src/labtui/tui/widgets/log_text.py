@@ -58,6 +58,13 @@ class LogText:
         """The row of a line, or of the next one that is shown."""
         return min(bisect_left(self._rows, number), max(0, len(self._rows) - 1))
 
+    def shown_before(self, number: int) -> int:
+        """The line itself; for a record that is folded away, the printed line that it is about."""
+        row = self.row(number)
+        while row > 0 and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch ")):
+            row -= 1
+        return self.number(row)
+
     def line(self, number: int) -> str:
         """A line as a terminal would leave it."""
         place = number - self._first

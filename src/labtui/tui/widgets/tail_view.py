@@ -226,7 +226,7 @@ class TailView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One row: number, text, read as."""
         scroll_x, scroll_y = self.scroll_offset
-        width, style = self.size.width, self.rich_style
+        width, style = self.scrollable_content_region.width, self.rich_style
         row = scroll_y + y
         if self.file is None or row >= self.rows:
             empty = f" {self.when_empty}" if y == 0 and self.file is None else ""

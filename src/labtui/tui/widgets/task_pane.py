@@ -83,7 +83,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
         return Text(
             "" if view.loading else "This lab's edition could not be read. Runs, logs and charts still work."
         )
-    page = Text(" ".join(task.what.split()), "bold")
+    page = ink(" ".join(task.what.split()), "bold")
     if task.why.strip():
         page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
     if task.weight:
@@ -115,7 +115,7 @@ def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open
     left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
     left.append(sentence, styles.soft)
     style = Style.parse(f"bold {styles.busy}") + Style(meta={"@click": action})
-    chip = Text(f"{key} ", style) if key else Text("")
+    chip = Text().append(f"{key} " if key else "", style)
     label = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}.get(key, "")
     return ends(left, chip.append(label, styles.soft), width)
 
