@@ -53,19 +53,6 @@ async def test_changed_cells_are_shown_and_markup_is_text() -> None:
         await until(pilot, lambda: "[red]12345678" in text_of(app))
 
 
-async def test_the_scroll_position_survives_a_rebuild() -> None:
-    app = Bench()
-    async with app.run_test(size=(30, 8), notifications=True) as pilot:
-        names = [f"row{index:02d}" for index in range(40)]
-        app.table.sync(COLUMNS, [Row(name, (name, "1")) for name in names])
-        await until(pilot, lambda: app.table.max_scroll_y >= 20)
-        app.table.scroll_to(y=20, animate=False, force=True)
-        await until(pilot, lambda: app.table.scroll_y == 20)
-        app.table.sync(COLUMNS, [Row(name, (name, "2")) for name in [*names, "more"]])
-        await until(pilot, lambda: "2" in text_of(app).split())
-        assert app.table.scroll_y == 20
-
-
 def colour_of(app: App[None], words: str) -> str:
     """The colour in which some words are on the screen, as ``#rrggbb``."""
     for strip in app.screen._compositor.render_strips():

@@ -220,17 +220,6 @@ async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of:
 # ------------------------------------------------------------------ colours
 
 
-@pytest.mark.parametrize("theme", ["labtui-dark", "labtui-light"])
-async def test_every_theme_draws_every_pane(filled_session: FedSession, app_of: Make, theme: str) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        app.theme = theme
-        for key in "tlcar":
-            await pilot.press(key)
-            await pilot.pause()
-        await until(pilot, lambda: "0:11 left" in text_of(app))
-
-
 async def test_without_colour_states_are_still_words(
     filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from labtui.domain.model import JobPhase
 from labtui.tui import view_model
-from labtui.tui.app import LabApp, StateArrived
+from labtui.tui.app import LabApp
 from labtui.tui.widgets import chart
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
@@ -130,19 +130,6 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     assert "13.60 s" in painted[0] and "0:11 left" in painted[0]
 
 
-async def test_keys_of_the_log_do_nothing_before_it_was_opened(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: "Chapter 10" in text_of(app))
-        for key in "zwnN":
-            await pilot.press(key)
-        await pilot.pause()
-        assert not main_of(app).query("#pane-log")
-        assert app.is_running
-
-
 async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
@@ -196,21 +183,6 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         assert table.selected_key == "3"
         await pilot.press("c")
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
-
-
-async def test_a_burst_of_states_is_one_repaint(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = LabApp(filled_session, clock=lambda: NOW)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: bool(app.view_model.checks))
-        repaints: list[int] = []
-        monkeypatch.setattr(app, "repaint", lambda: repaints.append(1))
-        for _ in range(500):
-            app.post_message(StateArrived(filled_session.state))
-        await until(pilot, lambda: bool(repaints))
-        assert len(repaints) < 20
-        assert app.lab is filled_session.state
 
 
 def missing(app: LabApp) -> str:

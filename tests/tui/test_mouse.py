@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.text import Text
 
 from labtui.tui.app import LabApp
-from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Ask, prompt_screen, yes_or_no
+from labtui.tui.screens.prompts import Ask, prompt_screen
 from labtui.tui.screens.wizard import WizardApp
 from tests import changes
 from tests.tui.clicking import choose, click_words, place_of
@@ -54,31 +51,6 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSess
         await shown(pilot, MainScreen)
 
 
-async def test_every_question_is_answered_by_clicks(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        for answer in ("n  Keep", "y  Cancel"):
-            assert not filled_session.requests
-            await choose(pilot, "Cancel run  ^k")
-            await shown(pilot, Ask)
-            await click_words(pilot, answer)
-            await shown(pilot, MainScreen)
-        assert filled_session.requests.pop()[:2] == ("cancel", 4)
-        await choose(pilot, "Time limit  T")
-        await shown(pilot, Ask)
-        await click_words(pilot, "esc  Leave")
-        await shown(pilot, MainScreen)
-        await choose(pilot, "Time limit  T")
-        await shown(pilot, Ask)
-        await click_words(pilot, "enter  Set the limit")  # nothing is typed yet
-        await until(pilot, lambda: str(app.screen.query_one("#problem").render()))
-        await pilot.press("9")
-        await click_words(pilot, "enter  Set the limit")
-        await shown(pilot, MainScreen)
-        assert filled_session.requests.pop()[:2] == ("end-after", (4, 9))
-
-
 @dataclass(frozen=True)
 class Question:
     kind: str
@@ -86,27 +58,6 @@ class Question:
     host: str = "login.rehearsal.test"
     echo: bool = False
     fingerprint: str = "SHA256:abc"
-
-
-async def test_questions_of_a_login_are_answered_by_clicks(filled_session: FedSession) -> None:
-    prompter = ScreenPrompter()
-    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
-    kinds = ("password", "code", "host-key", "host-key")
-    answers: list[str | None] = []
-    asking = threading.Thread(target=lambda: answers.extend(prompter.ask(Question(kind)) for kind in kinds))
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
-        asking.start()
-        await shown(pilot, Ask)
-        await pilot.press(*"hush")
-        await click_words(pilot, "enter  Answer")
-        await click_words(pilot, "Code: login")  # on words that mean nothing
-        await click_words(pilot, "esc  Leave")
-        for answer in ("Do not connect", "It is the same: connect"):
-            await shown(pilot, Ask)
-            await click_words(pilot, answer)
-            await until(pilot, lambda: not asking.is_alive() or isinstance(app.screen, Ask))
-        asking.join()
-    assert answers == ["hush", None, None, "yes"]
 
 
 @pytest.mark.parametrize("answer", ["n  Leave it", "y  Make this change"])
@@ -146,18 +97,3 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: 
             await click_words(pilot, words)
             await until(pilot, lambda words=words: len(answers) == (1 if words.startswith("enter") else 2))
     assert answers == ["hush", None]
-
-
-async def test_a_long_question_leaves_room_for_its_answers(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    answers: list[str | None] = []
-    details = Text("\n".join(f"job {number}" for number in range(30)))
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        app.push_screen(
-            Ask("Submit all of them? " * 6, choices=yes_or_no("Submit", "Not yet"), details=details),
-            answers.append,
-        )
-        await shown(pilot, Ask)
-        await click_words(pilot, "y  Submit")
-        await until(pilot, lambda: answers == ["yes"])

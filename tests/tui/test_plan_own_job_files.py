@@ -10,7 +10,7 @@ import pytest
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from tests.tui.fed_session import FedSession
-from tests.tui.waiting import chooses, focus_at, open_plan, ready, text_of, types, until
+from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
 TOLD = """#!/bin/bash
@@ -84,20 +84,6 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         await until(pilot, lambda: len(session.requests) == 1)
 
 
-async def test_the_forms_of_the_task_come_back(session: FedSession, app_of: Make) -> None:
-    write(session, TOLD)
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        focus_at(screen, 0, "in")
-        await pilot.press("d")
-        rows, drafts = screen.plan.rows, screen.plan.drafts
-        await pilot.press("J", "J")
-        assert screen.plan.job_file is not None
-        await pilot.press("d", "J")
-        assert screen.plan.job_file is None and screen.plan.rows == rows and screen.plan.drafts == drafts
-
-
 async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession, app_of: Make) -> None:
     write(session, UNTOLD)
     app = app_of(session)
@@ -136,30 +122,6 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
         screen.recompute()
         await until(pilot, lambda: "cannot be read" in text_of(app))
         assert screen.plan.job_file is None and screen.plan.drafts == drafts
-
-
-async def test_errors_are_overridden_with_a_reason_that_is_kept(session: FedSession, app_of: Make) -> None:
-    text = TOLD.replace("#SBATCH --qos=acc_debug", TWO_ERRORS)
-    write(session, text.replace("#SBATCH --gres=gpu:2", "#SBATCH --gres=gpu:2\n#SBATCH --qos=acc_debug"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = await open_plan(app, pilot)
-        await pilot.press("J")
-        await until(pilot, lambda: ready(screen))
-        await pilot.press("J")
-        await until(pilot, lambda: ready(screen) and len(screen.plan.errors) == 2)
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "Make this change" in text_of(app))
-        await pilot.press("o")
-        await until(pilot, lambda: types(app))
-        await pilot.press(*"ours", "enter")
-        await until(pilot, lambda: app.screen is screen and "Overridden: ours" in text_of(app))
-        assert not session.requests
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "2 findings overridden: ours" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(session.overridden))
-        assert [each.reason for each in session.overridden[0]] == ["ours", "ours"]
 
 
 async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, app_of: Make) -> None:

@@ -156,16 +156,6 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession, app
         await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
 
 
-def test_what_was_measured_changes_what_the_plan_expects(session: FedSession) -> None:
-    (draft, *_) = session.drafts("10.5")
-    before = session.preview(draft)
-    for number, gpus in enumerate((1, 2, 4), 1):
-        session.feed(*finished_run(f"lt{number}", "10.5", number, spec(gpus=gpus), str(number)))
-    after = session.preview(draft)
-    assert before.seconds is not None and after.seconds is not None
-    assert after.seconds.hi - after.seconds.lo < before.seconds.hi - before.seconds.lo, "own runs tell more"
-
-
 @pytest.mark.parametrize(("gpus", "says"), [(4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")])
 def test_the_cell_of_gpus_says_on_how_many_nodes(session: FedSession, gpus: int, says: str) -> None:
     edition = load_edition("hpc4ai-ch12")

@@ -16,12 +16,10 @@ from labtui.tui.themes import Roles
 from labtui.tui.widgets.plot import (
     MARKS,
     Cursor,
-    braille,
     draw,
     drawable,
     empty_chart,
     row_scale,
-    value_text,
 )
 
 LOOK = Roles(*["white"] * 10)
@@ -165,23 +163,3 @@ def test_what_cannot_be_drawn_is_refused_and_small_windows_too() -> None:
     assert draw(chart({1: 1.0}), 20, 25, LOOK) is None
     assert draw(chart({1: 1.0}), 80, 7, LOOK) is None
     assert draw(chart({1: 1.0}), 80, 8, LOOK) is not None
-
-
-def test_plotext_draws_lines_within_their_cells() -> None:
-    cells = list(braille(20, 6, [0.0, 6.0], (0.0, 6.0), (0.0,)))
-    assert cells and all(0 <= column < 20 and 0 <= row < 6 for column, row, _ in cells)
-    assert {row for _, row, _ in cells} == set(range(6))
-
-
-@pytest.mark.parametrize(
-    ("unit", "percent", "label", "text"),
-    [
-        ("×", False, "2.53", "2.53×"),
-        ("s", False, "13.6", "13.6 s"),
-        ("%", True, "63.2 %", "63.2 %"),
-        ("", False, "", "5"),
-    ],
-)
-def test_values_have_their_unit(unit: str, percent: bool, label: str, text: str) -> None:
-    spec = ChartSpec(key="k", title="", x_label="GPUs", y_label="", series=(), unit=unit, percent=percent)
-    assert value_text(spec, Point(x=1, y=5.0, label=label)) == text

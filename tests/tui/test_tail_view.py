@@ -86,15 +86,6 @@ async def test_a_smaller_screen_keeps_following(log: Path) -> None:
             await until(pilot, lambda: app.tail.follow and "line 99" in text_of(app))
 
 
-async def test_the_bar_below_long_lines_hides_no_line_of_the_end(wide_log: Path) -> None:
-    app = Bench()
-    async with app.run_test(size=(40, 10), notifications=True) as pilot:
-        app.tail.show_file(wide_log)
-        await until(pilot, lambda: app.tail.show_horizontal_scrollbar)
-        await until(pilot, lambda: "line 99" in text_of(app))
-        assert app.tail.follow
-
-
 async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
@@ -146,54 +137,3 @@ async def test_hostile_lines_are_data(tmp_path: Path) -> None:
         app.tail.show_file(path)
         shown = ["[bold]x[/nothing]", "cleared?", "9/9 done"]
         await until(pilot, lambda: text_of(app).split("\n")[:3] == shown)
-
-
-async def test_home_goes_to_the_beginning_of_the_first_line(tmp_path: Path) -> None:
-    path = tmp_path / "job.out"
-    path.write_text("begin " + "wide " * 40 + "\n" + lines(1, 50))
-    app = Bench()
-    async with app.run_test(size=(40, 10), notifications=True) as pilot:
-        app.tail.show_file(path)
-        app.tail.focus()
-        app.tail.action_top()
-        await until(pilot, lambda: app.tail.virtual_size.width > 200)
-        app.tail.scroll_to(x=60, y=20, animate=False)
-        await until(pilot, lambda: app.tail.scroll_x == 60)
-        await pilot.press("home")
-        await until(pilot, lambda: text_of(app).startswith("begin wide"))
-        assert (app.tail.scroll_x, app.tail.scroll_y) == (0, 0)
-
-
-async def test_the_last_match_is_not_called_not_found(log: Path) -> None:
-    app = Bench()
-    async with app.run_test(size=(40, 10), notifications=True) as pilot:
-        app.tail.show_file(log)
-        app.tail.search("line 9")
-        await until(pilot, lambda: app.tail.match_line == 100)
-        app.tail.action_search_next()
-        await until(pilot, lambda: app.tail.search_ended == "none below")
-        assert app.tail.match_line == 100
-        with log.open("a") as file:
-            file.write("line 9 again\n")
-        app.tail.poll()
-        assert app.tail.search_ended == "", "what came may hold it"
-        app.tail.action_search_next()
-        await until(pilot, lambda: app.tail.match_line == 101)
-        app.tail.search("line 9 again")
-        await until(pilot, lambda: app.tail.match_line == 101)
-        app.tail.action_search_next(True)
-        await until(pilot, lambda: app.tail.search_ended == "none above")
-
-
-async def test_what_was_not_found_in_one_log_may_be_in_the_next(log: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.out"
-    other.write_text("nowhere but here\n" + lines(0, 50))
-    app = Bench()
-    async with app.run_test(size=(40, 10), notifications=True) as pilot:
-        app.tail.show_file(log)
-        app.tail.search("nowhere")
-        await until(pilot, lambda: app.tail.search_ended == "not found")
-        app.tail.show_file(other)
-        assert not app.tail.search_ended
-        app.tail.action_search_next()
-        await until(pilot, lambda: app.tail.match_line == 1)

@@ -8,7 +8,6 @@ import pytest
 from textual.widgets import Input
 
 from labtui.tui.screens.wizard import FIELDS, WizardApp
-from tests.tui.clicking import click_words
 from tests.tui.waiting import text_of, until
 
 
@@ -39,18 +38,6 @@ async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(
         await until(pilot, lambda: "Folder to make" in text_of(app))
         assert "Make the folder" in text_of(app)
         assert "esc Leave" in text_of(app)
-
-
-async def test_the_keys_can_be_clicked(tmp_path: Path) -> None:
-    app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.focused is not None and app.focused.id == "lab")
-        await click_words(pilot, "Next field")
-        await until(pilot, lambda: app.focused is not None and app.focused.id == "cluster")
-        await click_words(pilot, "esc")
-        await until(pilot, lambda: app._exit)
-    assert app.return_value is None
-    assert not (tmp_path / "new").exists()
 
 
 async def test_practice_is_offered_before_everything(tmp_path: Path) -> None:

@@ -144,8 +144,6 @@ def live_reason(view: View) -> str:
         return (
             f"Run {first.run_id} is queued; Slurm expects it to start at {words.clock(job.start_estimate)}."
         )
-    if len(view.live) > 1:
-        return f"{words.plural(len(view.live), 'run')} under way."
     return f"Run {first.run_id} is {first.phase.value}."
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan import copies_to_start
-from labtui.lab.plan_table import EDITABLE, WORDS, PlanRow, cell, changed, drafts_from, forms_of, rows_of
+from labtui.lab.plan_table import EDITABLE, WORDS, PlanRow, changed, drafts_from, forms_of, rows_of
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.session.labs import files_stamp
 
@@ -134,9 +133,6 @@ class Plan:
         if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
             raise UsageError("A CPU run has no GPUs to change.")
         return WORDS[column]
-
-    def shown(self, row: int, column: str) -> str:
-        return cell(self.rows[row], column)
 
     def typed(self, row: int, column: str, text: str) -> list[PlanRow]:
         """The rows with a number changed.
@@ -320,9 +316,3 @@ class Plan:
         text = path.read_bytes().decode("utf-8", "replace")
         if text != self.text_of(MAIN_SCRIPT, job):
             self.scripts[self.drafts[job]] = text
-
-
-def start_time(detail: str) -> str:
-    """When Slurm would start a job, from its own words; "" where it does not say."""
-    found = re.search(r"to start at \d+-\d+-\d+T(\d+:\d+)", detail)
-    return found[1] if found else ""

@@ -20,7 +20,7 @@ from labtui.results.cost import gpu_hours_of_limit
 from labtui.results.numbers import fixed
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
-from labtui.tui.plan_model import Found, Plan, Verdict, start_time
+from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
 from labtui.tui.widgets.tables import Row, TableColumn
@@ -147,8 +147,8 @@ def _slurms_word(plan: Plan, given: Sequence[Verdict], styles: Roles) -> Text:
     if any(each.result is None for each in given):
         return _said("○", styles.quiet, "Asking Slurm ...", "", styles)
     what = "this job" if len(given) == 1 else f"these {len(given)} jobs"
-    starts = start_time(given[0].result.detail) if len(given) == 1 else ""
-    end = f" and would start it at {starts}." if starts else "."
+    starts = re.search(r"to start at \d+-\d+-\d+T(\d+:\d+)", given[0].result.detail)
+    end = f" and would start it at {starts[1]}." if starts and len(given) == 1 else "."
     asked = f"{plan.drafts[0].queue or 'the default queue'}, asked at {words.clock(given[0].at)}"
     return _said("✔", styles.good, f"Slurm accepts {what}{end}", asked, styles)
 

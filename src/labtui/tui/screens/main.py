@@ -176,8 +176,7 @@ class MainScreen(FramedScreen):
 
     # ------------------------------------------------------------------ actions of this screen
 
-    async def action_pane(self, name: str) -> None:
-        await self.show_pane(name)
+    action_pane = show_pane
 
     def action_task_list(self) -> None:
         """Go to the list of tasks; on narrow screens it is a page of its own."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class TextScreen(Modal[None]):
     """A page of text with a title; `esc` and `q` close it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "close", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]
 
     def __init__(self, title: str, text: Text | Table) -> None:
         super().__init__()
@@ -48,9 +48,6 @@ class TextScreen(Modal[None]):
     def on_mount(self) -> None:
         """Arrow keys scroll."""
         self.query_one(VerticalScroll).focus()
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 def problems_text(state: LabState, session: Session, incidents: Sequence[IncidentNote] = ()) -> Text:

@@ -20,7 +20,7 @@ from textual.worker import get_current_worker
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.plan_table import PlanRow
+from labtui.lab.plan_table import PlanRow, cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.keys import key
@@ -316,7 +316,7 @@ class PlanScreen(FramedScreen):
             if text is not None:
                 self._become(self.plan.typed(row, column, text), self.plan.form)
 
-        shown = self.plan.shown(row, column)
+        shown = cell(self.plan.rows[row], column)
         ask = Ask(f"Run {row + 1}, {name}", choices=typed("Set it"), entry=shown, check=check)
         self.app.push_screen(ask, answered)
 

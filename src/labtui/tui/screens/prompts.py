@@ -125,9 +125,6 @@ class Ask(Modal[str | None]):
             self.dismiss(text)
 
 
-TITLES = {"password": "Password", "passphrase": "Passphrase of your key", "code": "Code"}
-
-
 def prompt_screen(question: Any) -> Ask:
     """A question of the login: an unknown server's fingerprint, or a secret of which nothing is kept."""
     if question.kind == "host-key":
@@ -140,7 +137,7 @@ def prompt_screen(question: Any) -> Ask:
         )
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",
-        title=f"{TITLES.get(question.kind, 'Question')}: {question.host}",
+        title=f"{question.kind.capitalize()}: {question.host}",
         choices=typed("Answer"),
         entry="",
         secret=not question.echo,

@@ -52,7 +52,6 @@ class LogPane(RunPane):
         if laid_out:
             self._run_id = line.run_id if line is not None else None
         tail = self.tail
-        tail.when_empty = "What a run prints appears here, from its first line on."
         tail.numbered = self.size.width >= 72
         tail.show_file(paths.get(self._stream), self.app.session.folder.path)
         tail.read_as = {}

@@ -32,6 +32,9 @@ _TELLING = re.compile(
 """Lines that a reader looks for; the first group that fits names the style."""
 
 
+EMPTY = "What a run prints appears here, from its first line on."
+
+
 class TailView(ScrollView, can_focus=True):
     """One log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
@@ -67,8 +70,6 @@ class TailView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.can_focus = can_focus
         self.file: LogText | None = None
-        self.when_empty = ""
-        """What stands here while there is no file."""
         self.numbered = False
         self.read_as: Mapping[int, str] = {}
         self.needle = ""
@@ -229,7 +230,7 @@ class TailView(ScrollView, can_focus=True):
         width, style = self.scrollable_content_region.width, self.rich_style
         row = scroll_y + y
         if self.file is None or row >= self.rows:
-            empty = f" {self.when_empty}" if y == 0 and self.file is None else ""
+            empty = f" {EMPTY}" if y == 0 and self.file is None else ""
             return Strip([Segment(empty, style)]).crop_extend(0, width, style)
         number = self.file.number(row)
         head = f"{number:>{max(4, len(str(self.file.last)))}}  " if self.numbered else ""
