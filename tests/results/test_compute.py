@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
-from labtui.results.compute import compute_results, software_family
+from labtui.results.compute import compute_results
+from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun
 from labtui.results.serialize import results_json
 from labtui.training_logs.runs import ParsedRun

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from labtui.domain.model import DEEDS, Interval, count_epochs
+from labtui.domain.model import Interval, count_epochs
+from labtui.results.grouping import (
+    CIFAR10_IMAGES,
+    Configuration,
+    configuration_of,
+    difference,
+    group_runs,
+    printed_steps,
+    same_work,
+)
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import (
     SHORTEST,
@@ -23,136 +30,7 @@ from labtui.results.measured import (
     warmup_epochs,
 )
 from labtui.results.programs import program_rows
-from labtui.results.rows import (
-    CIFAR10_IMAGES,
-    UNKNOWN,
-    Configuration,
-    LeftOut,
-    ResultRow,
-    Results,
-    Scatter,
-    difference,
-    find_baseline,
-    named_rows,
-    reading_order,
-    same_work,
-)
-
-_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
-_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
-
-
-def group_runs(
-    runs: Iterable[MeasuredRun], images: int | None, *, insist: bool = False
-) -> tuple[dict[Configuration, list[MeasuredRun]], tuple[LeftOut, ...]]:
-    """Sort runs into configurations in reading order; name what measures nothing, and why."""
-    groups: dict[Configuration, list[MeasuredRun]] = {}
-    left_out: list[LeftOut] = []
-    runs = tuple(runs)
-    nameless = _one_nameless_model(runs)
-    places: Counter[str] = Counter()
-    for run in runs:
-        places[run.source] += 1
-        if reason := _unusable(run):
-            left_out.append(LeftOut(run=run, reason=reason))
-            continue
-        shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
-        apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
-        groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
-    ordered = sorted(groups, key=reading_order)
-    return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
-
-
-def configuration_of(
-    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
-) -> Configuration:
-    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
-
-    `insist`: the reader's images count although steps and batch contradict them.
-    """
-    parsed = run.run
-    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
-    n_gpus = 0 if device == "cpu" else parsed.n_gpus
-    batch = parsed.batch_size
-    if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
-        batch = parsed.batch_per_gpu * max(1, n_gpus)
-    steps = printed_steps(run)
-    if images is not None and not insist and (not run.takes_images or contradicts(images, steps, batch)):
-        images = None
-    images = images if parsed.unit == "images" else None
-    images = parsed.images or images
-    known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
-    return Configuration(
-        practice=run.practice or parsed.stand_in,
-        small=run.small,
-        model=parsed.model or UNKNOWN,
-        framework=software_family(parsed.framework),
-        device=device,
-        n_gpus=n_gpus,
-        batch_size=batch,
-        images=images,
-        steps=steps if batch is None or images is None else None,
-        apart="" if known else apart,
-        data_set=run.data_set,
-        tuning=parsed.tuning,
-        unit=parsed.unit,
-        sequence_length=parsed.sequence_length,
-        validated=_validates(run),
-        gpu_kind=(parsed.gpu_kind or "") if device == "gpu" else "",
-    )
-
-
-def _validates(run: MeasuredRun) -> bool:
-    """Whether a validation is inside each epoch's time, as Keras's own lines have it."""
-    return any(
-        sample.printed_seconds is not None and any(name.startswith("val_") for name in sample.metrics)
-        for sample in run.run.epochs
-    )
-
-
-def printed_steps(run: MeasuredRun) -> int | None:
-    """Steps per epoch as the log prints them."""
-    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
-
-
-def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
-    """Whether so many images do not make so many steps of such a global batch."""
-    if steps is None or not batch:  # some logs print a batch of 0
-        return False
-    return math.ceil(images / batch) != steps
-
-
-def software_family(framework: str) -> str:
-    """The software without its versions: runs of different software are neither pooled nor compared.
-
-    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
-    themselves, and the lab's own scripts print both forms.
-    """
-    if not framework or (_KERAS.match(framework) and "+" not in framework):
-        return ""
-    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
-
-
-def _unusable(run: MeasuredRun) -> str:
-    if run.no_gpu:
-        return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
-    if not run.run.epochs and run.run.throughput is None:
-        return f"no epoch was finished: it {DEEDS[run.run.outcome]}"
-    return ""
-
-
-def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
-    """Logs whose runs name no model and can be taken for one model: no size comes twice.
-
-    Another model would be trained on the same sizes again, so a log in which sizes repeat may hold several; its
-    runs are compared with nothing.
-    """
-    sizes: dict[str, list[int]] = {}
-    for run in runs:
-        if run.run.model is None and run.run.n_gpus is not None and not _unusable(run):
-            sizes.setdefault(run.source, []).append(run.run.n_gpus)
-    return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))
-
+from labtui.results.rows import ResultRow, Results, Scatter, find_baseline, named_rows
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 

@@ -1,172 +1,19 @@
-"""The result types: which runs repeat each other, the images of their epoch, which of them is a baseline.
+"""The result types: one row per configuration, laws, and everything that was left out, as plain frozen values.
 
-One row per configuration, laws, and everything that was left out, as plain frozen values; `compute` makes
-them, charts, tables and screens read them.
-
-The number of images is what the log says, else what its reader says (``--images``, the lab's edition) where the log's
-steps and global batch do not contradict it. Else steps x batch bound it, since only the last batch may be short; and
-where the log has neither, it is unknown.
+`compute` makes them, charts, tables and screens read them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.domain.model import Interval, WorkUnit
+from labtui.domain.model import Interval
+from labtui.results.grouping import Configuration, LeftOut, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
 from labtui.results.programs import ProgramRow
-from labtui.slurm.values import number
-
-CIFAR10_IMAGES = 50_000
-"""The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
-UNKNOWN = "unknown"
-_NUMBER = re.compile(r"(\d+)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """What makes two runs repetitions of each other: only runs equal in all of this are pooled.
-
-    `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
-    `batch_size` is the global batch. `images` per epoch, None where nothing tells them. `steps` per epoch tell runs
-    without a known batch or number of images apart.
-    `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
-    with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
-    `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
-    so many sequences of `sequence_length`. `validated`: a validation is inside each epoch's time. `gpu_kind` is the
-    GPU's name where the log tells it. `practice` is that of small runs, too: `small` tells them from rehearsals.
-    """
-
-    practice: bool
-    model: str
-    framework: str
-    device: str
-    n_gpus: int | None
-    batch_size: int | None
-    images: int | None
-    steps: int | None = None
-    apart: str = ""
-    data_set: str = ""
-    tuning: tuple[str, ...] = ()
-    unit: WorkUnit = "images"
-    sequence_length: int | None = None
-    validated: bool = False
-    gpu_kind: str = ""
-    small: bool = False
-
-    @property
-    def rehearsed(self) -> bool:
-        """Whether it is that of runs of a practice cluster."""
-        return self.practice and not self.small
-
-    @property
-    def work_key(self) -> tuple[object, ...]:
-        """What two configurations that are compared must share; their images are looked at, too."""
-        return (*self.family_key, self.tuning, self.validated, self.gpu_kind)
-
-    @property
-    def family_key(self) -> tuple[object, ...]:
-        """The part of it that says what is trained; the rest says how."""
-        unit = (self.unit, self.sequence_length)
-        return (self.practice, self.model, self.framework, self.data_set, unit, self.apart)
-
-    @property
-    def whole_batches(self) -> bool:
-        """Whether an epoch is whole batches only, so that its images depend on the batch: PyTorch with drop_last."""
-        known = self.images is not None and self.batch_size is not None and self.batch_size > 0
-        return self.framework.startswith("pytorch") and known and self.images % self.batch_size == 0  # type: ignore[operator]
-
-    @property
-    def data_bound(self) -> Interval | None:
-        """The images of the data set: those of an epoch, and at most a batch that is left out."""
-        if self.images is None or not self.whole_batches:
-            return self.images_bound
-        left = (self.batch_size or 1) + max(1, self.n_gpus or 1) - 1
-        return Interval(self.images, self.images, self.images + left)
-
-    @property
-    def per_gpu_batch(self) -> float | None:
-        """The global batch divided over the devices that share a step."""
-        if self.batch_size is None or self.n_gpus is None:
-            return None
-        return self.batch_size / max(1, self.n_gpus)
-
-    @property
-    def images_bound(self) -> Interval | None:
-        """The images per epoch, as certainly as the log tells them: all but the last batch are whole."""
-        if self.images is not None:
-            return Interval.exact(self.images)
-        if self.batch_size is None or not self.steps:
-            return None
-        least, most = (self.steps - 1) * self.batch_size + 1, self.steps * self.batch_size
-        fits = least <= CIFAR10_IMAGES <= most
-        return Interval(CIFAR10_IMAGES if fits else (least + most) / 2, least, most)
-
-    @property
-    def likely_images(self) -> int | None:
-        """The images per epoch where they are known, or the lab's number where the log's bounds hold it."""
-        bound = self.images_bound
-        if self.images is not None or bound is None or not bound.contains(CIFAR10_IMAGES):
-            return self.images
-        return CIFAR10_IMAGES
-
-    @property
-    def label(self) -> str:
-        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
-        what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
-        model = f"{self.model} ({what})" if what else self.model
-        if self.device == "cpu":
-            return f"{model} on the CPU"
-        if self.n_gpus is None:
-            return f"{model} on an unknown device"
-        return f"{model} on {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
-
-
-def reading_order(configuration: Configuration) -> tuple[object, ...]:
-    """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
-    natural = [number(piece) or 0 for piece in _NUMBER.split(configuration.model)]
-    return (
-        configuration.practice,
-        _NUMBER.sub("#", configuration.model),
-        natural,
-        configuration.framework,
-        configuration.data_set,
-        {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
-        configuration.n_gpus if configuration.n_gpus is not None else math.inf,
-        configuration.per_gpu_batch or 0,
-        configuration.images or 0,
-        configuration.steps or 0,
-        configuration.tuning,
-        configuration.apart,
-    )
-
-
-def same_work(one: Configuration, other: Configuration) -> bool:
-    """Whether two configurations train the same thing in the same way, on whatever number of devices."""
-    return one.work_key == other.work_key and _same_images(one.data_bound, other.data_bound)
-
-
-def difference(one: Configuration, other: Configuration) -> str:
-    """How two configurations of one family were trained differently, as a sentence's end."""
-    words = []
-    if one.gpu_kind != other.gpu_kind:
-        words.append(f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})")
-    if one.validated != other.validated:
-        words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
-    if one.tuning != other.tuning:
-        words.append(
-            f"other options ({', '.join(other.tuning) or 'none'}, here {', '.join(one.tuning) or 'none'})"
-        )
-    return " and ".join(words)
-
-
-def _same_images(one: Interval | None, other: Interval | None) -> bool:
-    """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
-    return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +155,7 @@ def find_baseline(row: ResultRow, alike: Sequence[ResultRow]) -> tuple[ResultRow
     the same global batch, then the nearest per-GPU batch.
     """
     mine = row.configuration
-    found = [one for one in alike if _same_images(one.configuration.data_bound, mine.data_bound)]
+    found = [one for one in alike if same_images(one.configuration.data_bound, mine.data_bound)]
     best = min(found, key=lambda one: _batch_distance(one.configuration, mine), default=None)
     if best is None or best.configuration.per_gpu_batch == mine.per_gpu_batch:
         return best, ""
@@ -360,14 +207,6 @@ class LawFit:
     def practice(self) -> bool:
         """Whether it rests on rehearsal runs."""
         return self.baseline.practice
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A run that is in no row, and why."""
-
-    run: MeasuredRun
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
+from labtui.results.grouping import Configuration
 from labtui.results.measured import SHORTEST
 from labtui.results.numbers import ratio_text
-from labtui.results.rows import Configuration, ResultRow
+from labtui.results.rows import ResultRow
 
 # --------------------------------------------------------------------------- which rows make a line
 

@@ -1,0 +1,289 @@
+"""Which runs repeat each other: the configuration of each run, and what keeps a run out of all rows.
+
+The number of images is what the log says, else what its reader says (``--images``, the lab's edition) where the log's
+steps and global batch do not contradict it. Else steps x batch bound it, since only the last batch may be short; and
+where the log has neither, it is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from labtui.domain.model import DEEDS, Interval, WorkUnit
+from labtui.results.measured import MeasuredRun
+from labtui.slurm.values import number
+
+CIFAR10_IMAGES = 50_000
+"""The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
+UNKNOWN = "unknown"
+_NUMBER = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What makes two runs repetitions of each other: only runs equal in all of this are pooled.
+
+    `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
+    `batch_size` is the global batch. `images` per epoch, None where nothing tells them. `steps` per epoch tell runs
+    without a known batch or number of images apart.
+    `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
+    with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
+    `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
+    so many sequences of `sequence_length`. `validated`: a validation is inside each epoch's time. `gpu_kind` is the
+    GPU's name where the log tells it. `practice` is that of small runs, too: `small` tells them from rehearsals.
+    """
+
+    practice: bool
+    model: str
+    framework: str
+    device: str
+    n_gpus: int | None
+    batch_size: int | None
+    images: int | None
+    steps: int | None = None
+    apart: str = ""
+    data_set: str = ""
+    tuning: tuple[str, ...] = ()
+    unit: WorkUnit = "images"
+    sequence_length: int | None = None
+    validated: bool = False
+    gpu_kind: str = ""
+    small: bool = False
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether it is that of runs of a practice cluster."""
+        return self.practice and not self.small
+
+    @property
+    def work_key(self) -> tuple[object, ...]:
+        """What two configurations that are compared must share; their images are looked at, too."""
+        return (*self.family_key, self.tuning, self.validated, self.gpu_kind)
+
+    @property
+    def family_key(self) -> tuple[object, ...]:
+        """The part of it that says what is trained; the rest says how."""
+        unit = (self.unit, self.sequence_length)
+        return (self.practice, self.model, self.framework, self.data_set, unit, self.apart)
+
+    @property
+    def whole_batches(self) -> bool:
+        """Whether an epoch is whole batches only, so that its images depend on the batch: PyTorch with drop_last."""
+        known = self.images is not None and self.batch_size is not None and self.batch_size > 0
+        return self.framework.startswith("pytorch") and known and self.images % self.batch_size == 0  # type: ignore[operator]
+
+    @property
+    def data_bound(self) -> Interval | None:
+        """The images of the data set: those of an epoch, and at most a batch that is left out."""
+        if self.images is None or not self.whole_batches:
+            return self.images_bound
+        left = (self.batch_size or 1) + max(1, self.n_gpus or 1) - 1
+        return Interval(self.images, self.images, self.images + left)
+
+    @property
+    def per_gpu_batch(self) -> float | None:
+        """The global batch divided over the devices that share a step."""
+        if self.batch_size is None or self.n_gpus is None:
+            return None
+        return self.batch_size / max(1, self.n_gpus)
+
+    @property
+    def images_bound(self) -> Interval | None:
+        """The images per epoch, as certainly as the log tells them: all but the last batch are whole."""
+        if self.images is not None:
+            return Interval.exact(self.images)
+        if self.batch_size is None or not self.steps:
+            return None
+        least, most = (self.steps - 1) * self.batch_size + 1, self.steps * self.batch_size
+        fits = least <= CIFAR10_IMAGES <= most
+        return Interval(CIFAR10_IMAGES if fits else (least + most) / 2, least, most)
+
+    @property
+    def likely_images(self) -> int | None:
+        """The images per epoch where they are known, or the lab's number where the log's bounds hold it."""
+        bound = self.images_bound
+        if self.images is not None or bound is None or not bound.contains(CIFAR10_IMAGES):
+            return self.images
+        return CIFAR10_IMAGES
+
+    @property
+    def label(self) -> str:
+        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
+        what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
+        model = f"{self.model} ({what})" if what else self.model
+        if self.device == "cpu":
+            return f"{model} on the CPU"
+        if self.n_gpus is None:
+            return f"{model} on an unknown device"
+        return f"{model} on {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+
+
+def reading_order(configuration: Configuration) -> tuple[object, ...]:
+    """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
+    natural = [number(piece) or 0 for piece in _NUMBER.split(configuration.model)]
+    return (
+        configuration.practice,
+        _NUMBER.sub("#", configuration.model),
+        natural,
+        configuration.framework,
+        configuration.data_set,
+        {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
+        configuration.n_gpus if configuration.n_gpus is not None else math.inf,
+        configuration.per_gpu_batch or 0,
+        configuration.images or 0,
+        configuration.steps or 0,
+        configuration.tuning,
+        configuration.apart,
+    )
+
+
+def same_work(one: Configuration, other: Configuration) -> bool:
+    """Whether two configurations train the same thing in the same way, on whatever number of devices."""
+    return one.work_key == other.work_key and same_images(one.data_bound, other.data_bound)
+
+
+def difference(one: Configuration, other: Configuration) -> str:
+    """How two configurations of one family were trained differently, as a sentence's end."""
+    words = []
+    if one.gpu_kind != other.gpu_kind:
+        words.append(f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})")
+    if one.validated != other.validated:
+        words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
+    if one.tuning != other.tuning:
+        words.append(
+            f"other options ({', '.join(other.tuning) or 'none'}, here {', '.join(one.tuning) or 'none'})"
+        )
+    return " and ".join(words)
+
+
+def same_images(one: Interval | None, other: Interval | None) -> bool:
+    """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
+    return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A run that is in no row, and why."""
+
+    run: MeasuredRun
+    reason: str
+
+
+_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
+_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
+
+
+def group_runs(
+    runs: Iterable[MeasuredRun], images: int | None, *, insist: bool = False
+) -> tuple[dict[Configuration, list[MeasuredRun]], tuple[LeftOut, ...]]:
+    """Sort runs into configurations in reading order; name what measures nothing, and why."""
+    groups: dict[Configuration, list[MeasuredRun]] = {}
+    left_out: list[LeftOut] = []
+    runs = tuple(runs)
+    nameless = _one_nameless_model(runs)
+    places: Counter[str] = Counter()
+    for run in runs:
+        places[run.source] += 1
+        if reason := _unusable(run):
+            left_out.append(LeftOut(run=run, reason=reason))
+            continue
+        shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
+        apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
+        groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
+    ordered = sorted(groups, key=reading_order)
+    return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
+
+
+def configuration_of(
+    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
+) -> Configuration:
+    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
+
+    `insist`: the reader's images count although steps and batch contradict them.
+    """
+    parsed = run.run
+    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
+    n_gpus = 0 if device == "cpu" else parsed.n_gpus
+    batch = parsed.batch_size
+    if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
+        batch = parsed.batch_per_gpu * max(1, n_gpus)
+    steps = printed_steps(run)
+    if images is not None and not insist and (not run.takes_images or contradicts(images, steps, batch)):
+        images = None
+    images = images if parsed.unit == "images" else None
+    images = parsed.images or images
+    known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
+    return Configuration(
+        practice=run.practice or parsed.stand_in,
+        small=run.small,
+        model=parsed.model or UNKNOWN,
+        framework=software_family(parsed.framework),
+        device=device,
+        n_gpus=n_gpus,
+        batch_size=batch,
+        images=images,
+        steps=steps if batch is None or images is None else None,
+        apart="" if known else apart,
+        data_set=run.data_set,
+        tuning=parsed.tuning,
+        unit=parsed.unit,
+        sequence_length=parsed.sequence_length,
+        validated=_validates(run),
+        gpu_kind=(parsed.gpu_kind or "") if device == "gpu" else "",
+    )
+
+
+def _validates(run: MeasuredRun) -> bool:
+    """Whether a validation is inside each epoch's time, as Keras's own lines have it."""
+    return any(
+        sample.printed_seconds is not None and any(name.startswith("val_") for name in sample.metrics)
+        for sample in run.run.epochs
+    )
+
+
+def printed_steps(run: MeasuredRun) -> int | None:
+    """Steps per epoch as the log prints them."""
+    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
+
+
+def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
+    """Whether so many images do not make so many steps of such a global batch."""
+    if steps is None or not batch:  # some logs print a batch of 0
+        return False
+    return math.ceil(images / batch) != steps
+
+
+def software_family(framework: str) -> str:
+    """The software without its versions: runs of different software are neither pooled nor compared.
+
+    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
+    themselves, and the lab's own scripts print both forms.
+    """
+    if not framework or (_KERAS.match(framework) and "+" not in framework):
+        return ""
+    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
+
+
+def _unusable(run: MeasuredRun) -> str:
+    if run.no_gpu:
+        return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
+    if not run.run.epochs and run.run.throughput is None:
+        return f"no epoch was finished: it {DEEDS[run.run.outcome]}"
+    return ""
+
+
+def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
+    """Logs whose runs name no model and can be taken for one model: no size comes twice.
+
+    Another model would be trained on the same sizes again, so a log in which sizes repeat may hold several; its
+    runs are compared with nothing.
+    """
+    sizes: dict[str, list[int]] = {}
+    for run in runs:
+        if run.run.model is None and run.run.n_gpus is not None and not _unusable(run):
+            sizes.setdefault(run.source, []).append(run.run.n_gpus)
+    return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))
