@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from labtui.domain.errors import RemoteFailure, UsageError
+from labtui.cluster.target import failure
+from labtui.domain.errors import RemoteFailure
 from labtui.slurm.job_control import classify
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 
@@ -59,9 +60,7 @@ def _plan(path: str, data: bytes) -> PushFile:
         or re.search(r"[\x00-\x1f\x7f]|^[A-Za-z]:", clean)
     )
     if bad:
-        raise UsageError(
-            f"{path!r} cannot be pushed: it is not a path inside the folder.", "Rename the file."
-        )
+        raise failure("bad-push", path=path)
     script = data.startswith(b"#!")
     if script or clean.endswith(_TEXT_SUFFIXES):
         data = data.replace(b"\r\n", b"\n")

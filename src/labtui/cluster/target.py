@@ -23,7 +23,6 @@ import platformdirs
 
 from labtui.cluster.local_files import named_path
 from labtui.domain import errors
-from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.values import number
 
@@ -183,10 +182,7 @@ def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Targ
     wanted = overrides or Overrides()
     hosts = wanted.hosts or profile.login_hosts
     if not hosts:
-        raise UsageError(
-            "No login host is named.",
-            "Name one: --host HOST, or `host` in lab.toml, or a profile that has one.",
-        )
+        raise failure("no-host")
     wanted = replace(wanted, user=wanted.user or profile.user, port=wanted.port or profile.port)
     return Target(
         endpoints=tuple(_endpoint(host, wanted, profile) for host in hosts),
@@ -234,9 +230,7 @@ def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[
     if not text or text == "none":
         return ()
     if depth >= _MAX_JUMPS:
-        raise UsageError(
-            "The SSH configuration's ProxyJump forms a loop.", "Look at ProxyJump in ~/.ssh/config."
-        )
+        raise failure("jump-loop")
     files = Overrides(config_file=wanted.config_file, known_hosts=wanted.known_hosts)
     first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
     return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own
@@ -245,7 +239,7 @@ def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[
 def _settings(host: str, user: str, port: int | None, config_file: Path | None) -> Settings:
     """What ``ssh -G`` says; nothing without an ssh program."""
     if re.search(r"[\s\x00-\x1f]|^-", user):
-        raise UsageError(f"{user!r} is not a user name.", "Write it without spaces, and no dash first.")
+        raise failure("bad-user", user=user)
     program = shutil.which("ssh")
     if program is None:
         return {}
@@ -258,14 +252,10 @@ def _settings(host: str, user: str, port: int | None, config_file: Path | None) 
         )  # fmt: skip
         said = answer.stderr.decode("utf-8", "replace").strip() if answer.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as problem:
-        raise UsageError(
-            f"The ssh program could not say how to reach {host}.", f"`ssh -G -- {host}` failed: {problem}"
-        ) from None
+        raise failure("ssh-fails", host=host, text=problem) from None
     if answer.returncode:
-        raise UsageError(
-            f"The SSH configuration cannot be read: {said.splitlines()[-1] if said else 'ssh -G failed'}",
-            f"Try `ssh -G -- {host}` in a terminal, and correct the line it names.",
-        )
+        last = said.splitlines()[-1] if said else "ssh -G failed"
+        raise failure("ssh-config", host=host, text=last)
     return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
 
 
@@ -283,7 +273,7 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     if match is None:
         match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?", place)
     if match is None or user.startswith("-"):
-        raise UsageError(f"{text!r} is not a host name.", "Write HOST, USER@HOST or HOST:PORT.")
+        raise failure("bad-host", text=text)
     return user, match[1], int(match[2]) if match[2] else None
 
 

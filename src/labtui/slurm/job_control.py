@@ -222,14 +222,6 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
 
 
 _OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"
-_HINTS = (
-    (_OVER, "It is over, or no longer waiting; only a job that waits can be held."),
-    (
-        "permission denied",
-        "Only your own jobs can be changed, a running job's limit only shortened, and an administrator's hold only "
-        "taken off by them.",
-    ),
-)
 
 
 def _command(
@@ -255,8 +247,8 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
     words = " ".join(result.err.split())
     if result.status == 0 or (over and re.search(_OVER, words, re.IGNORECASE)):
         return
-    hints = (hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE))
-    hint = next(hints, "Read the queue again, then try again.")
+    hints = sentences()["controls"]
+    hint = next((each["hint"] for each in hints if re.search(each["pattern"], words, re.IGNORECASE)), "")
     raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", hint, detail=result.err.strip())
 
 
