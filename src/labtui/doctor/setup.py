@@ -19,9 +19,9 @@ from typing import NamedTuple
 import msgspec
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_target
+from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_target
 from labtui.doctor.findings import Requirements, trial_options
-from labtui.domain.errors import LoginRefused, RemoteFailure, UsageError
+from labtui.domain.errors import LoginRefused
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import TestOnly, check_options
 from labtui.slurm.probe import SlurmProbe, slurm_probe
@@ -90,11 +90,9 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
                 stream.write(data)
     except FileExistsError as error:
-        raise UsageError(
-            f"{error.filename} already exists and is not overwritten.", "Name another file."
-        ) from None
+        raise failure("key-exists", path=error.filename) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+        raise failure("key-unwritten", path=path, text=error.strerror) from error
 
 
 def public_half(path: Path) -> Path:
@@ -113,11 +111,7 @@ def _read_sent(result: CommandResult) -> None:
     if result.status == 0:
         return
     answer = result.err.strip().splitlines()
-    raise RemoteFailure(
-        "The public key could not be put on the cluster.",
-        "Is your home there full (`labtui doctor`)? Some sites accept keys on their web portal only."
-        + (f" Output: {answer[-1][:200]}" if answer else ""),
-    )
+    raise failure("key-not-sent", text=f"Output: {answer[-1][:200]}" if answer else "")
 
 
 def set_up_key(
@@ -145,10 +139,7 @@ def set_up_key(
     try:
         return KeySetup(path, made, True, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
-        raise LoginRefused(
-            "The public key is on the cluster, but the server does not accept it.",
-            f"The site may accept keys on its portal only: add {public_half(path)} there. ({refusal.sentence})",
-        ) from None
+        raise failure("key-not-taken", path=public_half(path), text=refusal.sentence) from None
 
 
 def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: str = "") -> str:
@@ -167,12 +158,9 @@ def _public(path: Path) -> str:
     try:
         text = public_half(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise UsageError(
-            f"The public half {public_half(path)} cannot be read: {error.strerror}.",
-            f"`ssh-keygen -y -f {path} > {public_half(path)}` makes it again.",
-        ) from error
+        raise failure("no-public-half", path=public_half(path), key=path, text=error.strerror) from error
     if "\n" in text or not text.startswith(("ssh-", "ecdsa-", "sk-")):
-        raise UsageError(f"{public_half(path)} is not a public key.", "Name another key file.")
+        raise failure("not-public", path=public_half(path))
     return text
 
 

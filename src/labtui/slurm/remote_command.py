@@ -133,11 +133,6 @@ UNSET = 'unset "${!SQUEUE_@}" "${!SACCT_@}" "${!SBATCH_@}" "${!SALLOC_@}" SLURM_
 PINNED = f"{UNSET}\nexport LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s"
 """For commands that only ask. Not for `sbatch`: a job inherits the environment it was submitted from."""
 
-LIMIT = (
-    'limit() { if command -v timeout >/dev/null 2>&1; then timeout -k 2 "$@"; else shift; command "$@"; fi; }'
-)
-MARK = r"""mark() { printf '\035%s %s\n' "$nonce" "$1"; printf '\035%s %s\n' "$nonce" "$1" >&2; }"""
-
 PROGRAM_LIMIT_S = 25
 """How long squeue and sacct may take each on the cluster (Slurm's own message timeout is 10 s)."""
 
@@ -171,16 +166,8 @@ class Call(Generic[T]):
 
     def text(self, nonce: str) -> str:
         """The whole script; `nonce` is random lower-case hex."""
-        return "\n".join(
-            (
-                self.begin,
-                LIMIT,
-                f"nonce={nonce}",
-                MARK,
-                shlex.join(["set", "--", *self.arguments]),
-                self.script,
-            )
-        )
+        words = shlex.join(["set", "--", *self.arguments])
+        return "\n".join((self.begin, f"nonce={nonce}", shell_file("begin"), words, self.script))
 
     def answer(self, result: CommandResult, nonce: str) -> T:
         """What the question's answer says. Raises ConnectionLost where none came, and what `read` raises."""
