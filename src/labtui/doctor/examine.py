@@ -111,7 +111,7 @@ def _key(endpoint: Endpoint) -> Check:
     file = next((file for file in certificates if file.is_file()), None)
     ends = certificate_times(file)[1] if file else None
     if ends is None:
-        return found("key", "fine", path=path)
+        return found("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
     seen = (
         "certificate-over" if left <= 0 else "certificate-soon" if left < CERTIFICATE_SOON_S else "certified"
