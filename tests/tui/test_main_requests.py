@@ -195,18 +195,6 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(
         assert not filled_session.requests
 
 
-async def test_the_key_for_writing_begins_at_the_first_question_and_goes_on(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "How close is the speedup" in text_of(app))
-        await pilot.press("ctrl+n", *"one", "ctrl+n", *"two", "escape")
-        lines = (filled_session.folder.answers / "10.5.md").read_text().split("\n")
-        assert lines.index("one") == next(at for at, line in enumerate(lines) if line.startswith("## 1.")) + 2
-        assert lines.index("two") == next(at for at, line in enumerate(lines) if line.startswith("## 2.")) + 2
-
-
 async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
     path = filled_session.folder.answers / "10.5.md"

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from labtui.domain.model import JobPhase
-from labtui.tui import view_model
 from labtui.tui.app import LabApp
-from labtui.tui.widgets import chart
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
@@ -20,7 +18,6 @@ from tests.tui.fed_session import (
     NOW,
     FedSession,
     epoch,
-    finished_run,
     lab_session,
     make_folder,
     observed,
@@ -282,18 +279,6 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
-async def test_escape_closes_the_palette(filled_session: FedSession, app_of: Make) -> None:
-    """It is a screen of Textual's, whose actions have private names: its keys are its own, not the app's."""
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        here = app.screen
-        await pilot.press("colon", "c", "a", "n")
-        await until(pilot, lambda: app.screen is not here)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is here)
-
-
 async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -309,24 +294,3 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]
-
-
-async def test_a_quiet_second_computes_no_run_and_draws_no_chart(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = (
-        finished_run(f"lt{at:018d}", "10.5", at, spec(gpus=2 ** (at % 3)), str(at)) for at in range(1, 501)
-    )
-    session.feed(*online(), *(event for events in runs for event in events))
-    app = app_of(session, "runs")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded and app.view_model.checks and "500" in text_of(app))
-        await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
-        work: list[str] = []
-        monkeypatch.setattr(view_model, "make_view", lambda view: work.append("view") or view)
-        monkeypatch.setattr(chart, "draw", lambda *given: work.append("chart"))
-        monkeypatch.setattr(app.view_model, "_check_now", lambda: work.append("checks"))
-        for _ in range(5):
-            app._age()
-            await pilot.pause()
-        assert not work, "only the ages in header and title go on"

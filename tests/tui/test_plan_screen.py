@@ -213,25 +213,6 @@ async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Mak
         assert "only runs with the same can be compared" in flat(app)
 
 
-async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, app_of: Make) -> None:
-    edition = load_edition("hpc4ai-ch12")
-    task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
-    drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        screen = PlanScreen(session, edition, task.id, drafts)
-        await app.push_screen(screen)
-        await until(pilot, lambda: "Runs  started by torchrun" in text_of(app))
-        before = screen.plan.drafts
-        await pilot.press("J")
-        await until(pilot, lambda: {draft.form for draft in screen.plan.drafts} == {"task-per-gpu"})
-        await until(pilot, lambda: "srun, one task per GPU" in text_of(app))
-        assert {run.launcher for draft in screen.plan.drafts for run in draft.runs} == {"task-per-gpu"}
-        await pilot.press(*"J" * (len(screen.plan.forms) - 1))
-        await until(pilot, lambda: screen.plan.drafts == before)
-
-
 async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
     session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
