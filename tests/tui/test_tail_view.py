@@ -33,13 +33,6 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def wide_log(tmp_path: Path) -> Path:
-    path = tmp_path / "wide.out"
-    path.write_text("".join(f"line {number} {'x' * 80}\n" for number in range(100)))
-    return path
-
-
 async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
