@@ -18,7 +18,7 @@ from labtui.domain.errors import ExportError
 from labtui.export import notebook
 from labtui.export.documents import pdf
 from labtui.export.formulas import formula_picture, formula_text
-from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Run, Table, block_text
+from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Table, block_text
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_template_is_named(tmp_path):
 
 def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch10", full=False)
-    lines = tuple(CodeLine((Run(f"print({n})"),), str(n)) for n in range(1, 80))
+    lines = tuple(CodeLine(f"print({n})", str(n)) for n in range(1, 80))
     table = Table(("training", "s"), tuple((f"run {n}", str(n)) for n in range(40)), (False, True))
     page = Page(title="What differs", kicker="7  Code", blocks=(Listing(lines), table))
     slides = list(presentation_of(pptx(replace(document, pages=(page,)))).slides)[1:]
@@ -239,7 +239,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path, payload):
     from labtui.results.catalogue import lab_charts
 
     for spec in lab_charts(results)[:4]:
-        drawn = pictures([spec], ("svg",))["svg"]
+        drawn = pictures(spec, ("svg",))["svg"]
         assert b"<img" not in drawn and b"\x1b" not in drawn
 
 

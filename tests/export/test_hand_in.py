@@ -15,7 +15,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab
-from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text, chart_text
+from labtui.export.hand_in import Listing, Page, Paragraph, Picture, Table, block_text, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.result_tables import readings_table
@@ -133,16 +133,18 @@ def test_precise_and_as_printed_stand_side_by_side():
 # --------------------------------------------------------------------------- answers and listings
 
 
-def test_markdown_keeps_its_parts():
+def test_markdown_keeps_its_parts_and_every_word():
     text = (
-        "Text[^1] and ![a chart](chart.png).\n\n- [x] done\n- [ ] open\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
-        "```python\nx = 1\n```\n\n$$a^2$$\n\n[^1]: The note.\n"
+        "Text[^1] and ![a chart](chart.png).\n\n- [x] done\n1. one\n   - inner\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
+        "```python\nx = 1\n```\n\n$$a^2$$\n\n> quoted\n\n[^1]: note\n"
     )
     blocks = blocks_of(text, {"chart.png": b"\x89PNG\r\n\x1a\n"}.get)
-    assert {Picture, Table, Formula, Listing, Paragraph} == {type(block) for block in blocks}
-    assert [b.bullet for b in blocks if isinstance(b, Paragraph) and b.level == 1][:2] == ["☑", "☐"]
+    assert {Picture, Table, Listing, Paragraph} == {type(block) for block in blocks}
+    paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
+    assert [(b.bullet, b.level) for b in paragraphs if b.bullet] == [("•", 1), ("1.", 1), ("•", 2)]
+    assert [b.runs[0].text for b in paragraphs if b.style == "formula"] == ["a^2"]
     words = " ".join(block_text(block) for block in blocks)
-    assert "Text[1] and" in words and "The note." in words and "x = 1" in words
+    assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1"))
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
 
 
@@ -153,7 +155,7 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=answer)
     Image.new("RGB", (80, 40), "red").save(lab.folder.path / "answers" / "smi.png")
     contents = lab.contents()
-    assert list(contents.pictures) == ["smi.png"]
+    assert contents.picture("smi.png") and contents.picture("../../etc/passwd") is None
     blocks = [b for page in hand_in(contents).pages for each in page.answers for b in each.blocks]
     assert next(b for b in blocks if isinstance(b, Picture)).alt == "the GPUs"
     assert any("passwd" in block_text(block) for block in blocks)  # named in words

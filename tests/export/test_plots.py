@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from labtui.export.plot_lines import y_ticks
-from labtui.export.plots import figure_of, look, panels, pictures, place_labels
+from labtui.export.drawing import panels, y_ticks
+from labtui.export.plots import figure_of, look, pictures, place_labels
 from labtui.lab.proof import published_evidence
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken
@@ -54,10 +54,10 @@ def spec_of(*lines, **more):
 
 def test_a_picture_is_the_same_each_time_and_says_practice():
     spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, practice=True, notes=("A note.",))
-    one, other = (pictures([spec], ("png", "svg", "pdf"), stamp="state 1") for _ in range(2))
+    one, other = (pictures(spec, ("png", "svg", "pdf"), stamp="state 1") for _ in range(2))
     assert one == other and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]
-    assert b"<!-- Practice" not in pictures([spec_of({1: 4.0})], ("svg",))["svg"]
+    assert b"<!-- Practice" not in pictures(spec_of({1: 4.0}), ("svg",))["svg"]
 
 
 def test_no_line_crosses_a_size_that_others_have():

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,8 @@ def export_lab(
         LabError: when the lab folder cannot be read.
     """
     from labtui.export.contents import read_contents
+    from labtui.export.measurements import stamp_of
+    from labtui.export.tables import FORMS
     from labtui.session.folder import LabFolder
 
     for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
@@ -68,21 +71,66 @@ def export_lab(
             raise UsageError(f"There is no {what} format {unknown[0]!r}.", f"Choose from {', '.join(known)}.")
     lab = LabFolder.open(folder)
     progress("reading the lab folder", 0.0)
-    reported = [_REPORT_NAMES[name] for name in reports]
-    contents = read_contents(
-        lab, state=state, today=today, made=[*(f"deck.{name}" for name in formats or DECKS), *reported]
-    )
+    contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
     hand_in = contents.edition.hand_in
     if formats is None:
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
+    results, target = contents.results, out or lab.path
     root = lab.path if out is None else None
-    work = _Export(contents, out or lab.path, root, template, progress)
-    work.write_all(formats, reports, plots=plots)
+    notes, documents = _documents(contents, formats, reports, template)
+    charts = lab_plots(contents.measurements, contents.named) if plots else ()
+    work: dict[str, Callable[[], Mapping[str, bytes]]] = {
+        "results.json": lambda: {"results.json": contents.measurements.json_text(results).encode()},
+        **{f"results.{name}": partial(_table, name, results) for name in FORMS},
+        **{name: partial(_one, name, make) for name, make in documents.items()},
+        **{f"chart {chart.key}": partial(_drawn, chart, stamp_of(results)) for chart in charts},
+    }
+    files: list[Path] = []
+    problems: list[ExportError] = []
+    total = len(work) + len(charts)
+    for name, make in work.items():
+        progress(f"file {len(files) + 1} of {total}: {name}", len(files) / total)
+        try:
+            for path, data in make().items():
+                write_whole(target / path, data, root)
+                files.append(target / path)
+        except ExportError as error:
+            problems.append(error)
     progress("done", 1.0)
-    return work.report()
+    if problems:
+        raise _with_count(problems, len(files))
+    if not results.measured and not results.programs:
+        notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
+    return ExportReport(tuple(files), tuple(dict.fromkeys(notes)))
 
 
-_REPORT_NAMES = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
+def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
+    of_reports = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
+    return [*(f"deck.{name}" for name in formats), *(of_reports[name] for name in reports)]
+
+
+def _table(form: str, results: Results) -> dict[str, bytes]:
+    from labtui.export.tables import FORMS
+
+    return {f"results.{form}": FORMS[form](results).encode()}
+
+
+def _one(name: str, make: Callable[[], bytes]) -> dict[str, bytes]:
+    return {name: make()}
+
+
+def _drawn(chart: ChartSpec, stamp: str) -> dict[str, bytes]:
+    from labtui.export.plots import pictures
+
+    drawn = pictures(chart, ("png", "svg"), stamp=stamp)
+    return {f"plots/{chart.key}.{form}": data for form, data in drawn.items()}
+
+
+def _with_count(problems: Sequence[ExportError], written: int) -> ExportError:
+    """The first problem, raised after all else was written."""
+    first, others = problems[0], len(problems) - 1
+    more = f" Nor could {others} other file{'s' * (others > 1)}." if others else ""
+    return ExportError(f"{first.sentence}{more}{f' {written} were written.' if written else ''}", first.hint)
 
 
 def lab_plots(
@@ -101,95 +149,24 @@ def lab_plots(
     return told_apart(charts)
 
 
-class _Export:
-    """What was written so far, and what went wrong on the way."""
+def _documents(
+    contents: LabContents, formats: Sequence[str], reports: Sequence[str], template: Path | None
+) -> tuple[tuple[str, ...], dict[str, Callable[[], bytes]]]:
+    """What the student should know, and what makes each document that is wanted."""
+    if not (formats or reports):
+        return (), {}
+    from labtui.export.documents import pdf
+    from labtui.export.pages import hand_in
+    from labtui.export.powerpoint import pptx
 
-    def __init__(
-        self, contents: LabContents, out: Path, root: Path | None, template: Path | None, progress: Progress
-    ) -> None:
-        self.contents, self.out, self.root = contents, out, root
-        self.template, self.progress = template, progress
-        self.files: list[Path] = []
-        self.problems: list[ExportError] = []
-        self.notes: tuple[str, ...] = ()
-
-    def write_all(self, formats: Sequence[str], reports: Sequence[str], *, plots: bool) -> None:
-        from labtui.export.measurements import stamp_of
-        from labtui.export.pages import hand_in
-        from labtui.export.plots import write_plots
-        from labtui.export.tables import FORMS
-
-        results = self.contents.results
-        charts = lab_plots(self.contents.measurements, self.contents.named) if plots else ()
-        makers: dict[str, Callable[[Progress], bytes]] = {
-            "results.json": lambda _: self.contents.measurements.json_text(results).encode()
-        }
-        for name, make in FORMS.items():
-            makers[f"results.{name}"] = lambda _, make=make: make(results).encode()  # type: ignore[misc]
-        if formats or reports:
-            document = hand_in(self.contents)
-            self.notes = document.notes
-            makers |= self.documents(document, formats, reports)
-        total = len(makers) + 2 * len(charts)
-        for name, made in makers.items():
-            step = self.part(len(self.files), 1, total)
-            step(name, 0.0)
-            self.add(lambda name=name, made=made, step=step: self.one(name, made(step)))  # type: ignore[misc]
-        stamp, target = stamp_of(results), self.out / "plots"
-        for chart in charts:
-            step = self.part(len(self.files), 2, total)
-            self.add(
-                lambda chart=chart, step=step: write_plots(  # type: ignore[misc]
-                    [chart], target, formats=("png", "svg"), stamp=stamp, root=self.root, progress=step
-                )
-            )
-
-    def documents(
-        self, document: HandInDocument, formats: Sequence[str], reports: Sequence[str]
-    ) -> dict[str, Callable[[Progress], bytes]]:
-        from labtui.export.documents import pdf
-        from labtui.export.powerpoint import pptx
-
-        known: dict[str, Callable[[Progress], bytes]] = {
-            "deck.pptx": lambda step: pptx(document, self.template, step),
-            "deck.pdf": lambda step: pdf(document, "slides", step),
-            "report.pdf": lambda step: pdf(document, "report", step),
-            "analysis.ipynb": lambda _: notebook(document).encode(),
-        }
-        names = [*(f"deck.{name}" for name in formats), *(_REPORT_NAMES[name] for name in reports)]
-        return {name: known[name] for name in names}
-
-    def part(self, done: int, files: int, total: int) -> Progress:
-        """A progress that fills its share of the whole and says which file of how many is made."""
-
-        def step(what: str, share: float) -> None:
-            number = done + 1 + min(files - 1, round(files * share))
-            self.progress(f"file {number} of {total}: {what}", (done + files * share) / total)
-
-        return step
-
-    def add(self, make: Callable[[], Sequence[Path]]) -> None:
-        """Make files, or remember why not."""
-        try:
-            self.files += make()
-        except ExportError as error:
-            self.problems.append(error)
-
-    def one(self, name: str, data: bytes) -> Sequence[Path]:
-        write_whole(self.out / name, data, self.root)
-        return (self.out / name,)
-
-    def report(self) -> ExportReport:
-        """The end: the first problem is raised after all else was written."""
-        if self.problems:
-            first, others = self.problems[0], len(self.problems) - 1
-            more = f" Nor could {others} other file{'s' * (others > 1)}." if others else ""
-            written = f" {len(self.files)} were written." if self.files else ""
-            raise ExportError(first.sentence + more + written, first.hint)
-        notes = self.notes
-        if not self.contents.results.measured and not self.contents.results.programs:
-            notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
-        return ExportReport(tuple(self.files), tuple(dict.fromkeys(notes)))
+    document = hand_in(contents)
+    known: dict[str, Callable[[], bytes]] = {
+        "deck.pptx": lambda: pptx(document, template),
+        "deck.pdf": lambda: pdf(document, "slides"),
+        "report.pdf": lambda: pdf(document, "report"),
+        "analysis.ipynb": lambda: notebook(document).encode(),
+    }
+    return document.notes, {name: known[name] for name in _names(formats, reports)}
 
 
 def notebook(document: HandInDocument) -> str:

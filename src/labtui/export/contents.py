@@ -6,7 +6,6 @@ The folder is only looked at, so this works beside a labtui that has it open.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,12 +23,9 @@ from labtui.results.rows import Results, renamed
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 
-MAX_SCRIPT_CHARACTERS = 400_000
-"""A job script longer than this is shown up to here."""
-MAX_LOG_BYTES = 1_000_000
-"""Of a longer log the beginning and the end are looked at for the lines that matter."""
+MAX_LOG_BYTES = 4_000_000
+"""Of a longer file only its beginning is looked at for the lines that matter."""
 MAX_PICTURE_BYTES = 20_000_000
-_PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\s]+)")
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
@@ -45,11 +41,9 @@ class ChangedScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabContents:
-    """A lab at one moment. `job_scripts` by token: name and text; `logs` by token: what stands in .out and .err.
+    """A lab at one moment; job scripts, logs and pictures are read from its folder when a page shows them."""
 
-    `pictures` are those the answers name, by that name.
-    """
-
+    folder: LabFolder
     edition: Edition
     settings: Settings
     cluster: str
@@ -59,10 +53,7 @@ class LabContents:
     checks: Mapping[str, TaskCheck]
     answers: Mapping[str, AnswerSheet]
     changed: tuple[ChangedScript, ...]
-    job_scripts: Mapping[str, tuple[str, str]]
-    logs: Mapping[str, Mapping[str, str]]
     scripts: Mapping[str, str]
-    pictures: Mapping[str, bytes]
     today: date
 
     @property
@@ -98,6 +89,28 @@ class LabContents:
         ]
         return max(sent, key=lambda s: (gave_epochs(s), s.run_ids), default=None)
 
+    def text(self, path: str) -> str:
+        """A text file of the folder, a long one up to `MAX_LOG_BYTES`; "" without one."""
+        try:
+            with self.folder.reader(path) as stream:
+                return stream.read(MAX_LOG_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def picture(self, name: str) -> bytes | None:
+        """A picture that an answer names, a PNG or JPEG file beside it; None for any other."""
+        for start in ("answers", ""):
+            try:
+                path = os.path.normpath(Path(start, name))
+                status = self.folder.status(path)
+                if status is not None and status.st_size <= MAX_PICTURE_BYTES:
+                    data = self.folder.read(path)
+                    if data.startswith(_MAGIC):
+                        return data
+            except (OSError, ValueError):
+                continue
+        return None
+
 
 def read_contents(
     folder: LabFolder, *, state: LabState | None = None, today: date | None = None, made: Iterable[str] = ()
@@ -124,6 +137,7 @@ def read_contents(
     originals = {path: fact.text for path, fact in evidence.originals.items()}
     answers = {task.id: read_answers(folder, task) for task in edition.tasks}
     return LabContents(
+        folder=folder,
         edition=edition,
         settings=settings,
         cluster=_cluster(settings, folder),
@@ -133,10 +147,7 @@ def read_contents(
         checks={check.task_id: check for check in check_all(edition, evidence)},
         answers=answers,
         changed=tuple(_changed(edition, scripts, originals)),
-        job_scripts=_job_scripts(folder, state),
-        logs=_logs(folder, state),
         scripts=scripts,
-        pictures=dict(_pictures(folder, answers.values())),
         today=today or date.today(),
     )
 
@@ -167,59 +178,3 @@ def _changed(
 
 def _same(text: str, other: str | None) -> bool:
     return other is not None and text.splitlines() == other.splitlines()
-
-
-def _job_scripts(folder: LabFolder, state: LabState) -> dict[str, tuple[str, str]]:
-    """The job script of each submission, by token, as it lies in the lab folder."""
-    found = {}
-    for token, submission in state.submissions.items():
-        try:
-            if submission.script_file and folder.has(submission.script_file):
-                text = folder.read(submission.script_file)[:MAX_SCRIPT_CHARACTERS].decode("utf-8", "replace")
-                found[token] = (submission.script_file, text)
-        except OSError:
-            continue
-    return found
-
-
-def _logs(folder: LabFolder, state: LabState) -> dict[str, dict[str, str]]:
-    """What the logs of each job say, by token and stream."""
-    found: dict[str, dict[str, str]] = {}
-    for token, submission in state.submissions.items():
-        if submission.job is None:
-            continue
-        out, err = submission.mirror("out"), submission.mirror("err")
-        found[token] = {"out": _ends(folder, out), "err": _ends(folder, err)}
-    return found
-
-
-def _ends(folder: LabFolder, path: str) -> str:
-    """A text file, or the beginning and the end of a long one; "" without one."""
-    try:
-        with folder.reader(path) as stream:
-            head = stream.read(MAX_LOG_BYTES)
-            size = os.fstat(stream.fileno()).st_size
-            if size <= MAX_LOG_BYTES:
-                return head.decode("utf-8", "replace")
-            stream.seek(max(len(head), size - MAX_LOG_BYTES // 4))
-            return head.decode("utf-8", "replace") + "\n" + stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _pictures(folder: LabFolder, answers: Iterable[AnswerSheet]) -> Iterable[tuple[str, bytes]]:
-    """The pictures that answers name, as PNG or JPEG files beside them; others are named in words."""
-    for name in {
-        name for answer in answers for text in (*answer.texts, answer.rest) for name in _PICTURE.findall(text)
-    }:
-        for start in ("answers", ""):
-            try:
-                path = os.path.normpath(Path(start, name))
-                status = folder.status(path)
-                if status is not None and status.st_size <= MAX_PICTURE_BYTES:
-                    data = folder.read(path)
-                    if data.startswith(_MAGIC):
-                        yield name, data
-                        break
-            except (OSError, ValueError):
-                continue

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from labtui.domain.errors import ExportError
 from labtui.export import style
+from labtui.export.drawing import panels
 from labtui.export.formulas import formula_picture
-from labtui.export.hand_in import (
-    Answer,
-    Block,
-    Formula,
-    HandInDocument,
-    Listing,
-    Page,
-    Paragraph,
-    Picture,
-    Run,
-    Table,
-    chart_text,
-)
-from labtui.export.plots import panels, slide_picture
+from labtui.export.hand_in import HandInDocument, Page, Run, chart_text
+from labtui.export.plots import chart_picture
 
-WIDE = 873.0
-"""Points between the margins of a slide."""
-WITH_FACTS = 640.0
+WIDE, WITH_FACTS = 873.0, 640.0
+"""Points for the charts of a slide: between its margins, and beside facts."""
+_ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 MAX_NOTE = 230
 """Letters of a note under the charts of a slide; the rest stands in the report."""
 
 
-def pdf(document: HandInDocument, form: str, progress: style.Progress = style.quiet) -> bytes:
+def pdf(document: HandInDocument, form: str) -> bytes:
     """The document as ``slides`` or as a ``report``.
 
     Raises:
@@ -44,14 +32,15 @@ def pdf(document: HandInDocument, form: str, progress: style.Progress = style.qu
     import typst
 
     with tempfile.TemporaryDirectory(prefix="labtui-export-", ignore_cleanup_errors=True) as name:
-        folder = _Folder(Path(name), slides=form == "slides")
+        folder = Path(name)
         try:
-            template = files("labtui.export").joinpath("document.typ").read_text(encoding="utf-8")
-            (folder.path / "document.typ").write_text(template, encoding="utf-8")
-            data = folder.document(document, progress)
-            (folder.path / "document.json").write_text(json.dumps(data), encoding="utf-8")
+            template = files("labtui.export").joinpath("document.typ").read_bytes()
+            (folder / "document.typ").write_bytes(template)
+            pages = [_page(page, folder, slides=form == "slides") for page in document.pages]
+            data = {**_plain(document, folder), "form": form, "footer": document.footer, "pages": pages}
+            (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
             made = typst.compile(
-                folder.path / "document.typ", root=folder.path, font_paths=[style.font_folder()], format="pdf"
+                folder / "document.typ", root=folder, font_paths=[style.font_folder()], format="pdf"
             )
         except OSError as error:
             raise ExportError(
@@ -63,110 +52,49 @@ def pdf(document: HandInDocument, form: str, progress: style.Progress = style.qu
     return made if isinstance(made, bytes) else made[0]
 
 
-class _Folder:
-    """What the template reads: pictures of charts and formulas beside the JSON, each once."""
-
-    def __init__(self, path: Path, *, slides: bool) -> None:
-        self.path, self.slides = path, slides
-        self.count = 0
-
-    def file(self, data: bytes, end: str) -> str:
-        self.count += 1
-        name = f"{self.count}.{end}"
-        (self.path / name).write_bytes(data)
-        return name
-
-    def document(self, document: HandInDocument, progress: style.Progress) -> dict[str, Any]:
-        pages = []
-        for at, page in enumerate(document.pages):
-            progress(f"page {page.title}", at / max(1, len(document.pages)))
-            pages.append(self.page(page))
-        return {
-            "form": "slides" if self.slides else "report",
-            "title": document.title, "subtitle": document.subtitle, "author": document.author,
-            "lines": document.lines, "stamp": document.stamp, "footer": document.footer, "facts": document.facts,
-            "practice": document.practice, "practice-mark": document.mark, "language": document.language,
-            "pages": pages,
-        }  # fmt: skip
-
-    def page(self, page: Page) -> dict[str, Any]:
-        note = shortened(page.note) if self.slides else page.note
-        return {
-            "title": page.title, "kicker": page.kicker, "practice": page.practice, "note": note,
-            "facts": page.facts, "warnings": page.warnings, "chart": self.chart(page),
-            "blocks": [self.block(block) for block in page.blocks],
-            "answers": [self.answer(each) for each in page.answers if each.blocks],
-        }  # fmt: skip
-
-    def chart(self, page: Page) -> dict[str, Any] | None:
-        if not page.charts:
-            return None
+def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
+    """A page with its charts as one picture of its true size, so that 15 pt stay 15 pt."""
+    found: dict[str, Any] = _plain(page, folder)
+    found["note"] = shortened(page.note) if slides else page.note
+    found["answers"] = [_plain(each, folder) for each in page.answers if each.blocks]
+    if page.charts:
         width = WITH_FACTS if page.facts else WIDE
-        height = chart_height(page) if self.slides else 245.0 + 90 * (len(panels(page.charts[0])) > 5)
-        stacked = [spec for spec in page.charts if len(panels(spec)) > 1]
-        if not self.slides and len(stacked) > 1:
-            height *= 1.6
-        drawn = slide_picture(page.charts, width, height if self.slides else height * 1.5)
+        height = 72 * chart_height(page) if slides else 370.0
+        if not slides:
+            height += 130 * (len(panels(page.charts[0])) > 5)
+            height *= 1.6 if sum(len(panels(spec)) > 1 for spec in page.charts) > 1 else 1.0
+        drawn = chart_picture(page.charts, width / 72, height / 72)
         alt = " ".join(map(chart_text, page.charts))
-        return {"file": self.file(drawn, "svg"), "width": width, "alt": alt}
+        found["chart"] = {"file": _plain(drawn, folder), "width": width, "alt": alt}
+    return found
 
-    def answer(self, answer: Answer) -> dict[str, Any]:
-        return {
-            "number": answer.number, "question": answer.question,
-            "blocks": [self.block(block) for block in answer.blocks],
-        }  # fmt: skip
 
-    def block(self, block: Block) -> dict[str, Any]:
-        if isinstance(block, Paragraph):
-            return {**asdict(block), "kind": "paragraph", "runs": [self.run(run) for run in block.runs]}
-        if isinstance(block, Listing):
-            lines = [{**asdict(line), "runs": [self.run(run) for run in line.runs]} for line in block.lines]
-            return {"kind": "listing", "caption": block.caption, "lines": lines}
-        if isinstance(block, Formula):
-            return {"kind": "formula", **self.formula(block.tex)}
-        if isinstance(block, Picture):
-            end = "png" if block.data.startswith(b"\x89PNG") else "jpg"
-            return {"kind": "picture", "file": self.file(block.data, end), "alt": block.alt or block.name}
-        return {"kind": "table", **asdict(block)}
-
-    def run(self, run: Run) -> dict[str, Any]:
-        return {**asdict(run), "formula": self.formula(run.text) if run.tex else None}
-
-    def formula(self, tex: str) -> dict[str, Any]:
-        drawn = formula_picture(tex)
-        if drawn is None:
-            return {"text": f"${tex}$"}
-        return {
-            "text": tex,
-            "file": self.file(drawn.data, "svg"),
-            "height": drawn.height,
-            "depth": drawn.depth,
-        }
+def _plain(value: Any, folder: Path) -> Any:
+    """Records as JSON objects that name their kind; bytes become files; charts are left to `_page`."""
+    if isinstance(value, bytes):
+        path = folder / f"{len(list(folder.iterdir()))}{_ENDINGS.get(value[:2], '.svg')}"
+        path.write_bytes(value)
+        return path.name
+    if is_dataclass(value):
+        names = [each.name for each in fields(value) if each.name not in ("charts", "pages")]
+        found = {name: _plain(getattr(value, name), folder) for name in names}
+        if isinstance(value, Run) and value.tex:
+            found["formula"] = _plain(formula_picture(value.text), folder)
+        return found | {"kind": type(value).__name__.lower()}
+    return [_plain(each, folder) for each in value] if isinstance(value, tuple) else value
 
 
 def shortened(note: str) -> str:
     """As many whole sentences of a note as a slide has room for."""
-    kept: list[str] = []
+    kept = ""
     for sentence in note.removesuffix(".").split(". "):
-        if sentence and sum(map(len, kept)) + len(sentence) <= MAX_NOTE:
-            kept.append(f"{sentence}.")
-    return " ".join(kept)
+        if sentence and len(kept) + len(sentence) <= MAX_NOTE:
+            kept += f"{sentence}. "
+    return kept.rstrip()
 
 
 def chart_height(page: Page) -> float:
-    """Points for the charts of a slide: what the note, the answers and the warnings below leave of its body."""
-    if sum(len(panels(spec)) > 1 for spec in page.charts) > 1:
-        return 330.0  # two rows of panels need the slide; the answers go on under the same title
-    lines = -(-sum(_lines(answer.blocks) for answer in page.answers) // 2)
-    below = 40.0 if page.note else 8.0
-    below += 26.0 * len(page.warnings)
-    if any(answer.blocks for answer in page.answers):
-        below += 14 + 24.0 * max(3, min(5, lines + 1))
-    for block in page.blocks:
-        below += min(150.0, 48 + 24.0 * len(block.rows)) if isinstance(block, Table) else 120.0
-    return max(195.0, 370.0 - below)
-
-
-def _lines(blocks: Iterable[Block]) -> int:
-    """About how many lines words take in a column of a slide."""
-    return sum(1 + len(block.text) // 52 for block in blocks if isinstance(block, Paragraph))
+    """Inches for the charts of a slide: all there are, or what the answers below leave."""
+    alone = page.blocks or sum(len(panels(spec)) > 1 for spec in page.charts) > 1
+    below = page.warnings or any(answer.blocks for answer in page.answers)
+    return 4.4 if alone or not below else 3.1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class FormulaPicture(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FormulaPicture:
     """An SVG or PNG, its size in units of the text size, and how much of it lies below the line."""
 
     data: bytes

@@ -10,8 +10,8 @@ from typing import Literal
 
 from labtui.results.charts import ChartSpec
 
-Tone = Literal["ink", "quiet", "accent", "warn", "keyword", "string", "comment", "number", "name"]
-ParagraphStyle = Literal["body", "question", "heading", "note"]
+Tone = Literal["ink", "quiet", "accent", "warn"]
+ParagraphStyle = Literal["body", "heading", "note", "formula"]
 Change = Literal["", "+", "-", "@"]
 
 
@@ -30,39 +30,34 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text that is wrapped. `level` indents it; `bullet` ("•", "2.", "☐") stands before its first line."""
+    """Text that is wrapped. `level` indents it; `bullet` ("•", "2.", "☐") stands before its first line.
+
+    In the style `formula` its one run is a formula on a line of its own.
+    """
 
     runs: tuple[Run, ...]
     style: ParagraphStyle = "body"
     level: int = 0
     bullet: str = ""
-    quoted: bool = False
-
-    @property
-    def text(self) -> str:
-        return "".join(run.text for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
     """A line of code; `change` says that a difference added or removed it, `part` names what begins here."""
 
-    runs: tuple[Run, ...]
+    text: str
     number: str = ""
     change: Change = ""
     part: str = ""
 
-    @property
-    def text(self) -> str:
-        return "".join(run.text for run in self.runs)
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lines of a program or a log, and where they are from."""
+    """Lines of a program or a log in a `language` that Typst knows, and where they are from."""
 
     lines: tuple[CodeLine, ...]
     caption: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +75,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
-    """A formula on a line of its own, in TeX."""
-
-    tex: str
-
-
-@dataclass(frozen=True, slots=True)
 class Picture:
     """A picture of the student's: the bytes of a PNG or JPEG file."""
 
     data: bytes
-    name: str
     alt: str
 
 
-Block = Paragraph | Listing | Table | Formula | Picture
+Block = Paragraph | Listing | Table | Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +166,12 @@ def _carried(mark: str) -> bool:
 def block_text(block: Block) -> str:
     """The words of a block, for searches and alternative texts."""
     if isinstance(block, Paragraph):
-        return f"{block.bullet} {block.text}".strip()
+        return f"{block.bullet} {''.join(run.text for run in block.runs)}".strip()
     if isinstance(block, Listing):
         return "\n".join(line.text for line in block.lines)
     if isinstance(block, Table):
         return "\n".join("  ".join(row) for row in (block.headings, *block.rows))
-    return block.tex if isinstance(block, Formula) else f"[{block.alt or block.name}]"
+    return f"[{block.alt}]"
 
 
 def chart_text(spec: ChartSpec) -> str:

@@ -1,4 +1,4 @@
-"""From a lab's contents to what is handed in: the pages its edition lists, in their order. Pure."""
+"""From a lab's contents to what is handed in: the pages its edition lists, in their order."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
     for number in sorted(chosen):
         text = given.texts[number - 1] if number <= len(given.texts) else ""
         rest = given.rest if number == len(task.questions) else ""
-        blocks = blocks_of(f"{text}\n\n{rest}".strip(), contents.pictures.get)
+        blocks = blocks_of(f"{text}\n\n{rest}".strip(), contents.picture)
         yield Answer(number, one_line(task.questions[number - 1].text), blocks)
 
 
@@ -347,15 +347,15 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
         caption = f"{script.name}: what differs from {script.original_name}"
         return difference(script.original, script.text, script.name, caption)
     if wanted.source == "job":
-        if job is None or job.token not in contents.job_scripts:
+        name = job.script_file if job is not None else ""
+        mine = own_part(contents.text(name)) if name else ""
+        if not mine:
             return None
-        name, text = contents.job_scripts[job.token]
-        mine = own_part(text)
         return excerpt(mine, name, wanted.lines) if wanted.lines else whole(mine, name)
     if wanted.source in ("out", "err"):
-        text = contents.logs.get(job.token, {}).get(wanted.source, "") if job is not None else ""
-        if job is None or job.job is None or not text:
+        if job is None or job.job is None:
             return None
+        text = contents.text(job.mirror("out" if wanted.source == "out" else "err"))
         return excerpt(text, f"{job.job_name}.{job.job.job_id}.{wanted.source}", wanted.lines or (".",))
     text = contents.scripts.get(wanted.source, "")
     if not text:

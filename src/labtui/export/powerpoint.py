@@ -1,32 +1,35 @@
 """The slides as PowerPoint: native charts and tables, every colour the theme's, words in text frames.
 
-PowerPoint lays nothing out by itself, so what stands below each other is counted in lines of Carlito, which is as wide
-as Calibri. What does not fit goes on under the same title.
+PowerPoint lays nothing out by itself, so what stands below each other is measured in Carlito, which is as wide as
+Calibri. What does not fit goes on under the same title.
 """
 
 from __future__ import annotations
 
+import functools
 import io
+import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from PIL import Image, ImageFont, UnidentifiedImageError
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
-from pptx.enum.text import MSO_ANCHOR, PP_ALIGN
+from pptx.enum.text import MSO_ANCHOR, MSO_AUTO_SIZE, PP_ALIGN
 from pptx.exc import PackageNotFoundError
 from pptx.oxml.ns import qn
-from pptx.util import Inches, Pt
+from pptx.util import Emu, Inches, Pt
 
 from labtui.domain.errors import ExportError
 from labtui.export import style
 from labtui.export.documents import chart_height, shortened
-from labtui.export.formulas import formula_picture
+from labtui.export.drawing import panels
+from labtui.export.formulas import formula_picture, formula_text
 from labtui.export.hand_in import (
     Block,
-    Formula,
     HandInDocument,
     Listing,
     Page,
@@ -35,35 +38,23 @@ from labtui.export.hand_in import (
     Run,
     Table,
     chart_text,
+    plain,
 )
-from labtui.export.plots import panels
+from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import add_chart
-from labtui.export.powerpoint_text import (
-    add_run,
-    column_widths,
-    fill,
-    fitting,
-    picture_inches,
-    pieces,
-    plain_words,
-    row_lines,
-    set_cell,
-    with_bullet,
-    words_height,
-)
 from labtui.results.charts import ChartSpec
 
-LEFT, RIGHT, TOP, BOTTOM = 0.6, 12.733, 1.65, 6.8
-"""Inches: the margins of what stands between title and foot."""
+LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
+"""Inches: the place between title and foot."""
 _GAP = 0.15
-_WHOLE_TABLE = 12
-"""A table of so many rows is never parted; longer ones go on under their headings."""
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
+_TONES: dict[str, Any] = {
+    "ink": THEME.TEXT_1, "quiet": THEME.TEXT_2, "accent": THEME.ACCENT_1, "warn": THEME.ACCENT_6,
+}  # fmt: skip
+Box = tuple[float, float, float, float]
 
 
-def pptx(
-    document: HandInDocument, template: Path | None = None, progress: style.Progress = style.quiet
-) -> bytes:
+def pptx(document: HandInDocument, template: Path | None = None) -> bytes:
     """The document as a .pptx; with `template` in the theme of that file.
 
     Raises:
@@ -75,13 +66,19 @@ def pptx(
         _take_theme(presentation, template)
     core = presentation.core_properties
     core.title, core.author, core.keywords = document.title, document.author, document.stamp
-    _cover(presentation, document)
-    for at, page in enumerate(document.pages):
-        progress(f"slide {page.title}", at / max(1, len(document.pages)))
+    cover = presentation.slides.add_slide(presentation.slide_layouts[0])
+    cover.shapes.title.text_frame.text = document.title
+    cover.placeholders[1].text_frame.text = " · ".join((document.subtitle, *document.lines))
+    for at, fact in enumerate(document.facts):
+        _fact(cover, (LEFT + 4.1 * at, 5.4, 3.9), fact, 54)
+    if document.practice:
+        _mark(cover, document.mark)
+    cover.notes_slide.notes_text_frame.text = document.stamp
+    for page in document.pages:
         _Slides(presentation, document, page).draw()
-    stream_out = io.BytesIO()
-    presentation.save(stream_out)
-    return stream_out.getvalue()
+    made = io.BytesIO()
+    presentation.save(made)
+    return made.getvalue()
 
 
 def _take_theme(presentation: Any, template: Path) -> None:
@@ -101,321 +98,337 @@ def _theme_part(presentation: Any) -> Any:
     return next((each.target_part for each in relations if each.reltype.endswith("/theme")), None)
 
 
-def _cover(presentation: Any, document: HandInDocument) -> None:
-    slide = presentation.slides.add_slide(presentation.slide_layouts[0])
-    slide.shapes.title.text_frame.text = document.title
-    slide.placeholders[1].text_frame.text = " · ".join((document.subtitle, *document.lines))
-    for at, (value, label) in enumerate(document.facts):
-        _fact(slide, (LEFT + 4.1 * at, 5.4, 3.9), value, label, 54)
-    if document.practice:
-        _mark(slide, document.mark)
-    slide.notes_slide.notes_text_frame.text = document.stamp
+# --------------------------------------------------------------------------- words
 
 
-def _mark(slide: Any, mark: str) -> None:
-    _text(slide, (8.4, 0.36, 4.33, 0.3), mark, 14, THEME.ACCENT_6, right=True)
+@functools.lru_cache(maxsize=1)
+def _face() -> Any:
+    return ImageFont.truetype(str(style.font_files()[-1]), 100)
 
 
-def _text(
-    slide: Any, box: tuple[float, float, float, float], text: str, size: float, colour: Any = THEME.TEXT_1,
-    *, bold: bool = False, right: bool = False,
-) -> Any:  # fmt: skip
+def _inches(text: str, size: float) -> float:
+    """The width of a text in one line."""
+    return float(_face().getlength(text)) * size / 7200
+
+
+def _line_count(text: str, width: float, size: float) -> int:
+    """Lines that a text takes; a word that does not fit leaves a part of its line empty."""
+    return sum(max(1, math.ceil(_inches(line, size) / (width - 0.2))) for line in text.split("\n"))
+
+
+def _height(paragraph: Paragraph, width: float, size: float) -> float:
+    text = "".join(map(_shown, paragraph.runs))
+    lines = _line_count(text, width - 0.3 * paragraph.level, size)
+    return (lines * size * 1.2 + 5) / 72
+
+
+def _shown(run: Run) -> str:
+    return formula_text(run.text) if run.tex else run.text
+
+
+def _frame(slide: Any, box: Box) -> Any:
+    """An empty text frame without margins; what is taller than measured shrinks."""
     frame = slide.shapes.add_textbox(*map(Inches, box)).text_frame
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
-    frame.word_wrap = True
-    run = frame.paragraphs[0].add_run()
-    run.text, run.font.size, run.font.bold = text, Pt(size), bold
-    run.font.color.theme_color = colour
-    if right:
-        frame.paragraphs[0].alignment = PP_ALIGN.RIGHT
+    frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
+    frame.auto_size = MSO_AUTO_SIZE.TEXT_TO_FIT_SHAPE
     return frame
 
 
-def _fact(slide: Any, place: tuple[float, float, float], value: str, label: str, size: float) -> None:
+def _line(slide: Any, box: Box, text: str, size: float, tone: str, *, bold: bool = False) -> Any:
+    paragraph = _frame(slide, box).paragraphs[0]
+    _add_run(paragraph, Run(text, bold=bold, tone=tone), size)  # type: ignore[arg-type]
+    return paragraph
+
+
+def _mark(slide: Any, mark: str) -> None:
+    _line(slide, (8.4, 0.36, 4.33, 0.3), mark, 14, "warn").alignment = PP_ALIGN.RIGHT
+
+
+def _fact(slide: Any, place: tuple[float, float, float], fact: tuple[str, str], size: float) -> None:
     x, y, width = place
-    _text(slide, (x, y, width, size / 60), value, size, THEME.ACCENT_1, bold=True)
-    _text(slide, (x, y + size / 58, width, 0.6), label, 16)
+    _line(slide, (x, y, width, size / 60), fact[0], size, "accent", bold=True)
+    _line(slide, (x, y + size / 58, width, 0.6), fact[1], 16, "ink")
+
+
+def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
+    target.space_after = Pt(4)
+    if paragraph.level or paragraph.bullet:
+        indent = int(Inches(0.3))
+        properties = target._p.get_or_add_pPr()
+        properties.set("marL", str(indent * max(1, paragraph.level)))
+        properties.set("indent", str(-indent if paragraph.bullet else 0))
+        if paragraph.bullet:
+            _add_run(target, Run(f"{paragraph.bullet}\t"), size)
+    for run in paragraph.runs:
+        bold = run.bold or paragraph.style == "heading"
+        _add_run(target, Run(_shown(run), bold, run.italic, run.mono, run.strike, run.tone), size)
+
+
+def _add_run(paragraph: Any, run: Run, size: float) -> None:
+    added = paragraph.add_run()
+    added.text = run.text.replace("\n", "\v")
+    added.font.size, added.font.bold, added.font.italic = Pt(size), run.bold, run.italic
+    added.font.color.theme_color = _TONES[run.tone]
+    if run.mono:
+        added.font.name = "Consolas"
+    if run.strike:
+        added.font._element.set("strike", "sngStrike")
+
+
+# --------------------------------------------------------------------------- pages
 
 
 class _Slides:
-    """The slides of one page: a cursor goes down, and what does not fit begins another slide."""
+    """The slides of one page: `y` goes down, and what does not fit begins another slide."""
 
     def __init__(self, presentation: Any, document: HandInDocument, page: Page) -> None:
         self.presentation, self.document, self.page = presentation, document, page
         self.count = 0
-        self.y = TOP
-        self.slide: Any = None
         self.new_slide()
 
     def new_slide(self) -> None:
-        layout = self.presentation.slide_layouts[1]
-        self.slide = self.presentation.slides.add_slide(layout)
+        slides = self.presentation.slides
+        self.slide = slides.add_slide(self.presentation.slide_layouts[1])
         self.slide.shapes.title.text_frame.text = self.page.title
         self.count += 1
-        kicker = self.page.kicker + (", continued" if self.count > 1 and self.page.kicker else "")
-        if kicker:
-            _text(self.slide, (LEFT, 0.36, 7.6, 0.3), kicker, 14, THEME.ACCENT_1, bold=True)
+        if self.page.kicker:
+            kicker = self.page.kicker + ", continued" * (self.count > 1)
+            _line(self.slide, (LEFT, 0.36, 7.6, 0.3), kicker, 14, "accent", bold=True)
         if self.page.practice:
             _mark(self.slide, self.document.mark)
-        _text(self.slide, (LEFT, 6.95, 10.5, 0.3), self.document.footer, 14, THEME.TEXT_2)
-        number = str(len(self.presentation.slides))
-        _text(self.slide, (11.7, 6.95, 1.033, 0.3), number, 14, THEME.TEXT_2, right=True)
+        _line(self.slide, (LEFT, 6.95, 10.5, 0.3), self.document.footer, 14, "quiet")
+        number = _line(self.slide, (11.7, 6.95, 1.033, 0.3), str(len(slides)), 14, "quiet")
+        number.alignment = PP_ALIGN.RIGHT
         self.y = TOP
+
+    def need(self, height: float) -> None:
+        """Go on with a new slide where less is left."""
+        if self.y > TOP and self.y + height > BOTTOM + 0.01:
+            self.new_slide()
 
     def draw(self) -> None:
         page = self.page
+        if page.numbers:
+            self.slide.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
         if page.charts:
             self.charts()
         elif page.facts:
-            width = (RIGHT - LEFT) / len(page.facts)
-            for at, (value, label) in enumerate(page.facts):
-                _fact(self.slide, (LEFT + at * width, self.y, width - 0.2), value, label, 34)
+            width = WIDTH / len(page.facts)
+            for at, fact in enumerate(page.facts):
+                _fact(self.slide, (LEFT + at * width, self.y, width - 0.2), fact, 34)
             self.y += 1.4
         if page.note:
-            self.words([plain_words(shortened(page.note), "quiet")], size=14)
+            self.words([plain(shortened(page.note), tone="quiet")], size=14)
         for block in page.blocks:
             self.block(block)
         self.answers()
-        if page.warnings:
-            self.words([plain_words(line, "warn") for line in page.warnings], size=14)
-        if page.numbers:
-            first = self.presentation.slides[len(self.presentation.slides) - self.count]
-            first.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
+        self.words([plain(line, tone="warn") for line in page.warnings], size=14)
 
-    # ----------------------------------------------------------------------- charts
-
-    def charts(self) -> None:
-        page = self.page
-        height = max(3.1, chart_height(page) / 72)
-        width = 8.9 if page.facts else RIGHT - LEFT
-        groups = [panels(spec) for spec in page.charts]
-        if any(len(each) > 1 for each in groups):
-            for at, (spec, parts) in enumerate(zip(page.charts, groups, strict=True)):
-                if at:
-                    self.new_slide()
-                self.panelled(spec, parts, width, 4.9)
-            self.y += 4.9 + _GAP
-            return
-        shares = [1.35, *[1.0] * (len(page.charts) - 1)] if len(page.charts) > 1 else [1.0]
-        x = LEFT
-        for at, (spec, share) in enumerate(zip(page.charts, shares, strict=True)):
-            each = width * share / sum(shares)
-            names = [series.name for series in spec.measured]
-            first = at == 0 or names != [series.name for series in page.charts[0].measured]
-            self.chart(spec, (x, self.y, each - 0.1, height), named=first)
-            x += each
-        for at, (value, label) in enumerate(page.facts[: int(height / 1.15)]):
-            _fact(
-                self.slide,
-                (LEFT + width + 0.2, self.y + 0.1 + 1.2 * at, RIGHT - LEFT - width - 0.2),
-                value,
-                label,
-                34,
-            )
-        self.y += height + 0.1
-
-    def chart(self, spec: ChartSpec, box: tuple[float, float, float, float], **how: Any) -> None:
-        add_chart(self.slide, spec, tuple(int(Inches(each)) for each in box), **how)  # type: ignore[arg-type]
-        self._describe(chart_text(spec), f"chart {spec.key}")
-
-    def panelled(self, spec: ChartSpec, parts: Sequence[Any], width: float, height: float) -> None:
-        columns = len(parts) if len(parts) <= 5 else -(-len(parts) // 2)
-        rows = -(-len(parts) // columns)
-        for at, (name, mine) in enumerate(parts):
-            box = (
-                LEFT + width / columns * (at % columns), self.y + height / rows * (at // columns),
-                width / columns - 0.08, height / rows - 0.08,
-            )  # fmt: skip
-            self.chart(spec, box, chosen=mine, heading=name)
-
-    def _describe(self, text: str, name: str) -> None:
+    def describe(self, text: str, name: str) -> None:
         shape = self.slide.shapes[-1]
         shape.name = name[:200]
         shape._element.xpath(".//p:cNvPr")[0].set("descr", text[:1000])
 
+    # ----------------------------------------------------------------------- charts
+
+    def charts(self) -> None:
+        """Charts beside each other, the first the widest; one of panels has a slide of its own."""
+        page = self.page
+        height, width = chart_height(page), 8.9 if page.facts else WIDTH
+        if any(len(panels(spec)) > 1 for spec in page.charts):
+            for at, spec in enumerate(page.charts):
+                if at:
+                    self.new_slide()
+                self.panelled(spec, width, 4.7)
+            self.y = TOP + 4.7
+            return
+        first = page.charts[0]
+        share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))
+        x = LEFT
+        for at, spec in enumerate(page.charts):
+            each = 1.35 * share if at == 0 and len(page.charts) > 1 else share
+            self.chart(spec, (x, self.y, each - 0.1, height), named=at == 0 or not names_alike(spec, first))
+            x += each
+        for at, fact in enumerate(page.facts[: int(height / 1.15)]):
+            _fact(self.slide, (x + 0.2, self.y + 0.1 + 1.2 * at, LEFT + WIDTH - x - 0.2), fact, 34)
+        self.y += height + 0.1
+
+    def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
+        add_chart(self.slide, spec, box, **how)
+        self.describe(chart_text(spec), f"chart {spec.key}")
+
+    def panelled(self, spec: ChartSpec, width: float, height: float) -> None:
+        parts = panels(spec)
+        columns = len(parts) if len(parts) <= 5 else math.ceil(len(parts) / 2)
+        wide, high = width / columns, height / math.ceil(len(parts) / columns)
+        for at, (name, mine) in enumerate(parts):
+            place = (LEFT + wide * (at % columns), TOP + high * (at // columns), wide - 0.08, high - 0.08)
+            self.chart(spec, place, chosen=mine, heading=name)
+
     # ----------------------------------------------------------------------- words
 
-    def words(self, paragraphs: Sequence[Paragraph], *, size: float = 18) -> None:
-        """Paragraphs over the whole width."""
-        for part in fitting(paragraphs, RIGHT - LEFT, size, self.room, BOTTOM - TOP):
-            height = sum(words_height(each, RIGHT - LEFT, size) for each in part)
-            if height > self.room(True) + 0.05 and self.y > TOP:
-                self.new_slide()
-            self.frame((LEFT, self.y, RIGHT - LEFT, height), part, size)
-            self.y += height + 0.05
-
-    def room(self, first: bool) -> float:
-        return BOTTOM - self.y if first else BOTTOM - TOP
+    def words(self, paragraphs: Sequence[Paragraph], *, size: float = 18, columns: int = 1) -> None:
+        """Paragraphs over the whole width or in columns, as many as fit, the others on the next slides."""
+        width = (WIDTH - 0.55 * (columns - 1)) / columns
+        rest = list(paragraphs)
+        while rest:
+            heights = [_height(each, width, size) for each in rest]
+            self.need(max(heights[0], 0.7 * (columns > 1)) / columns)
+            count, room = 1, (BOTTOM - self.y) * columns
+            while count < len(rest) and sum(heights[: count + 1]) <= room:
+                count += 1
+            used = sum(heights[:count])
+            needed = used if columns == 1 else max(used / columns, *heights[:count])
+            height = min(BOTTOM - self.y, needed)
+            frame = _frame(self.slide, (LEFT, self.y, WIDTH, height))
+            if columns > 1:
+                frame._txBody.bodyPr.set("numCol", str(columns))
+                frame._txBody.bodyPr.set("spcCol", str(int(Inches(0.55))))
+            for at, paragraph in enumerate(rest[:count]):
+                _fill(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
+            self.y += height + (_GAP if columns > 1 else 0.05)
+            rest = rest[count:]
 
     def answers(self) -> None:
-        """Answers in two columns; one that holds a table, code or a picture goes on over the whole width."""
-        given = [answer for answer in self.page.answers if answer.blocks]
-        column = (RIGHT - LEFT - 0.55) / 2
-        left: list[Paragraph] = []
-        for answer in given:
+        """Answers in two columns; a table, code or a picture goes on over the whole width."""
+        words: list[Paragraph] = []
+        for answer in self.page.answers:
             for at, block in enumerate(answer.blocks):
-                if isinstance(block, Paragraph):
-                    number = f"{answer.number}." if at == 0 else ""
-                    plain = number and not block.bullet
-                    left.append(with_bullet(block, number) if plain else block)
-                    if number and not plain:
-                        left.insert(len(left) - 1, plain_words(number, "ink"))
+                number = f"{answer.number}." if at == 0 else ""
+                if isinstance(block, Paragraph) and block.style != "formula":
+                    if number and block.bullet:
+                        words.append(plain(number))
+                    bullet = block.bullet or number
+                    words.append(Paragraph(block.runs, block.style, max(block.level, bool(bullet)), bullet))
                 else:
-                    self.columns(left, column)
-                    left = []
+                    self.words(words + [plain(number)] * bool(number), columns=2)
+                    words = []
                     self.block(block)
-        self.columns(left, column)
-
-    def columns(self, paragraphs: Sequence[Paragraph], width: float) -> None:
-        rest = [piece for each in paragraphs for piece in pieces(each, width, BOTTOM - TOP)]
-        while rest:
-            if BOTTOM - self.y < 0.7:
-                self.new_slide()
-            room, used = BOTTOM - self.y, 0.0
-            for x in (LEFT, LEFT + width + 0.55):
-                taken: list[Paragraph] = []
-                height = 0.0
-                while rest and height + words_height(rest[0], width, 18) <= room:
-                    height += words_height(rest[0], width, 18)
-                    taken.append(rest.pop(0))
-                if taken:
-                    self.frame((x, self.y, width, height), taken, 18)
-                used = max(used, height)
-            if not used:
-                self.new_slide()
-                continue
-            self.y += used + _GAP
-            if rest:
-                self.new_slide()
-
-    def frame(
-        self, box: tuple[float, float, float, float], paragraphs: Sequence[Paragraph], size: float
-    ) -> None:
-        frame = self.slide.shapes.add_textbox(*map(Inches, box)).text_frame
-        frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
-        frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
-        for at, paragraph in enumerate(paragraphs):
-            target = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
-            fill(target, paragraph, 14 if paragraph.style == "note" else size)
-
-    # ----------------------------------------------------------------------- other blocks
+        self.words(words, columns=2)
 
     def block(self, block: Block) -> None:
-        if isinstance(block, Paragraph):
-            self.words([block])
-        elif isinstance(block, Listing):
+        if isinstance(block, Listing):
             self.listing(block)
         elif isinstance(block, Table):
             self.table(block)
+        elif isinstance(block, Picture):
+            try:
+                with Image.open(io.BytesIO(block.data)) as picture:
+                    self.picture(block.data, picture.width / 96, picture.height / 96, block.alt)
+            except (OSError, UnidentifiedImageError, ValueError):
+                self.words([plain(f"[picture: {block.alt}]", tone="quiet")])
+        elif block.style == "formula" and (drawn := formula_picture(block.runs[0].text, "png")):
+            self.picture(drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.runs[0].text)
         else:
-            self.picture(block)
+            self.words([block])
+
+    def picture(self, data: bytes, width: float, height: float, alt: str) -> None:
+        factor = min(1.0, 3.6 / height, WIDTH / width)
+        self.need(height * factor)
+        box = (LEFT, self.y, width * factor, height * factor)
+        self.slide.shapes.add_picture(io.BytesIO(data), *map(Inches, box))
+        self.describe(alt, "picture")
+        self.y += height * factor + _GAP
 
     def listing(self, block: Listing) -> None:
-        lines = list(block.lines)
-        caption = [plain_words(block.caption, "ink", bold=True)] if block.caption else []
-        while lines:
-            if BOTTOM - self.y < 1.2:
-                self.new_slide()
-            if caption:
-                self.words(caption, size=14)
-                caption = []
-            count = max(1, int((BOTTOM - self.y) / 0.205))
-            part, lines = lines[:count], lines[count:]
-            frame = _text(self.slide, (LEFT, self.y, RIGHT - LEFT, 0.205 * len(part)), "", 11)
+        high, rest = 0.205, list(block.lines)
+        if block.caption:
+            self.need(1.2)
+            self.words([Paragraph((Run(block.caption, bold=True),))], size=14)
+        while rest:
+            self.need(3 * high)
+            count = int((BOTTOM - self.y) / high)
+            frame = _frame(self.slide, (LEFT, self.y, WIDTH, high * min(count, len(rest))))
             frame.word_wrap = False
-            for at, line in enumerate(part):
+            for at, line in enumerate(rest[:count]):
                 paragraph = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
-                head = f"{line.number:>4} {line.change if line.change in ('+', '-') else ' '} "
-                part_name = (Run(f"{line.part}  ", bold=True, tone="accent"),) if line.part else ()
-                runs = (Run(head, mono=True, tone="quiet"), *part_name, *line.runs)
-                for run in runs:
-                    add_run(
-                        paragraph, Run(run.text[:130], run.bold, run.italic, True, run.strike, run.tone), 11
-                    )
-            self.y += 0.205 * len(part) + _GAP
-            if lines:
-                self.new_slide()
+                mark = line.change if line.change in ("+", "-") else " "
+                _add_run(paragraph, Run(f"{line.number:>4} {mark} ", mono=True, tone="quiet"), 11)
+                if line.part:
+                    _add_run(paragraph, Run(f"{line.part}  ", bold=True, tone="accent"), 11)
+                _add_run(paragraph, Run(line.text[:130], mono=True), 11)
+            self.y += high * min(count, len(rest)) + _GAP
+            rest = rest[count:]
+
+    # ----------------------------------------------------------------------- tables
 
     def table(self, block: Table) -> None:
-        rows = list(block.rows)
-        size = 18 if len(rows) <= 8 and len(block.headings) <= 6 else 14 if len(block.headings) <= 9 else 11
-        height = size * 1.55 / 72
-        heads = 1 + bool(block.groups)
-        while rows:
-            if BOTTOM - self.y < height * (heads + 2):
-                self.new_slide()
-            widths = column_widths(block, RIGHT - LEFT, size)
-            fitting, used = 0, height * heads
-            while fitting < len(rows):
-                high = row_lines(rows[fitting], widths, size) * height
-                if used + high > BOTTOM - self.y and fitting:
-                    break
-                used += high
-                fitting += 1
-            if fitting < len(rows) and fitting > 1 and len(rows[fitting - 1]) == 1:
-                fitting -= 1  # a heading within the table stays with its rows
-            if fitting < len(rows) <= _WHOLE_TABLE and self.y > TOP:
-                self.new_slide()
-                continue
-            part, rows = rows[:fitting], rows[fitting:]
-            self._table(block, part, widths, size)
-            self.y += used + _GAP
-            if rows:
+        """A table, parted between its rows where it is longer than the slide; a short one moves as a whole."""
+        many = len(block.headings)
+        size = 18 if len(block.rows) <= 8 and many <= 6 else 14 if many <= 9 else 11
+        high, widths = size * 1.55 / 72, _column_widths(block, size)
+        heads = high * (1 + bool(block.groups))
+        heights = [high * _row_lines(row, widths, size) for row in block.rows]
+        self.need(heads + (sum(heights) if len(heights) <= 12 else 3 * high))
+        rest = list(block.rows)
+        while rest:
+            count = 1
+            while count < len(rest) and self.y + heads + sum(heights[: count + 1]) <= BOTTOM:
+                count += 1
+            if 1 < count < len(rest) and len(rest[count - 1]) == 1:
+                count -= 1  # a heading within the table stays with its rows
+            self._table(block, rest[:count], widths, size)
+            self.y += heads + sum(heights[:count]) + _GAP
+            rest, heights = rest[count:], heights[count:]
+            if rest:
                 self.new_slide()
         if block.note:
-            self.words([plain_words(block.note, "quiet")], size=14)
+            self.words([plain(block.note, tone="quiet")], size=14)
 
     def _table(self, block: Table, rows: Sequence[Sequence[str]], widths: Sequence[float], size: int) -> None:
-        heads = 1 + bool(block.groups)
-        count = len(block.headings)
-        height = size * 1.55 / 72
-        box = (LEFT, self.y, sum(widths), height * (heads + len(rows)))
-        frame = self.slide.shapes.add_table(heads + len(rows), count, *map(Inches, box))
-        self._describe("\n".join("  ".join(row) for row in (block.headings, *rows)), "table")
-        table = frame.table
+        grouped, count = bool(block.groups), len(block.headings)
+        high = size * 1.55 / 72
+        box = (LEFT, self.y, sum(widths), high * (1 + grouped + len(rows)))
+        frame = self.slide.shapes.add_table(1 + grouped + len(rows), count, *map(Inches, box))
+        self.describe("\n".join("  ".join(row) for row in (block.headings, *rows)), "table")
         frame._element.graphic.graphicData.tbl.tblPr.find(qn("a:tableStyleId")).text = _PLAIN_TABLE
+        table = frame.table
         table.first_row, table.horz_banding = True, False
         for at, width in enumerate(widths):
             table.columns[at].width = Inches(width)
         at = 0
         for name, columns in block.groups:
             table.cell(0, at).merge(table.cell(0, at + columns - 1))
-            set_cell(table.cell(0, at), name, size, colour=THEME.ACCENT_1, bold=True, right=True)
+            _set_cell(table.cell(0, at), Run(name, bold=True, tone="accent"), size, right=True)
             at += columns
-        for at, name in enumerate(block.headings):
-            set_cell(
-                table.cell(heads - 1, at),
-                name,
-                min(size, 14),
-                colour=THEME.TEXT_2,
-                right=block.numeric[at : at + 1] == (True,),
-            )
-        for line, row in enumerate(rows, heads):
-            table.rows[line].height = Inches(height)
-            if len(row) == 1:
+        for line, row in enumerate([block.headings, *rows], int(grouped)):
+            table.rows[line].height = Inches(high)
+            head, alone = line == grouped, len(row) == 1 < count
+            if alone:
                 table.cell(line, 0).merge(table.cell(line, count - 1))
-                set_cell(table.cell(line, 0), row[0], size, bold=True)
-                continue
             for at, text in enumerate(row):
-                set_cell(table.cell(line, at), text, size, right=block.numeric[at : at + 1] == (True,))
+                run = Run(text, bold=alone, tone="quiet" if head else "ink")
+                right = not alone and block.numeric[at : at + 1] == (True,)
+                _set_cell(table.cell(line, at), run, min(size, 14) if head else size, right=right)
 
-    def picture(self, block: Picture | Formula) -> None:
-        if isinstance(block, Formula):
-            drawn = formula_picture(block.tex, "png")
-            if drawn is None:
-                self.words([Paragraph((Run(f"$${block.tex}$$", mono=True),))])
-                return
-            data, width, height, alt = drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.tex
-        else:
-            data, alt = block.data, block.alt or block.name
-            width, height = picture_inches(data)
-        room = min(3.6, BOTTOM - TOP)
-        factor = min(1.0, room / height, (RIGHT - LEFT) / width)
-        width, height = width * factor, height * factor
-        if self.y + height > BOTTOM:
-            self.new_slide()
-        self.slide.shapes.add_picture(
-            io.BytesIO(data), Inches(LEFT), Inches(self.y), Inches(width), Inches(height)
-        )
-        self._describe(alt, "picture")
-        self.y += height + _GAP
+
+def _set_cell(cell: Any, run: Run, size: float, *, right: bool) -> None:
+    cell.margin_left = cell.margin_right = Emu(73152)
+    cell.margin_top = cell.margin_bottom = Emu(18288)
+    cell.vertical_anchor = MSO_ANCHOR.MIDDLE
+    paragraph = cell.text_frame.paragraphs[0]
+    _add_run(paragraph, run, size)
+    paragraph.alignment = PP_ALIGN.RIGHT if right else PP_ALIGN.LEFT
+
+
+def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> float:
+    """The height of a table's row, in rows of one line."""
+    if len(row) < len(widths):
+        return 1.0
+    lines = max(_line_count(text, width, size) for text, width in zip(row, widths, strict=True))
+    return 1.0 if lines == 1 else 0.8 * lines
+
+
+def _column_widths(block: Table, size: float) -> list[float]:
+    """Each column as wide as its widest cell; the widest are narrowed where the table is wider than the slide."""
+    lines = [block.headings, *(row for row in block.rows if len(row) > 1)]
+    wanted = [
+        max(_inches(text, size) for text in column) * 1.04 + 0.25 for column in zip(*lines, strict=True)
+    ]
+    while sum(wanted) > WIDTH + 0.01:
+        widest = wanted.index(max(wanted))
+        wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))
+    numbers = [at for at, number in enumerate(block.numeric) if number]
+    spare = (WIDTH - sum(wanted)) / max(1, len(numbers)) if len(wanted) > 3 else 0.0
+    return [width + spare * (at in numbers) for at, width in enumerate(wanted)]

@@ -1,0 +1,120 @@
+"""What both drawers of a chart ask, matplotlib and PowerPoint: colours, limits, ticks, and the texts at marks. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from labtui.export import style
+from labtui.results.charts import ChartSpec, Point, Series, series_hues, value_text
+from labtui.results.numbers import clean, tick_text
+
+MAX_LINES = 4
+MAX_MARKED = 14
+"""Lines of more points than this have no marks."""
+_MAX_TICKS = 12
+
+
+def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
+    """The lines of each panel with its heading; one panel for a chart that can be read as it is."""
+    lines = list(spec.measured)
+    groups: dict[str, list[Series]] = {}
+    for series in lines:
+        groups.setdefault(series.group or series.short or series.name, []).append(series)
+    alone = spec.kind != "lines" or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12
+    return [("", lines)] if alone else list(groups.items())
+
+
+def slots(spec: ChartSpec) -> dict[str, int]:
+    """The place of each measured series among the four colours, by name: a network's own, others in their order."""
+    hues = [hue if hue < len(style.SERIES) else -1 for hue in series_hues(spec)]
+    free = iter([slot for slot in range(len(style.SERIES)) if slot not in hues])
+    names = [series.name for series in spec.measured]
+    return {name: hue if hue >= 0 else next(free, 0) for name, hue in zip(names, hues, strict=True)}
+
+
+def is_tall(spec: ChartSpec, point: Point) -> bool:
+    """Whether an interval is taller than its mark."""
+    if point.lo is None or point.hi is None or point.y <= 0:
+        return False
+    values = [p.y for s in spec.measured for p in s.points]
+    span = (max(values) if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values)) or 1.0
+    return (point.hi - point.lo) / span > 0.05
+
+
+def bounds(point: Point) -> tuple[float, float]:
+    """How far a value may lie below and above its mark."""
+    low = point.y if point.lo is None else point.lo
+    high = point.y if point.hi is None else point.hi
+    return max(0.0, point.y - low), max(0.0, high - point.y)
+
+
+def ordered(series: Series) -> list[Point]:
+    return sorted(series.points, key=lambda point: point.x)
+
+
+def end_text(spec: ChartSpec, series: Series, *, named: bool) -> str:
+    """What stands at a line's end: the last value of a measured one, and the name."""
+    last, name = ordered(series)[-1], clean(series.short or series.name)
+    if series.role != "measured":
+        return f"{last.label} {name}".strip()
+    value = value_text(spec, last) if last.label or spec.percent or not spec.over_time else ""
+    return " ".join(filter(None, (value, name if named else "")))
+
+
+def has_numbers(spec: ChartSpec) -> bool:
+    """Whether each mark has room for its number; then there is no y axis."""
+    return not spec.over_time and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
+
+
+def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, bool]]:
+    """Each mark but the last with its number and whether it stands left of the line; not the baseline's 1.00.
+
+    A line that rises leaves its upper left free; the lower of two is labelled on the other side.
+    """
+    points = ordered(series)
+    for at, point in enumerate(points[:-1]):
+        if at == 0 and spec.unit in ("×", "%") and abs(point.y - 1) < 1e-9:
+            continue
+        rivals = [p.y for each in spec.measured for p in each.points if p.x == point.x]
+        upper = point.y >= max(rivals)
+        yield point, value_text(spec, point), at == 0 or upper == (points[at + 1].y > point.y)
+
+
+def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
+    """The ticks of x that do not touch: on logarithmic axes none nearer than half a doubling."""
+    if not spec.x_ticks:
+        return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
+    kept: list[tuple[float, str]] = []
+    apart = 0.9 if spec.x_axis == "batch" else 0.5
+    for x, label in reversed(spec.x_ticks):
+        if not kept or not spec.x_log or math.log2(kept[-1][0] / x) >= apart:
+            kept.append((x, clean(label)))
+    step = -(-len(kept) // limit)
+    return kept[::-1] if step == 1 else [kept[-1], *kept[-1 - step :: -step]]
+
+
+def y_limits(spec: ChartSpec) -> tuple[float, float]:
+    """From 0 for bars, speedup and times; shares of lines are cut at a ten well below the least."""
+    ys = [p.y for s in spec.series if s.role not in ("band", "fit") for p in s.points]
+    low, high = min(ys), max(ys)
+    if spec.y_log:
+        return low / 1.3, high * 1.12
+    if spec.percent and low > 0.1:
+        low = math.floor(low * 10 - 0.25) / 10
+        return low, high + 0.06 * (high - low or 0.1)
+    return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0
+
+
+def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
+    """Three to six round numbers between two limits."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    if log:
+        for factors in ((1, 2, 5), (1, 3), (1,)):
+            steps = LogLocator(subs=factors, numticks=99).tick_values(low, high)
+            found = [float(y) for y in steps if low <= y <= high]
+            if 1 < len(found) <= 6:
+                return found
+    steps = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]
