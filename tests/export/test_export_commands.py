@@ -149,7 +149,7 @@ def test_export_from_a_thread_tells_how_far_it_is(tmp_path):
     work.start()
     work.join(240)
     shares = [share for _, share in shown]
-    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0 and len(shares) > 20
+    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0 and len(shares) > 10
     assert {path.name for path in reports[0].files} >= {
         "report.pdf",
         "analysis.ipynb",
@@ -273,7 +273,7 @@ def test_the_export_package_loads_nothing_heavy():
 def test_what_is_imported_is_declared():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     declared = " ".join(project["dependencies"]).lower()
-    for name in ("matplotlib", "python-pptx", "typst", "pygments", "markdown-it-py", "mdit-py-plugins"):
+    for name in ("matplotlib", "python-pptx", "typst", "markdown-it-py", "mdit-py-plugins"):
         assert name in declared
 
 
