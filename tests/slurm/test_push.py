@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,15 +55,6 @@ def test_what_is_there_costs_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "two" / "a b.py").read_bytes() == b"print(1)\n"
 
 
-def test_a_change_in_one_directory_is_not_a_change_in_another(tmp_path: Path) -> None:
-    push(tmp_path / "one", FILES)
-    push(tmp_path / "two", FILES)
-    (tmp_path / "two" / "a b.py").write_text("edited there")
-    assert (tmp_path / "one" / "a b.py").read_bytes() == b"print(1)\n"
-    assert run(tmp_path / "three", FILES)[1] == "placed"
-    assert (tmp_path / "three" / "a b.py").read_bytes() == b"print(1)\n"
-
-
 def test_a_damaged_store_is_noticed(tmp_path: Path) -> None:
     push(tmp_path / "one", FILES)
     for item in (tmp_path / ".objects").iterdir():
@@ -100,7 +90,3 @@ def test_an_incomplete_answer_is_a_failure(text: str) -> None:
         read(call, text)
     with pytest.raises(ConnectionLost):
         read(call, text, status=None)
-
-
-def test_sha256sum_is_here() -> None:
-    assert shutil.which("sha256sum")

@@ -75,7 +75,7 @@ class ConnectionLost(LabError):
 class CannotConnect(ConnectionLost):
     """No connection could be made: name, network, port or server.
 
-    `reason` is one of ``name``, ``no-network``, ``no-route``, ``timeout``, ``refused``, ``maintenance``, "" for others.
+    `reason` is its name in `labtui.cluster`'s table of failures: ``name``, ``timeout``, ``maintenance`` ...
     """
 
     def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
@@ -86,7 +86,7 @@ class CannotConnect(ConnectionLost):
 class LoginRefused(LabError):
     """The server did not accept the key, password or code. Never retried without the student.
 
-    `reason` is one of ``password``, ``password-expired``, ``account-expired``, ``no-key``, "" for others.
+    `reason` is its name in `labtui.cluster`'s table of failures: ``password``, ``password-expired``, ``no-key`` ...
     """
 
     def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
