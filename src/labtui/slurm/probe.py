@@ -42,18 +42,16 @@ class QosLimits:
 
 def parse_associations(text: str) -> tuple[Association, ...]:
     """One for each readable line."""
-    found = []
-    for row in _rows(text, ASSOCIATION_FIELDS):
-        if row["Account"]:
-            found.append(
-                Association(
-                    account=row["Account"],
-                    partition=row["Partition"],
-                    qos=tuple(name for name in row["QOS"].split(",") if name),
-                    default_qos=row["DefaultQOS"],
-                )
-            )
-    return tuple(found)
+    return tuple(
+        Association(
+            account=row["Account"],
+            partition=row["Partition"],
+            qos=tuple(name for name in row["QOS"].split(",") if name),
+            default_qos=row["DefaultQOS"],
+        )
+        for row in _rows(text, ASSOCIATION_FIELDS)
+        if row["Account"]
+    )
 
 
 def parse_qos(text: str) -> tuple[QosLimits, ...]:

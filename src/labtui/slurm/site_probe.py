@@ -83,7 +83,9 @@ def _read_site(result: CommandResult) -> SiteProbe:
     partitions = _partitions(out.get("partitions", ""))
     return SiteProbe(
         partitions=_with_nodes(partitions, out.get("nodes", "") if "sinfo" not in refused else ""),
-        config=dict(_pairs(out.get("config", ""))),
+        config=dict(
+            re.findall(r"^[ \t]*(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", out.get("config", ""), re.MULTILINE)
+        ),
         default_account=(out.get("account", "").split() or [""])[0] if "sacctmgr" not in refused else "",
         programs=tuple(out.get("programs", "").split()),
         modules=_module_names(out.get("modules", "")),
@@ -94,12 +96,6 @@ def _read_site(result: CommandResult) -> SiteProbe:
         home=out.get("home", "").strip(),
         refused=refused,
     )
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """``Key = value`` lines of `scontrol show config`."""
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return [(key.strip(), value.strip()) for key, _, value in pairs]
 
 
 def _module_names(text: str) -> tuple[str, ...]:
