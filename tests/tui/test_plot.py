@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,13 @@ def test_a_number_at_the_end_of_a_line_is_never_cut() -> None:
         text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
         found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
         assert all(end in {"2.53×", "2.53× so far"} for end in found), (width, found)
+
+
+def test_names_say_only_what_tells_the_lines_apart() -> None:
+    spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
+    long = [replace(each, short=f"{each.short}, 99,968 images") for each in spec.series]
+    text = "\n".join(rows_of(replace(spec, series=tuple(long))))
+    assert "net0" in text and "net1" in text and "99,968" not in text
 
 
 def test_what_still_runs_is_hollow_and_so_far() -> None:

@@ -23,7 +23,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import SMALL, RunLine, View, result_line
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, plain, value_text
+from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, names_of, plain, value_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -304,13 +304,13 @@ class ChartsPane(Container, can_focus=True):
         found, spec, styles = self._point(), self.spec, roles(self.app)
         if found is None or spec is None:
             return Text("")
-        series, point = found
+        point = found[1]
         row = self._row()
         line = self._line_of(row)
         tick = dict(spec.x_ticks).get(point.x, f"{point.x:g}")
         unit = spec.x_label.split(",")[0].split(" (")[0]
         left = ink(f"{mark_of(self._place, hollow=point.live)} ", styles.busy, no_wrap=True)
-        left.append(f"{plain(series.short or series.name)}, {tick} {unit}", f"bold {styles.busy}")
+        left.append(f"{names_of(spec)[self._place]}, {tick} {unit}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         run = f"run {line.run_id}" if line is not None else ""

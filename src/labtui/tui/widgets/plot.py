@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, unbroken
+from labtui.results.charts import ChartSpec, Point, Series, distinct, doubling_axes, unbroken
 from labtui.results.numbers import tick_text
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def plain(label: str) -> str:
     return "".join(character if character.isprintable() else " " for character in label)[:40]
 
 
-def name_of(series: Series) -> str:
-    """A series as labels call it."""
-    return plain(series.short or series.name)
+def names_of(spec: ChartSpec) -> list[str]:
+    """The measured series as labels call them: only by what tells them apart in this chart."""
+    return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
 def _last(series: Series) -> Point:
@@ -155,14 +155,14 @@ class _Drawing:
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.bars = spec.kind != "lines"
-        self.measured = spec.measured
+        self.measured, self.names = spec.measured, names_of(spec)
         self.few = len(self.measured) <= FEW
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        room = max((cell_len("  ".join(self._end(each))) for each in self.measured), default=0) + 4
+        room = max((cell_len("  ".join(self._end(at))) for at in range(len(self.measured))), default=0) + 4
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width // 3)
         self.columns = max(8, width - self.left - 1 - self.right)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
@@ -326,11 +326,11 @@ class _Drawing:
 
     # ------------------------------------------------------------------ words
 
-    def _end(self, series: Series) -> tuple[str, str]:
+    def _end(self, at: int) -> tuple[str, str]:
         """What stands at the end of a line: the name, and the last value."""
-        last = _last(series)
+        last = _last(self.measured[at])
         value = value_text(self.spec, last) + (" so far" if last.live else "")
-        return (name_of(series) if len(self.measured) > 1 else ""), value
+        return (self.names[at] if len(self.measured) > 1 else ""), value
 
     def _names(self) -> None:
         taken: set[int] = set()
@@ -350,7 +350,7 @@ class _Drawing:
 
     def _name(self, at: int, column: int, row: int, *, chip: bool) -> None:
         """The name and value that fit: a name may be cut, a number never."""
-        name, value = self._end(self.measured[at])
+        name, value = self._end(at)
         room, chosen = self.grid.width - column - 2, at == self.cursor.series
         whole = (f"{name} {value}" if chosen else f"{name}  {value}").strip()
         texts = [whole, whole.removesuffix(" so far")] if self.few or chosen or not name else []
@@ -388,7 +388,7 @@ class _Drawing:
             point = next((each for each in series.points if each.x == x), None)
             value = value_text(self.spec, point) if point is not None else "·"
             style = f"bold {self.look.busy}" if at == self.cursor.series else self.look.soft
-            rows.append((f"{mark_of(at)} {name_of(series)}", value, style))
+            rows.append((f"{mark_of(at)} {self.names[at]}", value, style))
         wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
         width = wide + 3 + values
         for column in range(self._column(x) - width - 2, self.left + 2, -1):
@@ -413,7 +413,7 @@ class _Drawing:
             if len(self.measured) > 1:
                 column, row = self.left + self.columns + 2, self.rows // 2 + at
                 self.grid.put(column, row, "■", fill)
-                self.grid.put(column + 2, row, name_of(series)[: max(0, self.right - 3)], style)
+                self.grid.put(column + 2, row, self.names[at][: max(0, self.right - 3)], style)
             for point in series.points:
                 left = self._column(point.x) - (count * (wide + 1) - 1) // 2
                 left += 0 if stack else at * (wide + 1)
