@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
 from labtui.export.hand_in import Page, block_text
@@ -108,35 +106,6 @@ def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, f
 def has(program: str) -> bool:
     """Whether a program for looking is here."""
     return shutil.which(program) is not None
-
-
-class Nearly:
-    """Equal to a nested value whose numbers are equal up to rounding of the last digit."""
-
-    def __init__(self, wanted: object) -> None:
-        self.wanted = wanted
-
-    def __eq__(self, other: object) -> bool:
-        return same(other, self.wanted)
-
-    def __repr__(self) -> str:
-        return repr(self.wanted)
-
-    __hash__ = None
-
-
-def same(one: object, other: object) -> bool:
-    if isinstance(other, dict):
-        return (
-            isinstance(one, dict)
-            and one.keys() == other.keys()
-            and all(same(one[k], other[k]) for k in other)
-        )
-    if isinstance(other, (list, tuple)):
-        return isinstance(one, (list, tuple)) and len(one) == len(other) and all(map(same, one, other))
-    if isinstance(other, float):
-        return one == pytest.approx(other, rel=1e-12)
-    return one == other
 
 
 def practice_of(lab: Lab) -> Lab:

@@ -14,7 +14,7 @@ import pytest
 import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
-from labtui.export import export_lab
+from labtui.export import export_lab, lab_plots
 from labtui.export.hand_in import Listing, Page, Paragraph, Picture, Table, block_text, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -201,6 +201,20 @@ def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     assert "practice" not in words.lower() and "(small run)" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)
+
+
+def test_a_small_run_beside_others_is_in_no_chart_and_named_with_its_reason(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
+    small = {n: run for n, run in small_of(lab).state.runs.items() if run.spec.model == "ResNet152"}
+    contents = replace(lab, state=replace(lab.state, runs={**lab.state.runs, **small})).contents()
+    assert {row.model for row in contents.results.rows if row.small} == {"ResNet152"}
+    document = hand_in(contents)
+    charts = [
+        *(spec for page in document.pages for spec in page.charts),
+        *lab_plots(contents.measurements, contents.named),
+    ]
+    assert charts and not any(spec.small or "ResNet152" in chart_text(spec) for spec in charts)
+    assert any("ResNet152" in note and "small run" in note for note in document.notes)
 
 
 def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_path):

@@ -137,10 +137,11 @@ def lab_plots(
     measurements: Measurements, results: Results, *, reading: Reading = "precise"
 ) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
+    from labtui.export.measurements import without_small
     from labtui.results.catalogue import lab_charts, told_apart
     from labtui.results.run_charts import job_gpu_chart
 
-    charts = list(lab_charts(results, reading=reading))
+    charts = list(lab_charts(without_small(results), reading=reading))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
         name, practice = Path(source).name, run.practice

@@ -53,6 +53,14 @@ def stamp_of(results: Results) -> str:
     return ", ".join(filter(None, (when, state)))
 
 
+def without_small(results: Results) -> Results:
+    """The results that the lab's charts show: small runs are left out where there are others."""
+    from labtui.results.rows import of_rows
+
+    rows = [row for row in results.rows if not row.small]
+    return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
+
+
 SAMPLER_END = ".gpu.csv"
 
 

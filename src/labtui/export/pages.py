@@ -70,10 +70,10 @@ def hand_in(contents: LabContents) -> HandInDocument:
         lines=tuple(filter(None, (author, where, day))),
         stamp=measurements.stamp_of(contents.results),
         pages=tuple(pages),
-        facts=title_facts(contents.named, accuracy=_asks_for_accuracy(edition)),
+        facts=title_facts(measurements.without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
         mark=contents.mark,
-        notes=(*notes, *_unanswered(contents), *missing),
+        notes=(*notes, *_unanswered(contents), *_small(contents), *missing),
     )
 
 
@@ -110,6 +110,14 @@ def _unanswered(contents: LabContents) -> Iterable[str]:
         missing = sum(not text for text in contents.answers[task.id].texts) if task.handed_in else 0
         if missing:
             yield f"Task {task.id}: {missing} of {len(task.questions)} questions have no answer yet."
+
+
+def _small(contents: LabContents) -> Iterable[str]:
+    """Which rows the charts leave out, and why."""
+    shown = measurements.without_small(contents.results).rows
+    for row in contents.results.rows:
+        if row not in shown:
+            yield f"{clean(row.configuration.label)} is a small run: not in the charts, not a result of the lab."
 
 
 # --------------------------------------------------------------------------- one page
@@ -205,7 +213,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(contents: LabContents) -> Page:
     """What the numbers say of each network and of all together, each sentence once."""
-    results = contents.named
+    results = measurements.without_small(contents.named)
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
@@ -264,7 +272,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
         return planned_as in planned or any(run.task_id in names for run in row.members)
 
-    rows = [row for row in results.rows if not plan.models or row.model in plan.models]
+    shown = measurements.without_small(results).rows
+    rows = [row for row in shown if not plan.models or row.model in plan.models]
     own = [row for row in rows if mine(row)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)

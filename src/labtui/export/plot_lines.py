@@ -126,7 +126,7 @@ def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> 
         axes.set_yscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
-    ticks = x_ticks(spec, xs, 3) if panel else x_ticks(spec, xs)
+    ticks = x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else x_ticks(spec, xs)
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_xlabel(clean(spec.x_label))
     axes.set_ylim(*y_limits(spec))

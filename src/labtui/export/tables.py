@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from labtui.export.measurements import stamp_of
 from labtui.results.escape import latex, markdown, spreadsheet
 from labtui.results.measured import cite
 from labtui.results.numbers import AS_PRINTED, PRECISE, Column, cells, columns_of, note_lines
+from labtui.results.programs import ProgramRow
 from labtui.results.report import program_table
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import program_json, row_json
@@ -16,41 +18,19 @@ from labtui.results.serialize import program_json, row_json
 if TYPE_CHECKING:
     import pandas as pd
 
-INTERVALS = {
-    "epoch_seconds": "epoch_seconds", "throughput": "throughput", "per_gpu_throughput": "per_gpu_throughput",
-    "speedup": "speedup", "efficiency": "efficiency", "step_factor": "step_factor", "karp_flatt": "karp_flatt",
-    "acceleration": "acceleration", "first_epoch_seconds": "warmup_seconds",
-}  # fmt: skip
-"""Columns of three (value, ``_lo``, ``_hi``), and the JSON field each is."""
-_BEFORE = (
-    "model", "device", "n_gpus", "batch_size", "per_gpu_batch_size", "runs", "epochs", "practice", "live", "images",
-    "steps",
-)  # fmt: skip
-_PRINTED = ("epoch_seconds", "throughput", "speedup", "efficiency")
-_AFTER = (
-    "batch_factor", "scatter_seconds", *(f"printed_{name}" for name in _PRINTED), "sources", "notes", "data_set",
-    "tuning", "unit", "total_seconds", "gpu_memory_gib", "processes", "size", "scaling", "program_seconds",
-    "program_seconds_lo", "program_seconds_hi", "weak_efficiency",
-)  # fmt: skip
-_TRIPLES = tuple(name + end for name in INTERVALS for end in ("", "_lo", "_hi"))
-COLUMNS = (*_BEFORE, *_TRIPLES, *_AFTER)
-_WHOLE = dict.fromkeys(("n_gpus", "batch_size", "epochs", "images", "steps", "processes"), "Int64")
+_COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs practice live images steps epoch_seconds±
+    throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
+    batch_factor scatter_seconds printed_epoch_seconds printed_throughput printed_speedup printed_efficiency sources
+    notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency"""
+"""``name±`` is three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
+COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _TEXTS = {
-    "model",
-    "device",
-    "practice",
-    "live",
-    "sources",
-    "notes",
-    "data_set",
-    "tuning",
-    "unit",
-    "size",
-    "scaling",
-}
-_FLOATS = dict.fromkeys(
-    (c for c in COLUMNS if c not in _WHOLE and c not in _TEXTS and c != "runs"), "float64"
-)
+    "model", "device", "runs", "practice", "live", "sources", "notes", "data_set", "tuning", "unit", "size", "scaling",
+}  # fmt: skip
+_WHOLE = dict.fromkeys(("n_gpus", "batch_size", "epochs", "images", "steps", "processes"), "Int64")
+_FLOATS = dict.fromkeys((name for name in COLUMNS if name not in _WHOLE and name not in _TEXTS), "float64")
+_RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
+"""Fields of the JSON that are called otherwise here."""
 
 
 def frame(results: Results) -> pd.DataFrame:
@@ -60,57 +40,37 @@ def frame(results: Results) -> pd.DataFrame:
     """
     import pandas as pd
 
-    records = [*map(_record, results.rows), *map(_program_record, results.programs)]
-    table = pd.DataFrame(records, columns=list(COLUMNS))
+    records = [_record(row, row_json(row)) for row in results.rows]
+    for timed in results.programs:
+        gpus = timed.program.counts == "GPUs"
+        machine = {
+            "device": "gpu" if gpus else "cpu",
+            "n_gpus": timed.processes if gpus else 0,
+            "live": False,
+        }
+        records.append(_record(timed, program_json(timed) | machine))
+    table = pd.DataFrame(records, columns=COLUMNS)
     table["export"] = stamp_of(results)
     return table.astype(_WHOLE | _FLOATS)
 
 
-def _record(row: ResultRow) -> dict[str, object]:
-    fields = row_json(row)
-    record: dict[str, object] = {name: fields.get(name) for name in (*_BEFORE, *_AFTER)}
-    for column, name in INTERVALS.items():
-        record |= _triple(column, fields[name])
-    record |= {f"printed_{name}": fields["as_printed"][name] for name in _PRINTED}
-    for name in ("total_seconds", "gpu_memory_gib"):
-        record[name] = fields[name]["value"] if fields[name] else None
-    return record | {
-        "model": spreadsheet(row.model),
-        "data_set": spreadsheet(row.configuration.data_set),
-        "tuning": ", ".join(fields["tuning"]),
-        "sources": spreadsheet(cite(row.origins, most=20)),
-        "notes": " ".join(row.notes),
+def _record(row: ResultRow | ProgramRow, fields: dict[str, Any]) -> dict[str, Any]:
+    """The JSON's fields as columns: an interval as three, the reading as printed as ``printed_...``."""
+    record: dict[str, Any] = {
+        f"printed_{name}": value for name, value in fields.get("as_printed", {}).items()
     }
-
-
-def _program_record(row: Any) -> dict[str, object]:
-    """A program's line: what has no meaning for it is left out."""
-    fields = program_json(row)
-    gpus = row.program.counts == "GPUs"
-    record: dict[str, object] = {
-        name: fields.get(name) for name in ("runs", "practice", "processes", "scaling")
-    }
-    for column, name in (
-        ("program_seconds", "seconds"),
-        ("speedup", "speedup"),
-        ("efficiency", "efficiency"),
-    ):
-        record |= _triple(column, fields[name])
-    return record | {
-        "model": spreadsheet(row.program.name),
-        "device": "gpu" if gpus else "cpu",
-        "n_gpus": row.processes if gpus else 0,
-        "live": False,
-        "size": spreadsheet(row.size),
-        "sources": spreadsheet(cite(row.origins, most=20)),
-        "notes": " ".join(row.notes),
-        "weak_efficiency": fields["weak_efficiency"]["value"] if fields["weak_efficiency"] else None,
-    }
-
-
-def _triple(column: str, interval: dict[str, float] | None) -> dict[str, float | None]:
-    ends = {"": "value", "_lo": "lo", "_hi": "hi"}
-    return {column + end: interval[name] if interval else None for end, name in ends.items()}
+    for field, value in fields.items():
+        name = _RENAMED.get(field, field)
+        is_interval = isinstance(value, dict) and "value" in value
+        record[name] = value["value"] if is_interval else value
+        if is_interval:
+            record |= {f"{name}_lo": value["lo"], f"{name}_hi": value["hi"]}
+    for name in ("model", "data_set", "size"):
+        record[name] = spreadsheet(record.get(name) or "")
+    record["tuning"] = ", ".join(fields.get("tuning", ()))
+    record["sources"] = spreadsheet(cite(row.origins, most=20))
+    record["notes"] = " ".join(row.notes)
+    return record
 
 
 def csv_text(results: Results) -> str:
