@@ -116,5 +116,5 @@ def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
             found = [float(y) for y in steps if low <= y <= high]
             if 1 < len(found) <= 6:
                 return found
-    steps = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    steps = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]

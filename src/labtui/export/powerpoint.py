@@ -43,6 +43,7 @@ from labtui.export.hand_in import (
 from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import add_chart
 from labtui.results.charts import ChartSpec
+from labtui.results.numbers import clean
 
 LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
 """Inches: the place between title and foot."""
@@ -259,12 +260,13 @@ class _Slides:
         self.describe(chart_text(spec), f"chart {spec.key}")
 
     def panelled(self, spec: ChartSpec, width: float, height: float) -> None:
-        parts = panels(spec)
+        _line(self.slide, (LEFT, TOP, width, 0.3), clean(spec.heading or spec.title), 17, "ink", bold=True)
+        parts, top = panels(spec), TOP + 0.4
         columns = len(parts) if len(parts) <= 5 else math.ceil(len(parts) / 2)
-        wide, high = width / columns, height / math.ceil(len(parts) / columns)
+        wide, high = width / columns, (height - 0.4) / math.ceil(len(parts) / columns)
         for at, (name, mine) in enumerate(parts):
-            place = (LEFT + wide * (at % columns), TOP + high * (at // columns), wide - 0.08, high - 0.08)
-            self.chart(spec, place, chosen=mine, heading=name)
+            place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
+            self.chart(spec, place, chosen=mine, heading=clean(name))
 
     # ----------------------------------------------------------------------- words
 
@@ -360,6 +362,8 @@ class _Slides:
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
+        note = 0.3 * bool(block.note and heights)  # the note stays with the last rows
+        heights[-1:] = [each + note for each in heights[-1:]]
         self.need(heads + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:
@@ -373,6 +377,7 @@ class _Slides:
             rest, heights = rest[count:], heights[count:]
             if rest:
                 self.new_slide()
+        self.y -= note
         if block.note:
             self.words([plain(block.note, tone="quiet")], size=14)
 
