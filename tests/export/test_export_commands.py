@@ -28,11 +28,11 @@ LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.3133
 
 
 def test_plot_draws_bare_logs(tmp_path, capsys):
-    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg", "--size", "half"])
+    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg"])
     assert code == 0
     names = {path.name for path in tmp_path.iterdir()}
     for key in ("epoch-time", "throughput", "speedup", "efficiency"):
-        assert {f"{key}-ResNet50-half.svg", f"{key}-ResNet152-half.svg", f"{key}-half.svg"} <= names
+        assert {f"{key}-ResNet50.svg", f"{key}-ResNet152.svg", f"{key}.svg"} <= names
     assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
 
 

@@ -158,7 +158,6 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
-    parser.add_argument("--size", choices=("wide", "half"), default="wide", help="16:9, or half a slide")
     parser.add_argument(
         "--chart", action="append", default=[], metavar="KEY", help="only this chart; repeatable"
     )
@@ -202,7 +201,6 @@ def run_plot(args: argparse.Namespace) -> int:
             inside.plots if inside else Path(args.out or "."),
             root=inside.path if inside else None,
             formats=args.format,
-            size=args.size,
             progress=meter.show,
         )
     print("\n".join(map(str, written)))

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Format = Literal["png", "svg", "pdf"]
-Size = Literal["wide", "half"]
-SIZES: dict[Size, tuple[float, float, float]] = {"wide": (13.333, 7.5, 26.0), "half": (6.667, 4.8, 17.0)}
-"""Width and height of a plot in inches, and the size of its title in points."""
+WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
+"""A plot in inches, and the size of its title in points."""
 DPI = 120
 TEXT = 15.0
 
@@ -60,17 +59,16 @@ def look(*, outlines: bool = True) -> Iterator[None]:
 
 
 def pictures(
-    spec: ChartSpec, formats: Iterable[Format] = ("png",), *, size: Size = "wide", stamp: str = ""
+    spec: ChartSpec, formats: Iterable[Format] = ("png",), *, stamp: str = ""
 ) -> dict[Format, bytes]:
     """A plot with the message as its title, by format; the same bytes for the same data."""
-    width, height, title_size = SIZES[size]
     with look():
-        figure = figure_of([spec], width, height)
+        figure = figure_of([spec], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
-        title = _wrapped(clean(spec.message or spec.title), width, title_size, 2)
-        figure.suptitle(title, size=title_size, weight="bold", **place)
+        title = _wrapped(clean(spec.message or spec.title), WIDTH, TITLE, 2)
+        figure.suptitle(title, size=TITLE, weight="bold", **place)
         note = " ".join(dict.fromkeys(map(clean, spec.notes)))
-        room = width - 3.2 * spec.practice
+        room = WIDTH - 3.2 * spec.practice
         figure.supxlabel(_wrapped(note, room, 14, 3) or " ", size=14, color=style.AXIS, **place)
         if spec.practice:
             mark = style.SMALL_MARK if spec.small else style.PRACTICE_MARK
@@ -185,12 +183,10 @@ def write_plots(
     folder: Path,
     *,
     formats: Sequence[Format] = ("png",),
-    size: Size = "wide",
-    stamp: str = "",
     root: Path | None = None,
     progress: style.Progress = style.quiet,
 ) -> tuple[Path, ...]:
-    """A file of each chart in each format, named by its key; half-slide ones are named ``...-half``.
+    """A file of each chart in each format, named by its key.
 
     Raises:
         ExportError: when a file cannot be written.
@@ -198,8 +194,8 @@ def write_plots(
     written = []
     for at, spec in enumerate(specs):
         progress(f"chart {spec.key}", at / len(specs))
-        for name, data in pictures(spec, formats, size=size, stamp=stamp).items():
-            path = folder / f"{spec.key}{'-half' * (size == 'half')}.{name}"
+        for name, data in pictures(spec, formats).items():
+            path = folder / f"{spec.key}.{name}"
             write_whole(path, data, root)
             written.append(path)
     return tuple(written)
