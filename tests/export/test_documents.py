@@ -211,15 +211,15 @@ PAYLOADS = (
 )
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_text_from_outside_is_text_in_every_format(tmp_path, payload):
-    """The group, an answer and a network of a log, in each format that is written."""
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=payload)
+def test_text_from_outside_is_text_in_every_format(tmp_path):
+    """The group, an answer and the networks of logs, in each format that is written."""
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join(PAYLOADS))
     contents = lab.contents()
-    group = "".join(mark for mark in payload if mark.isprintable())  # lab.toml takes no other
+    group = "".join(mark for mark in " ".join(PAYLOADS) if mark.isprintable())  # lab.toml takes no other
     contents = replace(contents, settings=msgspec.structs.replace(contents.settings, group=group))
     document = hand_in(contents)
-    results = compute_results([measured_run(n, [9, 12 / n], model=payload) for n in (1, 2, 4)])
+    runs = [measured_run(n, [9, 12 / n], model=payload) for payload in PAYLOADS for n in (1, 2, 4)]
+    results = compute_results(runs)
     texts = {
         "csv": csv_text(results),
         "md": markdown_text(results),
@@ -238,7 +238,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path, payload):
     from labtui.export.plots import pictures
     from labtui.results.catalogue import lab_charts
 
-    for spec in lab_charts(results)[:4]:
+    for spec in lab_charts(results)[:2]:
         drawn = pictures(spec, ("svg",))["svg"]
         assert b"<img" not in drawn and b"\x1b" not in drawn
 
