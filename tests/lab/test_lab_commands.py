@@ -56,7 +56,7 @@ def test_labs_check_names_line_and_sentence(tmp_path, capsys):
     path.write_text(GOOD.replace("epochs = 5", "epochs = 0"), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
     line = GOOD.splitlines().index("epochs = 5") + 1
-    assert f"line {line}: `epochs` is at least 1." in capsys.readouterr().out
+    assert f"line {line}: task 1, sweep 1, epochs: expected `int` >= 1." in capsys.readouterr().out
     assert main(["labs", "check", "--json", str(path)]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["line"]) == (False, line)

@@ -225,6 +225,21 @@ class ScriptContext:
     bash_errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def container(self) -> str:
+        """The plan's container image, else the site's; "" where neither names one."""
+        site = self.profile.launch.container or self.profile.container
+        return (self.draft.container if self.draft else "") or self._of_the_site(site)
+
+    @property
+    def data_dir(self) -> str:
+        """The plan's data folder, else the site's; "" where neither names one."""
+        return (self.draft.data_dir if self.draft else "") or self._of_the_site(self.profile.data_dir)
+
+    def _of_the_site(self, path: str) -> str:
+        filled = path.replace("{account}", self.account) if self.account else path
+        return "" if "{" in filled else filled
+
+    @property
     def no_internet(self) -> Severity:
         """What a download is: an error where the compute nodes are known to have no internet."""
         return "error" if self.profile.status == "current" else "warning"

@@ -217,7 +217,9 @@ def _filled(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
         return (line.replace(hole, account), f"write {account}") if account else (line, "")
     if word.replace(" ", "") == "reservationname" and line.startswith("#SBATCH"):
         return _reservation(context, line, hole)
-    return line, ""
+    path = re.search(rf"[^\s'\"=]*{re.escape(hole)}[^\s'\"]*", line)
+    known = _known_path(context, path[0], hole) if path else ""
+    return (line.replace(path[0], known), f"write {known}") if path and known else (line, "")
 
 
 def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
@@ -228,3 +230,14 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
     rest = re.sub(rf"\s+--reservation[=\s]\s*{re.escape(hole)}", "", line)
     alone = re.fullmatch(r"#SBATCH\s*(?:#.*)?", rest)
     return f"#{line}" if alone else rest, "leave the reservation out: the job uses the ordinary queue"
+
+
+def _known_path(context: ScriptContext, path: str, hole: str) -> str:
+    """The one path of the plan, or of the site, that a path with a hole can mean; "" when none or several fit."""
+    container, data_dir = context.container, context.data_dir
+    if path.endswith(".sif") and container.endswith(".sif"):
+        return container
+    shape = ".+".join(re.escape(part) for part in path.split(hole))
+    places = {container, data_dir, data_dir.rpartition("/")[0]} - {""}
+    fitting = [place for place in places if re.fullmatch(shape, place) and context.remote.get(place, True)]
+    return fitting[0] if len(fitting) == 1 else ""
