@@ -256,6 +256,29 @@ PATHS = (
 )
 
 
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders are not opened by descriptor here")
+def test_a_folder_swapped_for_a_link_while_it_is_used_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
+    for folder, text in ((root / "logs", "ours"), (elsewhere, "theirs")):
+        folder.mkdir(parents=True)
+        (folder / "1.out").write_text(text)
+    opened = os.open
+
+    def swapped(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith("1.out") and not (root / "logs").is_symlink():
+            (root / "logs").rename(root / "before")
+            (root / "logs").symlink_to(elsewhere)
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", swapped)
+    assert read_inside(root, "logs/1.out") == b"ours"
+    with pytest.raises(OSError, match="link"):
+        write_inside(root, "logs/1.out", b"new")
+    assert (elsewhere / "1.out").read_text() == "theirs"
+
+
 @pytest.mark.parametrize("name", PATHS)
 def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
     folder, outside = snare

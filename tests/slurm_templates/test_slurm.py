@@ -188,6 +188,6 @@ def test_real_torchrun_trains_through_the_template_and_its_log_is_read(
     assert place.state(job) == "COMPLETED 0:0", (out, err)
     (run,) = parse_log(out.encode()).runs
     assert (run.model, run.n_gpus, run.batch_size, run.batch_per_gpu) == ("vit_ti_16", 2, 16, 8)
-    assert (run.images, len(run.epochs), run.outcome, run.practice) == (64, 3, "completed", True)
+    assert (run.images, len(run.epochs), run.outcome, run.small) == (64, 3, "completed", True)
     row = compute_results(measured_from_reports([("vit.out", parse_log(out.encode()))])).rows[0]
     assert row.configuration.whole_batches and row.throughput is not None

@@ -2,7 +2,8 @@
 
 Readers of a replaced file see the old or the new one, never a part. Why a file could not be written is a sentence.
 
-Each step of a path is looked at before it is opened. Only regular files are opened: a pipe would wait for ever. What is
+Where the system opens relative to a folder's descriptor, each step of a path is opened that way with ``O_NOFOLLOW``;
+elsewhere (Windows) each step is looked at first. Only regular files are opened: a pipe would wait for ever. What is
 refused is an `OSError` whose `strerror` fits a sentence.
 """
 
@@ -12,7 +13,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from labtui.domain.errors import ExportError, FolderError
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _ALWAYS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MAX_TEXT_BYTES = 4 * 1024 * 1024
+_BY_DESCRIPTOR = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
 
 
 class LinkRefused(OSError):
@@ -29,9 +31,13 @@ class LinkRefused(OSError):
 
 def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """A descriptor of the regular file at `path`, absolute or relative to `root`. Raises OSError."""
-    place = _inside(root, path)
-    _refuse_link(place)
-    handle = os.open(place, flags & ~os.O_TRUNC | _ALWAYS, mode)
+    with _parent(root, path) as (folder, name):
+        if folder is None:
+            _refuse_link(name, folder)
+        try:
+            handle = os.open(name, flags & ~os.O_TRUNC | _ALWAYS, mode, dir_fd=folder)
+        except OSError as error:
+            raise _explained(error, name, folder) from error
     status, refused = os.fstat(handle), ""
     if not stat.S_ISREG(status.st_mode):
         refused = "it is not a regular file"
@@ -78,7 +84,8 @@ def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:
     """The status of the regular file there; None without one, also where a link stands in its place."""
     try:
-        status = _inside(root, path).lstat()
+        with _parent(root, path) as (folder, name):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
     return status if stat.S_ISREG(status.st_mode) and not _is_link(status) else None
@@ -90,26 +97,29 @@ def write_inside(root: Path, path: Path | str, data: bytes, mode: int = 0o600) -
     Raises:
         OSError: it cannot be written; an older file of that name is untouched, and nothing else is left behind.
     """
-    place = _inside(root, path, make=True)
-    _refuse_link(place)
-    temporary = place.with_name(f".{place.name}.{os.urandom(4).hex()}.part")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            temporary.chmod(mode)
-            os.fsync(file.fileno())
-        temporary.replace(place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    with _parent(root, path, make=True) as (folder, name):
+        _refuse_link(name, folder)
+        temporary = f"{Path(name).parent / f'.{Path(name).name}'}.{os.urandom(4).hex()}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS
+        handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                if folder is not None:
+                    os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
 
 
 def make_folder_inside(root: Path, path: Path | str) -> None:
     """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
-    _inside(root, Path(path) / "_", make=True)
+    with _parent(root, Path(path) / "_", make=True):
+        pass
 
 
 def make_private(folder: Path) -> None:
@@ -122,7 +132,8 @@ def make_private(folder: Path) -> None:
 def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
     """The regular files below a folder, sorted, none through a link; nothing where there is no such folder."""
     try:
-        _inside(root, Path(path) / "_")
+        with _parent(root, Path(path) / "_"):
+            pass
     except OSError:
         return
     found = (Path(base) / name for base, _, names in os.walk(root / path) for name in names)
@@ -132,33 +143,82 @@ def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
 # --------------------------------------------------------------------------- steps of a path
 
 
-def _inside(root: Path, path: Path | str, *, make: bool = False) -> Path:
-    """Where `path` lies below `root`, each folder on the way looked at; with `make` those that are missing are made."""
+def _steps(root: Path, path: Path | str) -> tuple[str, ...]:
     try:
         inner = Path(path).relative_to(root) if Path(path).is_absolute() else Path(path)
     except ValueError:
         inner = Path("..")
     if not inner.parts or ".." in inner.parts or inner.drive or "\0" in str(inner):
         raise LinkRefused(errno.EINVAL, "it is outside the lab folder", str(path))
+    return inner.parts
+
+
+@contextlib.contextmanager
+def _parent(root: Path, path: Path | str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    """The folder a path lies in, as a descriptor, and its name there; without descriptors None and the whole path."""
+    *folders, name = _steps(root, path)
+    if not _BY_DESCRIPTOR:
+        yield None, str(_looked_at(root, folders, make) / name)
+        return
+    here = _descend(root, folders, make)
+    try:
+        yield here, name
+    finally:
+        os.close(here)
+
+
+def _descend(root: Path, folders: Sequence[str], make: bool) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    here = os.open(root, flags)
+    try:
+        for name in folders:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=here)
+            try:
+                inner = os.open(name, flags | _NOFOLLOW, dir_fd=here)
+            except OSError as error:
+                raise _explained(error, name, here) from error
+            os.close(here)
+            here = inner
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _looked_at(root: Path, folders: Sequence[str], make: bool) -> Path:
     here = root
-    for name in inner.parts[:-1]:
+    for name in folders:
         here /= name
-        _refuse_link(here)
         if make:
             here.mkdir(mode=0o700, exist_ok=True)
-    return here / inner.name
+        _refuse_link(str(here), None)
+    return here
 
 
-def _refuse_link(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if _is_link(path.lstat()):
-            raise LinkRefused(errno.ELOOP, "it is a link, and labtui follows none in a lab folder", str(path))
+def _refuse_link(name: str, folder: int | None) -> None:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if _is_link(status):
+        raise LinkRefused(errno.ELOOP, "it is a link, and labtui follows none in a lab folder", name)
 
 
 def _is_link(status: os.stat_result) -> bool:
     """A link, or what Windows has besides (a junction)."""
     tags = {getattr(stat, "IO_REPARSE_TAG_SYMLINK", None), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)}
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", None) in (tags - {None})
+
+
+def _explained(error: OSError, name: str, folder: int | None) -> OSError:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", None)):
+        try:
+            _refuse_link(name, folder)
+        except LinkRefused as refused:
+            return refused
+    return error
 
 
 # --------------------------------------------------------------------------- replacing files
