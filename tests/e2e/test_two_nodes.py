@@ -99,7 +99,7 @@ async def test_one_two_and_four_ranks(
         assert largest.job is not None and largest.job.node == "node[1-2]"
         sampled = session.log_path(largest.token, "gpu")
         assert sampled is not None
-        seen = {sample.name for sample in read_samples(sampled.read_bytes()).samples}
+        seen = {sample.name for sample in read_samples(sampled.read_bytes())}
         assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
 
 

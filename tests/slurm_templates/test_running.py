@@ -161,8 +161,8 @@ def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFold
     status, out, _ = job_folder.run(rendered("one-gpu", PLAIN))
     assert status == 0
     assert "NVIDIA-SMI" in out
-    reading = read_samples((job_folder.folder / csv).read_bytes())
-    assert len(reading.samples) >= 3 and reading.samples[0].utilization == 0.97
+    samples = read_samples((job_folder.folder / csv).read_bytes())
+    assert len(samples) >= 3 and samples[0].utilization == 0.97
     pid = int((job_folder.folder / "sampler.pid").read_text())
     until(lambda: not alive(pid), "the sampler to end")
 

@@ -19,21 +19,6 @@ def fit(steps: int, seconds: int, ms: int) -> str:
     return f"Epoch 1/2\n{line}Epoch 2/2\n{line}"
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("prompt", ["", "+ ", "$ "])
-def test_a_command_over_several_lines_is_one(prompt: str, end: str) -> None:
-    text = ""
-    for gpus, steps in ((1, 25), (2, 13)):
-        text += f"{prompt}singularity exec --nv img.sif \\\n    python ResNet50.py \\\n  --epochs 2 \\\n"
-        text += f"  --batch_size {2048 * gpus} --n_gpus {gpus}\n" + fit(steps, 14, 544)
-    runs = runs_of(text.replace("\n", end))
-    assert [(run.model, run.n_gpus, run.batch_size) for run in runs] == [
-        ("ResNet50", 1, 2048),
-        ("ResNet50", 2, 4096),
-    ]
-    assert [len(run.epochs) for run in runs] == [2, 2]
-
-
 def test_what_follows_a_stray_backslash_is_still_read() -> None:
     assert [len(run.epochs) for run in runs_of("see C:\\data\\\n" + fit(25, 14, 544))] == [2]
 

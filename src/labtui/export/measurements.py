@@ -120,7 +120,7 @@ def samples_in(path: Path | None) -> tuple[GpuSample, ...]:
     from labtui.training_logs.gpu_sampler import read_samples
 
     try:
-        return read_samples(path.read_bytes()).samples if path is not None else ()
+        return read_samples(path.read_bytes()) if path is not None else ()
     except OSError:
         return ()
 

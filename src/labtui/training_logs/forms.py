@@ -195,7 +195,7 @@ WORDS = tuple(
     dict.fromkeys(
         (
             *_KERAS_WORDS,
-            *(mlperf.MARK, "@1 ", "/s", "s/it", "\\"),
+            *(mlperf.MARK, "@1 ", "/s", "s/it"),
             *(word for words, _ in _READERS for word in words),
             *_BY_WORD,
         )

@@ -75,7 +75,7 @@ _TESTS = re.compile(
     + rb"){2,}+"
 )
 _PROGRESS_LINE = re.compile(rb"(?:" + _RANK + rb")?(?:Epoch|(Test)): \[")
-_BATCH = re.compile(rb"Epoch: \[\d++\]\[( *+\d++)")
+_BATCH = re.compile(rb"Epoch: \[\d++\]\[ *+(\d++)")
 _STRETCHES = (1 << 13, 1 << 15, 1 << 18)
 _LONG_LINE = 2048
 _PRINTED = bytes((*range(32, 127), 9, 10))
@@ -275,14 +275,8 @@ def _hop(data: bytes, position: int) -> int:
     if match is None:
         return 0
     end = _end_of_lines(window, match)
-    if line[1]:  # of a validation, one line tells as much as all
-        return position + window.rfind(b"\n", 0, end - 1) + 1
-    batches = _BATCH.findall(window, 0, end)
-    same_width = (
-        len(set(map(len, batches))) == 1
-    )  # then they rise as numbers when they rise as text, blanks first
-    order = batches if same_width else [int(batch) for batch in batches]
-    if not all(map(operator.lt, order, order[1:])):
+    batches = [int(batch) for batch in _BATCH.findall(window, 0, end)]
+    if not all(map(operator.lt, batches, batches[1:])):
         return 0
     return position + window.rfind(b"\n", 0, end - 1) + 1
 
@@ -311,10 +305,7 @@ def _before_separators(data: bytes, start: int, end: int) -> int:
 
 _RANK_MARK = re.compile(RANK.pattern.decode())
 _PREFIX = re.compile(
-    RANK.pattern.decode() + r"|\s*\((?:[\w.:]{1,80} )?pid=(?P<ray>\d{1,9})(?:, ip=[\w.:]{1,60})?\) "  # Ray
-    r"|\[(?P<kube>pod/[\w./-]{1,200})\] "  # kubectl logs --prefix
-    r"|(?P<pod>[a-z0-9][\w.-]{0,100}-\d{1,5})(?: +\| ?| [a-z][\w-]{0,60} (?=\d{4}-|Epoch |:::ML))"  # compose, stern
-    r"|(?P<zulu>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?):? "
+    RANK.pattern.decode() + r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?:? "
     r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?: ?[-|:,] ?| )"  # Python's logging
     r"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: |(?=\[))"
     r"|[IW]\d{4} \d\d:\d\d:\d\d\.\d{1,6} +\d{1,9} [\w.]{1,80}:\d{1,6}\] "  # absl
@@ -325,8 +316,8 @@ _MARK_BEGINS = " [0123456789"
 MAX_PREFIXES = 4
 """Prefixes of one line: ``3: [default0]:2026-11-21 10:00:00,123 - INFO - ``."""
 
-Writer = tuple[tuple[int, str], ...]
-"""Who wrote a line: number and name at each level (node, process), empty for one that bears no mark."""
+Writer = tuple[int, ...]
+"""Who wrote a line: a number at each level (node, process), empty for one that bears no mark."""
 
 
 def split_rank(text: str) -> tuple[str, Writer]:
@@ -335,24 +326,12 @@ def split_rank(text: str) -> tuple[str, Writer]:
     return (text, ()) if match is None else (text[match.end() :], _writer(match))
 
 
-def split_prefix(text: str) -> tuple[str, Writer, bool] | None:
-    """The line without its first prefix, who wrote it by that, and whether a launcher put it there; None without."""
+def split_prefix(text: str) -> tuple[str, Writer] | None:
+    """The line without its first prefix, and who wrote it by that; None without."""
     match = _PREFIX.match(text)
-    if match is None:
-        return None
-    writer = _writer(match)
-    return text[match.end() :], writer, bool(writer) or match["zulu"] is not None
+    return None if match is None else (text[match.end() :], _writer(match))
 
 
 def _writer(match: re.Match[str]) -> Writer:
-    """Who wrote the line, by this prefix; nothing for a time stamp."""
-    groups = match.groupdict()
-    for name in ("torch", "srun", "mpi", "ray"):
-        if groups.get(name) is not None:
-            return ((int(groups[name]), name),)
-    pod = groups.get("kube") or groups.get("pod")
-    if pod is None:
-        return ()
-    number = re.search(r"(\d+)\D*\Z", pod)
-    first = re.search(r"master|chief|launcher|leader", pod) is not None
-    return ((-1 if first else int(number[1]) if number else 0, pod),)
+    rank = match["torch"] or match["srun"] or match["mpi"]
+    return () if rank is None else (int(rank),)

@@ -24,7 +24,7 @@ from labtui.training_logs.lines import (
     split_prefix,
     split_rank,
 )
-from labtui.training_logs.run_headers import facts_of_job_name, read_echo
+from labtui.training_logs.run_headers import facts_of_job_name
 from labtui.training_logs.runs import LogReport, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Ends, Said, Says
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from labtui.training_logs.own_patterns import OwnPattern
     from labtui.training_logs.runs import ParsedRun
 
-MAX_COMMAND = 4000
-MAX_PIECES = 50
 MAX_FORKS = 64
 _MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")
 _LIKELY = re.compile(r"(?i)\d ?(?:s|secs?|seconds?|ms|mins?|minutes?)\b|\d ?\w{1,12}/s|\d\d:\d\d|\d\.\d")
@@ -71,7 +69,6 @@ class LogReader:
         self._changed = False
         self._cpu_warnings = 0
         self._groups_done = 0
-        self._pieces: list[str] = []  # of a command echoed over several lines
         if job_name and (hint := facts_of_job_name(job_name)):
             self._unmarked.take(0, Says(hint, job=True))
         for number, facts in enumerate(plan, start=1):
@@ -82,7 +79,7 @@ class LogReader:
         self._changed = False
         for line in self._cutter.feed(self._utf8.feed(data)):
             self._take(line)
-            self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace or bool(self._pieces)
+            self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
         return self._changed
 
     def finish(self) -> None:
@@ -140,10 +137,9 @@ class LogReader:
 
     def _take(self, line: LogLine) -> None:
         text = line.text
-        if self._continued(line.number, text) or not text:
+        if not text:
             return
         rest, writer = (text, ()) if self._forms.every_line else split_rank(text)
-        marked = bool(writer)
         for _ in range(MAX_PREFIXES):
             said = self._forms.read(line, rest)
             if said is not None:
@@ -152,14 +148,14 @@ class LogReader:
             split = split_prefix(rest)
             if split is None:
                 break
-            rest, level, launcher = split
-            writer, marked = writer + level, marked or launcher
+            rest, level = split
+            writer += level
         self._note_findings()
         if said is not None and not (said and type(said[0]) is Says and said[0].starts):
             return  # what a starting process says is looked at for errors, too
         self._mentions(line.number, rest, text)
         # a time stamp alone is left: the programs whose texts are known print one, too
-        self._diagnose(line, rest if marked else text)
+        self._diagnose(line, rest if writer else text)
 
     def _mentions(self, number: int, rest: str, text: str) -> None:
         """Remember the line that most likely holds an epoch or a rate, of those that are not read."""
@@ -169,20 +165,6 @@ class LogReader:
             likely = 2 if _LIKELY.search(rest) else 1
             if self._mention is None or likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:TEXT_LIMIT])
-
-    def _continued(self, number: int, text: str) -> bool:
-        """A command echoed over several lines, each but the last ending in a backslash: read as one."""
-        if text.endswith("\\") and len(text) < MAX_COMMAND and len(self._pieces) < MAX_PIECES:
-            self._pieces.append(text[:-1].strip())
-            return True
-        if not self._pieces:
-            return False
-        joined, self._pieces = " ".join([*self._pieces, text.strip()]), []
-        said = read_echo(joined) if len(joined) < MAX_COMMAND else None
-        if said is not None:
-            self._deliver(number, joined, said, ())
-            self._note_findings()
-        return said is not None
 
     # ------------------------------------------------------------------ who says it
 

@@ -258,7 +258,7 @@ class GpuUse:
             with reader_inside(self._session.folder.path, path) as file:
                 head = file.readline()
                 file.seek(max(len(head), file.seek(0, 2) - TAIL_BYTES))
-                samples = read_samples(head + file.read()).samples
+                samples = read_samples(head + file.read())
         except OSError:
             return ()
         moments: dict[float, list[float]] = {}
