@@ -166,7 +166,8 @@ def try_practice(root: Path, user: str) -> Outcome:
     try:
         for wanted, keys, limit_s in (
             ("● online", "", OPENING_S),
-            ("practice", "q", LEAVING_S),  # nothing was begun, so it leaves without a question
+            ("practice", "q", LEAVING_S),
+            ("is not kept", "y", LEAVING_S),
             ("", "", LEAVING_S),
         ):
             if not screen.come_to(wanted, limit_s):
