@@ -1,4 +1,4 @@
-"""The author's guide names every field, the preflight page every rule."""
+"""The author's guide names every field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from labtui.domain.model import Outcome, TemplateForm
 from labtui.lab import edition as schema
 from labtui.lab import fields, runs
 from labtui.lab.fields import Table
-from labtui.preflight import rules_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "editions.md").read_text(encoding="utf-8")
@@ -36,8 +35,3 @@ def test_the_guide_names_every_word_a_field_can_have():
     kinds = {str(kind.__struct_config__.tag) for kind in get_args(schema.Check)}
     words = [fields.PageChart, fields.Law, TemplateForm, Outcome]
     assert kinds | {word for literal in words for word in get_args(literal)} <= named
-
-
-def test_the_preflight_page_is_the_table_of_the_rules():
-    page = (DOCS / "preflight.md").read_text(encoding="utf-8")
-    assert page.endswith(rules_table())

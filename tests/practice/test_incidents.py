@@ -1,8 +1,5 @@
 """What goes wrong on purpose happens as Slurm would have it, once, and is explained."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from labtui.domain.errors import UsageError
@@ -186,9 +183,3 @@ def test_choice_by_name_and_by_number():
     with pytest.raises(UsageError) as caught:
         choose(["earthquake"], None)
     assert "queue" in caught.value.hint
-
-
-def test_the_guide_names_all_of_them_in_the_same_order():
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
-    table = guide.partition("## Practice: incidents")[2]
-    assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(INCIDENTS)
