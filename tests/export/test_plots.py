@@ -74,7 +74,7 @@ def test_more_than_four_lines_become_panels():
 def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     wide = {n: float(n) for n in (1, 2, 4, 8, 16)}
     assert (doubling_axes(spec_of(wide)).x_log, doubling_axes(spec_of(wide)).y_log) == (True, True)
-    assert not doubling_axes(spec_of(wide, percent=True)).y_log
+    assert not doubling_axes(spec_of(wide, unit="%")).y_log
     assert not doubling_axes(spec_of({1: 1.0, 4: 2.0})).x_log
     assert len(y_ticks(2.3, 413, log=True)) <= 7 and y_ticks(0, 4.2, log=False) == [0, 1, 2, 3, 4]
 

@@ -9,7 +9,6 @@ from labtui.export.measurements import Measurements
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.scaling_charts import program_charts
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
@@ -119,7 +118,7 @@ def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi
 
 
 def test_grids_are_lines_of_one_chart(jacobi):
-    speedup = next(chart for chart in program_charts(jacobi.programs) if chart.key == "program-speedup")
+    speedup = next(chart for chart in catalogue(jacobi) if chart.key == "program-speedup")
     names = [series.name for series in speedup.series]
     assert len(names) == 4
     assert names[-1] == "ideal"

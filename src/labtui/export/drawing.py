@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from labtui.export import style
-from labtui.results.charts import ChartSpec, Point, Series, series_hues, value_text
+from labtui.results.charts import ChartSpec, Point, Series, value_text
 from labtui.results.numbers import clean, tick_text
 
 MAX_LINES = 4
@@ -27,10 +27,13 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
 
 def slots(spec: ChartSpec) -> dict[str, int]:
     """The place of each measured series among the four colours, by name: a network's own, others in their order."""
-    hues = [hue if hue < len(style.SERIES) else -1 for hue in series_hues(spec)]
-    free = iter([slot for slot in range(len(style.SERIES)) if slot not in hues])
-    names = [series.name for series in spec.measured]
-    return {name: hue if hue >= 0 else next(free, 0) for name, hue in zip(names, hues, strict=True)}
+    own: dict[int, str] = {}
+    for series in spec.measured:
+        if series.hue is not None:
+            own.setdefault(series.hue, series.name)
+    fixed = {name: slot for slot, name in own.items()}
+    free = iter([slot for slot in range(len(style.SERIES)) if slot not in own])
+    return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
 
 
 def is_tall(spec: ChartSpec, point: Point) -> bool:

@@ -34,13 +34,10 @@ from labtui.results import messages
 from labtui.results.accuracy import is_accuracy
 from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, with_kind
-from labtui.results.measured import cite
 from labtui.results.numbers import clean
-from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results, of_rows, renamed
 from labtui.results.run_charts import accuracy_chart
 from labtui.results.scaling import scaling_lines
-from labtui.results.scaling_charts import program_charts
 
 AS_BARS = {"epoch-time", "speedup"}
 """Charts that are bars on a page that asks for them."""
@@ -139,9 +136,8 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
 
 def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     results = _page_results(contents, plan, task)
-    timed = _page_programs(results, plan, task)
-    charts = tuple(_charts(plan, results, timed))
-    blocks = (*_tables(contents, plan, results, timed), *_listings(contents, plan, task))
+    charts = tuple(_charts(plan, results))
+    blocks = (*_tables(contents, plan, results), *_listings(contents, plan, task))
     answers = tuple(_answers(contents, plan, task))
     measured = {row.model for row in contents.results.rows}
     unrun = still_to_run(contents.checks[task.id], plan.models, measured)
@@ -153,7 +149,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         blocks += tuple(_checklist(contents, task))
     shown = bool(charts or plan.table)
     return Page(
-        title=_title(plan, task, charts, results, timed),
+        title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
         facts=page_facts(charts, results),
@@ -161,20 +157,17 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         answers=answers,
         note=" ".join(_notes(charts)),
         warnings=tuple(warnings),
-        numbers=tuple(_provenance(results, timed)) if shown else (),
-        practice=shown
-        and (any(row.practice for row in results.rows) or any(each.practice for each in timed)),
+        numbers=tuple(_provenance(results)) if shown else (),
+        practice=shown and any(row.practice for row in (*results.rows, *results.programs)),
     )
 
 
-def _title(
-    plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results, timed: Sequence[ProgramRow]
-) -> str:
+def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
     """What the page's numbers say; else its heading, else the task's title."""
     families = {chart.family for chart in charts}
     found = ""
-    if timed:
-        found = messages.program_message(timed)
+    if results.programs:
+        found = messages.program_message(results.programs)
     elif families & set(messages.SCALING):
         found = messages.scaling_message(scaling_lines(results.measured), families)
     elif plan.table == "fractions" or families == {"laws"}:
@@ -245,10 +238,8 @@ def _sources(contents: LabContents) -> Page:
     )
 
 
-def _provenance(results: Results, timed: Sequence[ProgramRow]) -> Iterable[str]:
-    for each in timed:
-        yield f"{clean(each.series)} on {each.program.counted(each.processes)}: {cite(each.origins)}"
-    for row in results.measured:
+def _provenance(results: Results) -> Iterable[str]:
+    for row in (*results.programs, *results.measured):
         for name, _, job, log, lines in source_rows(row):
             yield f"{name or clean(row.configuration.label)}: job {job}, {log}, lines {lines}"
 
@@ -285,30 +276,22 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
             replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)
             for row in rows
         ]
-    return renamed(of_rows(results, rows), contents.edition.names)
-
-
-def _page_programs(results: Results, plan: HandInPage, task: Task) -> tuple[ProgramRow, ...]:
-    """The times of programs that a page speaks of: those it names, else those its task measures; real ones first."""
-    measured = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
-    rows = tuple(
+    timed = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
+    programs = tuple(
         row
         for row in results.programs
-        if row.program.name in plan.models
-        or (not plan.models and (row.program.name, row.processes, row.size) in measured)
+        if row.model in plan.models or (not plan.models and (row.model, row.processes, row.size) in timed)
     )
-    return tuple(row for row in rows if not row.practice) or rows
+    programs = tuple(row for row in programs if not row.practice) or programs
+    return renamed(replace(of_rows(results, rows), programs=programs), contents.edition.names)
 
 
-def _charts(plan: HandInPage, results: Results, timed: Sequence[ProgramRow]) -> Iterable[ChartSpec]:
+def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
     """The charts of a page, in the order it lists them; those without anything measured are left out."""
-    of_programs = {chart.family: chart for chart in program_charts(timed)}
     together = catalogue(results)
     apart = [chart for name in networks(results) for chart in catalogue(results, model=name)]
     for key in plan.charts:
-        if key in of_programs:
-            yield of_programs[key]
-        elif key == "accuracy" and plan.target:
+        if key == "accuracy" and plan.target:
             chart = accuracy_chart(results, target=plan.target)
             yield from () if chart.empty else (chart,)
         else:
@@ -320,14 +303,12 @@ def _charts(plan: HandInPage, results: Results, timed: Sequence[ProgramRow]) -> 
             yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
 
 
-def _tables(
-    contents: LabContents, plan: HandInPage, results: Results, timed: Sequence[ProgramRow]
-) -> Iterable[Block]:
+def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
     if plan.table == "fractions":
         fits = [fit for fit in contents.results.fits if not plan.models or fit.model in plan.models]
         yield from (fraction_table(fits),) if fits else ()
-    elif plan.table == "results" and timed:
-        yield program_table(timed)
+    elif plan.table == "results" and results.programs:
+        yield program_table(results.programs)
     elif plan.table and results.measured:
         rows = results.rows
         if plan.table == "acceleration":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from labtui.export.hand_in import Table
-from labtui.results import report
 from labtui.results.accuracy import best_curve
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin
@@ -28,13 +27,14 @@ from labtui.results.numbers import (
     device_text,
     lost_text,
     percent_text,
+    program_columns,
     rate_text,
     ratio_text,
     three_digits,
+    time_text,
     unit_of,
     with_unit,
 )
-from labtui.results.programs import ProgramRow
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import lost_efficiency
 
@@ -100,10 +100,11 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
 
 
-def program_table(rows: Sequence[ProgramRow]) -> Table:
+def program_table(rows: Sequence[ResultRow]) -> Table:
     """Programs that are timed without epochs, by processes."""
-    headings, lines = report.program_table(rows)
-    return Table(headings, tuple(lines), tuple(place > 1 for place in range(len(headings))))
+    columns = program_columns(rows)
+    lines = tuple(map(tuple, cells(rows, columns)))
+    return Table(tuple(c.heading for c in columns), lines, tuple(c.number for c in columns))
 
 
 # --------------------------------------------------------------------------- where each number was read
@@ -111,39 +112,29 @@ def program_table(rows: Sequence[ProgramRow]) -> Table:
 
 def sources_table(results: Results) -> Table:
     """Job, file and lines of every time."""
-    rows = [line for row in results.rows for line in source_rows(row)]
-    rows += [line for row in results.programs for line in _program_sources(row)]
+    rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
     headings = ("training", "time", "job", "log", "lines (epoch)" if results.rows else "line")
     return Table(headings, tuple(rows), (False, True, True, False, False))
 
 
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
-    """Where a row's epochs were read: training, epoch time, job, log, lines with their epochs."""
+    """Where a row's times were read: training, time, job, log, lines with their epochs."""
     logs: dict[tuple[str, str], list[Origin]] = {}
     for origin in row.origins:
         logs.setdefault((origin.job_id, origin.source), []).append(origin)
-    name = f"{clean(row.name)} on {report.devices(row.n_gpus)}"
-    time = f"{three_digits(row.epoch_seconds.value)} s" if row.epoch_seconds is not None else ABSENT
+    name = f"{clean(row.name)} on {row.counted}"
     for at, ((job, source), origins) in enumerate(logs.items()):
-        lines = _places([origin for origin in origins if origin.line is not None])
-        first = (name, time) if at == 0 else ("", "")
+        lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
+        first = (name, time_text(row)) if at == 0 else ("", "")
         yield (*first, clean(job) or ABSENT, clean(source), lines or ABSENT)
 
 
-def _places(origins: Sequence[Origin]) -> str:
+def _places(origins: Sequence[Origin], epochs: bool) -> str:
     """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
-    shown = [f"{o.line} ({o.epoch})" if o.epoch is not None else str(o.line) for o in origins]
+    shown = [f"{o.line} ({o.epoch})" if epochs and o.epoch is not None else str(o.line) for o in origins]
     if len(shown) > _MAX_LINES:
         shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
     return ", ".join(shown)
-
-
-def _program_sources(row: ProgramRow) -> Iterable[tuple[str, str, str, str, str]]:
-    name = f"{clean(row.series)} on {row.program.counted(row.processes)}"
-    for origin in row.origins:
-        line = str(origin.line) if origin.line is not None else ABSENT
-        time = f"{report.time_text(row)} {row.program.shown_in}"
-        yield name, time, clean(origin.job_id) or ABSENT, clean(origin.source), line
 
 
 # --------------------------------------------------------------------------- facts in large type
@@ -163,11 +154,10 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
         facts.append((percent_text(curve.best.accuracy), f"best {which} accuracy, epoch {curve.best.epoch}"))
-    for timed in results.programs:
-        if timed.speedup is not None and timed.processes > 1 and not facts:
-            fastest = max((row for row in results.programs if row.speedup), key=lambda r: r.speedup.value)  # type: ignore[union-attr]
-            many = fastest.program.counted(fastest.processes)
-            facts.append((f"{ratio_text(fastest.speedup)}×", f"{many}, {clean(fastest.program.name)}"))
+    timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
+    if timed and not facts:
+        fastest = max(timed, key=lambda row: row.speedup.value if row.speedup else 0)
+        facts.append((f"{ratio_text(fastest.speedup)}×", f"{fastest.counted}, {clean(fastest.model)}"))
     for row in results.measured:
         if not facts and row.n_gpus == 1 and row.epoch_seconds is not None:
             facts.append(

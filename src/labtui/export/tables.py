@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labtui.export.measurements import stamp_of
 from labtui.results.escape import latex, markdown, spreadsheet
 from labtui.results.measured import cite
-from labtui.results.numbers import AS_PRINTED, PRECISE, Column, cells, columns_of, note_lines
-from labtui.results.programs import ProgramRow
-from labtui.results.report import program_table
+from labtui.results.numbers import AS_PRINTED, PRECISE, cells, columns_of, note_lines, program_columns
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import program_json, row_json
 
@@ -42,19 +40,15 @@ def frame(results: Results) -> pd.DataFrame:
 
     records = [_record(row, row_json(row)) for row in results.rows]
     for timed in results.programs:
-        gpus = timed.program.counts == "GPUs"
-        machine = {
-            "device": "gpu" if gpus else "cpu",
-            "n_gpus": timed.processes if gpus else 0,
-            "live": False,
-        }
+        gpus = timed.processes if timed.device == "gpu" else 0
+        machine = {"device": timed.device, "n_gpus": gpus, "live": False}
         records.append(_record(timed, program_json(timed) | machine))
     table = pd.DataFrame(records, columns=COLUMNS)
     table["export"] = stamp_of(results)
     return table.astype(_WHOLE | _FLOATS)
 
 
-def _record(row: ResultRow | ProgramRow, fields: dict[str, Any]) -> dict[str, Any]:
+def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     """The JSON's fields as columns: an interval as three, the reading as printed as ``printed_...``."""
     record: dict[str, Any] = {
         f"printed_{name}": value for name, value in fields.get("as_printed", {}).items()
@@ -86,24 +80,20 @@ Grid = tuple[Sequence[str], list[Sequence[str]], Sequence[bool]]
 
 def _grids(results: Results) -> list[tuple[str, Grid]]:
     """Title, headings, lines, and which columns hold numbers, of every table."""
-    found: list[tuple[str, Grid]] = []
-    for title, rows, columns in (
-        ("Precise", results.rows, PRECISE),
-        ("As printed (whole seconds of epoch 2)", results.measured, AS_PRINTED),
-    ):
-        if rows:
-            shown: tuple[Column, ...] = columns_of(rows, columns)
-            numbers = [column.number for column in shown]
-            found.append((title, ([c.heading for c in shown], list(cells(rows, shown)), numbers)))
-    if results.programs:
-        headings, lines = program_table(results.programs)
-        found.append(
-            (
-                "Programs timed without epochs",
-                (headings, list(lines), [at > 1 for at in range(len(headings))]),
-            )
-        )
-    return found
+    tables = (
+        ("Precise", results.rows, columns_of(results.rows, PRECISE)),
+        (
+            "As printed (whole seconds of epoch 2)",
+            results.measured,
+            columns_of(results.measured, AS_PRINTED),
+        ),
+        ("Programs timed without epochs", results.programs, program_columns(results.programs)),
+    )
+    return [
+        (title, ([each.heading for each in columns], list(cells(rows, columns)), [c.number for c in columns]))
+        for title, rows, columns in tables
+        if rows
+    ]
 
 
 def markdown_text(results: Results) -> str:

@@ -303,7 +303,7 @@ def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
     """Whether a chart shows the models asked for; one that names none shows what was measured."""
     measured = {row.model for row in evidence.results.measured}
-    shown = set(export.models) or measured | {row.program.name for row in evidence.results.programs}
+    shown = set(export.models) or measured | {row.model for row in evidence.results.programs}
     return set(check.models) <= shown
 
 

@@ -56,14 +56,14 @@ def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[
     """Remarks on the times of a task's programs."""
     planned = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
     for row in evidence.results.programs:
-        key = (row.program.name, row.processes, row.size)
+        key, seconds = (row.model, row.processes, row.size), row.epoch_seconds
+        if seconds is None:
+            continue
         for band in edition.bands if key in planned else ():
-            outside = row.seconds.hi < band.low or row.seconds.lo > band.high
+            outside = seconds.hi < band.low or seconds.lo > band.high
             if band.quantity == "program-seconds" and band.times(*key) and outside:
                 usual = f"{tick_text(band.low)} to {tick_text(band.high)} s are usual ({band.source})"
-                sentence = (
-                    f"{row.series} on {row.program.counted(row.processes)}: {tick_text(row.seconds.value)} s"
-                )
+                sentence = f"{row.name} on {row.counted}: {tick_text(seconds.value)} s"
                 yield f"{sentence}, where {usual}. {' '.join(band.advice.split())}".strip()
 
 

@@ -6,6 +6,7 @@ Real and practice runs never share a chart, nor do images and tokens. The charts
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,8 +14,8 @@ from labtui.results import run_charts
 from labtui.results.charts import ChartSpec, slug
 from labtui.results.comparison_charts import acceleration_chart, law_chart, loss_chart, tuning_charts
 from labtui.results.rows import Results, of_rows
-from labtui.results.scaling import scaling_lines
-from labtui.results.scaling_charts import QUANTITIES, Reading, program_charts, quantity_chart
+from labtui.results.scaling import program_lines, scaling_lines
+from labtui.results.scaling_charts import PROGRAM_QUANTITIES, QUANTITIES, Reading, quantity_chart
 
 MAX_LINES = 6
 """Runs of several networks are drawn over each other by epoch up to so many lines."""
@@ -22,8 +23,7 @@ MAX_LINES = 6
 
 def networks(results: Results) -> tuple[str, ...]:
     """The networks of the rows, in their order, then the programs."""
-    timed = (row.program.name for row in results.programs)
-    return tuple(dict.fromkeys([*(row.model for row in results.rows), *timed]))
+    return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
 def catalogue(
@@ -51,11 +51,9 @@ def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[Chart
 def _charts(results: Results, model: str | None, reading: Reading) -> list[ChartSpec]:
     """The charts of one network or of all together; real and practice ones may have one key."""
     charts: list[ChartSpec] = []
-    timed = [row for row in results.programs if model in (None, row.program.name)]
-    for practice, name in dict.fromkeys((row.practice, row.program.name) for row in timed):
-        charts += program_charts(
-            [row for row in timed if (row.practice, row.program.name) == (practice, name)]
-        )
+    for lines in program_lines(row for row in results.programs if model in (None, row.model)):
+        scaling = "weak" if lines[0].last.is_weak else "strong"
+        charts += [quantity_chart(each, lines) for each in PROGRAM_QUANTITIES[scaling]]
     for practice in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
         made = _charts_of(of_rows(results, rows), model, reading) if rows else ()
@@ -82,26 +80,21 @@ def _charts_of(results: Results, model: str | None, reading: Reading) -> Iterabl
             yield chart
 
 
-_COMPARES = {"cpu-gpu", "speedup", "efficiency"}
-
-
 def _has_content(chart: ChartSpec) -> bool:
     """Whether a chart has what it compares: one mark alone is no speedup, no efficiency and no acceleration."""
-    if chart.family in _COMPARES:
-        return any(len(series.points) > 1 for series in chart.measured)
-    return not chart.empty
+    return any(len(series.points) > chart.compares for series in chart.measured)
 
 
 def told_apart(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     """Charts with distinct keys: a practice chart beside a real one says so."""
     charts = tuple(charts)
     real = {chart.key.casefold() for chart in charts if not chart.practice}
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     found = []
     for chart in charts:
-        key = chart.key
-        if chart.practice and key.casefold() in real:
-            key = f"{key}-practice"
-        count = seen[key.casefold()] = seen.get(key.casefold(), 0) + 1
+        also_real = chart.practice and chart.key.casefold() in real
+        key = f"{chart.key}-practice" if also_real else chart.key
+        seen[key.casefold()] += 1
+        count = seen[key.casefold()]
         found.append(replace(chart, key=key if count == 1 else f"{key}-{count}"))
     return tuple(found)

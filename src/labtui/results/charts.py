@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from labtui.domain.model import Interval
 from labtui.results.numbers import decimals, fixed, percent_text, tick_text
@@ -24,13 +24,7 @@ XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 Role = Literal["measured", "ideal", "fit", "band", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-CPU_HUE = 4
-COUNT_HUES = {0: CPU_HUE, 1: 5, 2: 6, 4: 7}
-OTHER_COUNT_HUE = 8
-FREE_HUES = (9, 10, 11, 12)
-"""Colour slots of series that are neither a network nor a GPU count."""
-HUES = 13
-"""Colour slots: 0 to 3 networks, 4 the CPU, 5 to 8 GPU counts, then the free ones."""
+"""The networks of the lab have one colour in every chart; other lines have the first that is free."""
 WIDE = 8
 """Axes are logarithmic from so many times the smallest count on."""
 
@@ -61,7 +55,7 @@ class Point:
 class Series:
     """Marks of one thing. `short` is what tells its name from the names beside it.
 
-    `hue` is the colour slot (see `series_hues`); `part` says which share of a whole the bars of a
+    `hue` is its colour among those of the drawer, None for any; `part` says which share of a whole the bars of a
     stacked chart are. Series of one `group` share a panel where a chart has too many lines.
     """
 
@@ -79,22 +73,24 @@ class ChartSpec:
     """A chart. `key` names it (and its file) among the charts of one place; `family` says which kind it is.
 
     `title` says what is drawn, `heading` the same in two words with the unit, `message` what the numbers say ("" for
-    nothing). `unit` follows a number of the chart (``s``, ``×``, ``%``). `view` is the screen's tab. `switchable`:
-    bars or lines are a matter of taste. `x_log`, `y_log`: each doubling takes the same length. `percent`: values are
-    fractions of 1. `x_ticks` are the positions with their labels. `model` is "" for several networks.
+    nothing). `unit` follows a number of the chart: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is
+    the screen's tab. `compares`: one mark alone says nothing. `switchable`: bars or lines are a matter of taste.
+    `x_log`, `y_log`: each doubling takes the same length. `x_ticks` are the positions with their labels. `model` is ""
+    for several networks.
     """
 
     key: str
     title: str
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
+    series: tuple[Series, ...] = ()
     family: str = ""
     view: View = "time"
     message: str = ""
     heading: str = ""
     unit: str = ""
     kind: Kind = "lines"
+    compares: bool = False
     switchable: bool = False
     x_axis: XAxis = "counts"
     x_log: bool = False
@@ -102,15 +98,14 @@ class ChartSpec:
     x_ticks: tuple[tuple[float, str], ...] = ()
     y_min: float | None = 0.0
     y_max: float | None = None
-    percent: bool = False
     model: str = ""
     notes: tuple[str, ...] = ()
     practice: bool = False
     small: bool = False
 
-    def __post_init__(self) -> None:
-        if not self.family:
-            object.__setattr__(self, "family", self.key)
+    @property
+    def percent(self) -> bool:
+        return self.unit == "%"
 
     @property
     def measured(self) -> tuple[Series, ...]:
@@ -127,48 +122,62 @@ class ChartSpec:
         return self.x_axis in ("epochs", "seconds")
 
 
-class Form(NamedTuple):
-    """What is the same in every chart of a family."""
-
-    view: View
-    title: str
-    heading: str
-    x_label: str
-    y_label: str
-    unit: str = ""
-    kind: Kind = "lines"
-    x_axis: XAxis = "counts"
+def _family(
+    key: str,
+    view: View,
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    unit: str = "",
+    heading: str = "",
+    **more: Any,
+) -> ChartSpec:
+    after = {"s": ", s", "%": ", %"}.get(unit, "")
+    return ChartSpec(
+        key=key,
+        family=key,
+        view=view,
+        title=title,
+        heading=heading or f"{title}{after}",
+        x_label=x_label,
+        y_label=y_label,
+        unit=unit,
+        **more,
+    )
 
 
 _TOP1 = "best top-1 accuracy in validation"
-FAMILIES = {
-    "epoch-time": Form("time", "Epoch time", "Epoch time, s", "GPUs", "seconds per epoch", "s"),
-    "throughput": Form("throughput", "Throughput", "Images per second", "GPUs", "images per second"),
-    "speedup": Form("speedup", "Speedup", "Speedup", "GPUs", "times one GPU", "×"),
-    "efficiency": Form("efficiency", "Efficiency", "Efficiency, %", "GPUs", "speedup / GPUs", "%"),
-    "program-time": Form("time", "Time", "Time, s", "processes", "seconds", "s"),
-    "program-speedup": Form("speedup", "Speedup", "Speedup", "processes", "times one process", "×"),
-    "program-efficiency": Form("efficiency", "Efficiency", "Efficiency, %", "processes", "speedup / processes", "%"),
-    "weak-time": Form("time", "Weak scaling: time", "Weak scaling: time, s", "processes", "seconds", "s"),
-    "weak-efficiency": Form("efficiency", "Weak efficiency", "Weak efficiency, %", "processes", "T1 / Tn", "%"),
-    "cpu-gpu": Form("time", "Epoch time on the CPU and on one GPU", "Epoch time, s", "device", "seconds per epoch",
-                    "s", "repeats", "names"),
-    "tuning": Form("throughput", "Throughput as tuned", "Images per second", "as tuned", "images per second", "",
-                   "bars", "names"),
-    "efficiency-loss": Form("efficiency", "Where the efficiency goes", "Points of efficiency lost", "GPUs",
-                            "share of ideal", "%", "stacked", "names"),
-    "laws": Form("speedup", "Speedup and the two laws", "Speedup", "GPUs", "times one GPU", "×"),
-    "epochs": Form("time", "Time of each epoch", "Time of each epoch, s", "epoch", "seconds", "s", x_axis="epochs"),
-    "accuracy": Form("training", "Accuracy", "Accuracy, %", "epoch", "accuracy", "%", x_axis="epochs"),
-    "learning-rate": Form("training", "Learning rate", "Learning rate", "epoch", "learning rate", x_axis="epochs"),
-    "error": Form("training", "Error in validation", "Top-1 error in validation, %", "epoch", "top-1 error", "%",
-                  x_axis="epochs"),
-    "batch-accuracy": Form("training", "Accuracy over the global batch", "Best top-1 accuracy, %",
-                           "images per step, all GPUs", _TOP1, "%", x_axis="batch"),
-    "gpu-utilization": Form("training", "GPU utilisation", "GPU utilisation, %", "seconds since the first sample",
-                            "utilisation", "%", x_axis="seconds"),
-}  # fmt: skip
-"""Every chart there is."""
+_RATIO: dict[str, Any] = {"compares": True}
+_OVER_EPOCHS: dict[str, Any] = {"x_axis": "epochs"}
+FAMILIES = {family.key: family for family in (
+    _family("epoch-time", "time", "Epoch time", "GPUs", "seconds per epoch", unit="s"),
+    _family("throughput", "throughput", "Throughput", "GPUs", "images per second", heading="Images per second"),
+    _family("speedup", "speedup", "Speedup", "GPUs", "times one GPU", unit="×", **_RATIO),
+    _family("efficiency", "efficiency", "Efficiency", "GPUs", "speedup / GPUs", unit="%", **_RATIO),
+    _family("program-time", "time", "Time", "processes", "seconds", unit="s", **_RATIO),
+    _family("program-speedup", "speedup", "Speedup", "processes", "times one process", unit="×", **_RATIO),
+    _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%", **_RATIO),
+    _family("weak-time", "time", "Weak scaling: time", "processes", "seconds", unit="s", **_RATIO),
+    _family("weak-efficiency", "efficiency", "Weak efficiency", "processes", "T1 / Tn", unit="%", **_RATIO),
+    _family("cpu-gpu", "time", "Epoch time on the CPU and on one GPU", "device", "seconds per epoch", unit="s",
+            heading="Epoch time, s", kind="repeats", x_axis="names", **_RATIO),
+    _family("tuning", "throughput", "Throughput as tuned", "as tuned", "images per second",
+            heading="Images per second", kind="bars", x_axis="names"),
+    _family("efficiency-loss", "efficiency", "Where the efficiency goes", "GPUs", "share of ideal", unit="%",
+            heading="Points of efficiency lost", kind="stacked", x_axis="names"),
+    _family("laws", "speedup", "Speedup and the two laws", "GPUs", "times one GPU", unit="×", heading="Speedup"),
+    _family("epochs", "time", "Time of each epoch", "epoch", "seconds", unit="s", **_OVER_EPOCHS),
+    _family("accuracy", "training", "Accuracy", "epoch", "accuracy", unit="%", **_OVER_EPOCHS),
+    _family("learning-rate", "training", "Learning rate", "epoch", "learning rate", **_OVER_EPOCHS),
+    _family("error", "training", "Error in validation", "epoch", "top-1 error", unit="%",
+            heading="Top-1 error in validation, %", **_OVER_EPOCHS),
+    _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs", _TOP1,
+            unit="%", heading="Best top-1 accuracy, %", x_axis="batch"),
+    _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
+            x_axis="seconds"),
+)}  # fmt: skip
+"""Every chart there is, by its family: what is the same in each chart of it."""
 
 
 def make_chart(
@@ -176,17 +185,10 @@ def make_chart(
 ) -> ChartSpec:
     """A chart of a family about something, `of` which its title tells; `counted` is what its rates count."""
     form = FAMILIES[family]
-    made: dict[str, Any] = {
-        **form._asdict(),
-        "key": family,
-        "family": family,
-        "title": f"{form.title}, {of}" if of else form.title,
-        "heading": form.heading.replace("Images", counted.capitalize()),
-        "y_label": form.y_label.replace("images", counted),
-        "percent": form.unit == "%",
-        **fields,
-    }
-    return ChartSpec(series=tuple(series), **made)
+    fields.setdefault("title", f"{form.title}, {of}" if of else form.title)
+    fields.setdefault("heading", form.heading.replace("Images", counted.capitalize()))
+    fields.setdefault("y_label", form.y_label.replace("images", counted))
+    return replace(form, series=tuple(series), **fields)
 
 
 def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
@@ -253,40 +255,6 @@ def spread(wanted: Sequence[float], size: float) -> list[float]:
         for place, at in enumerate(group):
             placed[at] = start + size * place
     return placed
-
-
-# --------------------------------------------------------------------------- colours
-
-
-def model_hue(model: str) -> int:
-    """The colour slot of a network of the lab, the same in every chart; others have the first that is free."""
-    return MODEL_HUES.get(model, 0)
-
-
-def count_hue(n_gpus: int | None) -> int:
-    """The colour slot of a GPU count (0 is the CPU), the same in every chart."""
-    return COUNT_HUES.get(-1 if n_gpus is None else n_gpus, OTHER_COUNT_HUE)
-
-
-def series_hues(spec: ChartSpec) -> tuple[int, ...]:
-    """The colour slot of each measured series with marks; of two networks with the same one the later takes a free one.
-
-    Runs on the same GPU count share their colour, and the first epochs of a network have that of the network.
-    """
-    hues: list[int] = []
-    taken: list[int] = []
-    for series in spec.measured:
-        hollow = all(point.hollow for point in series.points)
-        hues.append(series.hue if hollow and series.hue is not None else _hue(series, taken))
-        taken += [] if hollow else hues[-1:]
-    return tuple(hues)
-
-
-def _hue(series: Series, taken: Sequence[int]) -> int:
-    if series.hue is not None and (series.hue not in taken or series.hue >= CPU_HUE):
-        return series.hue
-    rest = [hue for hue in (*range(CPU_HUE), *FREE_HUES, *range(HUES)) if hue not in taken]
-    return rest[0] if rest else len(taken) % HUES
 
 
 # --------------------------------------------------------------------------- making charts

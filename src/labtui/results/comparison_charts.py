@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from labtui.results import messages
-from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart, model_hue, slug
+from labtui.results.charts import MODEL_HUES, ChartSpec, Point, Series, interval_point, make_chart, slug
+from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text
 from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
@@ -33,7 +34,7 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Readin
     factor = gpu and (gpu.printed_acceleration if reading == "as-printed" else gpu.acceleration)
     return make_chart(
         "cpu-gpu",
-        [Series(name=model, points=points, hue=model_hue(model))],
+        [Series(name=model, points=points, hue=MODEL_HUES.get(model))],
         of=model,
         message=messages.acceleration_message(gpu),
         x_ticks=tuple((x, name) for x, name, _ in pair),
@@ -74,20 +75,20 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     labels = tuning_labels(rows)
-    order = sorted(range(len(rows)), key=lambda place: (_natural(labels[place]), labels[place]))
-    points = []
-    for x, place in enumerate(order):
-        if (rate := rows[place].throughput) is not None:
-            points.append(uncertain_point(float(x), rows[place], rate, label=rate_text(rate)))
+    order = sorted(range(len(rows)), key=lambda place: (_numbers(labels[place]), labels[place]))
+    points = [
+        uncertain_point(float(x), rows[place], rate, label=rate_text(rate))
+        for x, place in enumerate(order)
+        if (rate := rows[place].throughput) is not None
+    ]
     first = rows[0].configuration
     axis, shown = _shared_labels(labels)
-    where = f"{rows[0].n_gpus} GPU{'s' * (rows[0].n_gpus != 1)}"
     data = f" ({first.data_set})" if first.data_set else ""
     return make_chart(
         "tuning",
-        [Series(name=first.model, points=tuple(points), hue=model_hue(first.model))],
+        [Series(name=first.model, points=tuple(points), hue=MODEL_HUES.get(first.model))],
         key=key,
-        of=f"{first.model}{data} on {where}",
+        of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
         message=messages.tuning_message(rows, labels),
         x_label=axis,
@@ -112,19 +113,19 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
 _NUMBER = re.compile(r"\b\d[\d,]*")
 
 
-def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
-    """What stands below an axis and at its ticks: the word that all labels share, then only their numbers."""
-    numbers = [_NUMBER.findall(label) for label in labels]
-    words = {_NUMBER.sub("", label).strip().removesuffix("s") for label in labels}
-    if len(words) > 1 or any(len(found) != 1 for found in numbers):
-        return "as tuned", list(labels)
-    word = words.pop()
-    return "batch per GPU" if word == "batch" else f"{word}s", [found[0] for found in numbers]
-
-
-def _natural(label: str) -> list[int]:
+def _numbers(label: str) -> list[int]:
     """The numbers of a label, so that 8 workers stand before 10."""
     return [number(word.replace(",", "")) or 0 for word in _NUMBER.findall(label)]
+
+
+def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
+    """What stands below an axis and at its ticks: the word that all labels share, then only their numbers."""
+    words = {_NUMBER.sub("", label).strip().removesuffix("s") for label in labels}
+    if len(words) > 1 or any(len(_numbers(label)) != 1 for label in labels):
+        return "as tuned", list(labels)
+    word = words.pop()
+    axis = "batch per GPU" if word == "batch" else f"{word}s"
+    return axis, [_NUMBER.findall(label)[0] for label in labels]
 
 
 # --------------------------------------------------------------------------- lost efficiency, laws
@@ -132,27 +133,23 @@ def _natural(label: str) -> list[int]:
 
 def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     """Where 100 % went: kept, and the parts of what was lost, for each line on each number of GPUs."""
-    rows = [
-        (line, row, parts)
-        for line in lines
-        for row in line.rows
-        if (row.n_gpus or 0) > 1 and (parts := lost_efficiency(row)) and row.efficiency is not None
-    ]
+    found = [(line, row, row.efficiency) for line in lines for row in line.rows if lost_efficiency(row)]
+    rows = [(line, row, share) for line, row, share in found if (row.n_gpus or 0) > 1 and share is not None]
     several = len({line.name for line, _, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
-    for x, (_, row, lost) in enumerate(rows):
-        kept = [] if row.efficiency is None else [("efficiency", row.efficiency)]
-        for name, share in (*kept, *((f"lost: {part.name}", part.share) for part in lost)):
+    for x, (_, row, kept) in enumerate(rows):
+        lost = [(f"lost: {part.name}", part.share) for part in lost_efficiency(row)]
+        for name, share in (("efficiency", kept), *lost):
             point = interval_point(float(x), share, label=percent_text(share), live=row.live)
             shares.setdefault(name, []).append(point)
-    marks = [point for points in shares.values() for point in points]
+    lowest = min([0.0, *(point.lo or 0.0 for points in shares.values() for point in points)])
+    stacked = all(point.y >= -1e-9 for points in shares.values() for point in points)
     series = [
         Series(
             name=name,
             short=name.removeprefix("lost: "),
             points=tuple(points),
             part="kept" if name == "efficiency" else "lost",
-            hue=model_hue(rows[0][0].model) if name == "efficiency" and not several else None,
         )
         for name, points in shares.items()
     ]
@@ -161,12 +158,12 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         series,
         of=rows[0][0].name if rows and not several else "",
         message=messages.loss_message([row for _, row, _ in rows]),
-        kind="stacked" if all(point.y >= -1e-9 for point in marks) else "bars",
+        kind="stacked" if stacked else "bars",
         x_ticks=tuple(
             (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
             for x, (line, row, _) in enumerate(rows)
         ),
-        y_min=min([0.0, *(point.lo or 0.0 for point in marks)]),
+        y_min=lowest,
         notes=("The last batch of an epoch is smaller but costs a whole step.",),
         practice=any(row.practice for _, row, _ in rows),
     )
@@ -183,7 +180,7 @@ def law_chart(results: Results, model: str) -> ChartSpec:
             continue
         rows = (base, *line.beyond)
         points = tuple(points_of(SPEEDUP, rows, "precise"))
-        series.append(Series(name=line.name, short="measured", points=points, hue=model_hue(model)))
+        series.append(Series(name=line.name, short="measured", points=points, hue=MODEL_HUES.get(model)))
         series += [each for fit in fits for each in _curve(fit)]
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
@@ -211,18 +208,18 @@ def _curve(fit: LawFit) -> Iterable[Series]:
     """A law's curve over the sizes it was fitted to, with the band of its fraction."""
     last, fraction = fit.n_gpus[-1], fit.serial_fraction
     steps = max(1, min((last - 1) * 4, 120))
-    curve, band = [], []
+    band = []
     for n in (1 + step * (last - 1) / steps for step in range(steps + 1)):
         # a larger fraction means a smaller speedup, so the bounds change places
         value, low, high = (
             law_speedup(fit.law, each, n) for each in (fraction.value, fraction.hi, fraction.lo)
         )
         if value is not None:
-            curve.append(Point(x=n, y=value))
-        if value is not None and low is not None and high is not None:
-            band.append(Point(x=n, y=value, lo=min(low, value), hi=max(high, value)))
+            lo, hi = (value if each is None else each for each in (low, high))
+            band.append(Point(x=n, y=value, lo=min(lo, value), hi=max(hi, value)))
     name = fit.law.capitalize()
-    yield Series(name=f"{name}'s law", short=name, points=tuple(curve), role="fit")
+    curve = tuple(Point(x=point.x, y=point.y) for point in band)
+    yield Series(name=f"{name}'s law", short=name, points=curve, role="fit")
     yield Series(name=f"band of {name}'s law", points=tuple(band), role="band")
 
 

@@ -115,11 +115,14 @@ class Configuration:
         """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
         what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
         model = f"{self.model} ({what})" if what else self.model
-        if self.device == "cpu":
-            return f"{model} on the CPU"
-        if self.n_gpus is None:
-            return f"{model} on an unknown device"
-        return f"{model} on {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+        return f"{model} on {devices(self.n_gpus)}"
+
+
+def devices(n_gpus: int | None) -> str:
+    """What a training ran on, in words."""
+    if n_gpus is None:
+        return "an unknown device"
+    return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 
 from labtui.domain.model import Interval
-from labtui.results.accuracy import best_curve
+from labtui.results.accuracy import AccuracyCurve
 from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
-from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, times_of
 
@@ -24,13 +23,12 @@ def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     """What charts of these families say of the lines they show; the strongest sentence that is true."""
+    if lines and lines[0].last.program is not None:
+        return program_message([row for line in lines for row in line.rows])
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
-    shared = _shared_size(lines)
-    if len(lines) > 2 and shared:
-        return _many(shared, families) or _single(lines, families)
-    if len(lines) == 2 and shared:
-        return _pair(lines, shared, families) or _single(lines, families)
-    return _single(lines, families)
+    rows = _shared_size(lines) if len(lines) > 1 else []
+    compared = (_many if len(lines) > 2 else _pair)(lines, rows, families) if rows else ""
+    return compared or _single(lines, families)
 
 
 def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -45,7 +43,7 @@ def _value(interval: Interval | None) -> float:
     return 0.0 if interval is None else interval.value
 
 
-def _many(rows: Sequence[ResultRow], families: Set[str]) -> str:
+def _many(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     many = count_words(rows[0].n_gpus or 0, start=True)
     by_speedup = sorted((row for row in rows if row.speedup is not None), key=lambda row: _value(row.speedup))
     if not by_speedup:
@@ -56,7 +54,7 @@ def _many(rows: Sequence[ResultRow], families: Set[str]) -> str:
         return f"{many} keep {low.removesuffix(' %')} to {high} efficiency"
     low, high = ratio_text(worst.speedup), ratio_text(best.speedup)
     times = low if low == high else f"{low} to {high}"
-    return f"{many} give {times} times the {rows[0].configuration.unit} per second of one"
+    return f"{many} give {times} times the {lines[0].unit} per second of one"
 
 
 def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
@@ -136,9 +134,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
 
 def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     """The fastest of some runs that differ in how they were tuned, against the slowest."""
-    rates = [
-        (row.throughput, label) for row, label in zip(rows, labels, strict=True) if row.throughput is not None
-    ]
+    rates = [(row.throughput, label) for row, label in zip(rows, labels, strict=True) if row.throughput]
     if len(rates) < 2:
         return ""
     (best, name), (worst, other) = (pick(rates, key=lambda each: each[0].value) for pick in (max, min))
@@ -175,8 +171,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     return f"By Amdahl's law {values} stay{'s' * (len(fits) == 1)} serial" if values else ""
 
 
-def accuracy_message(results: Results, target: float | None) -> str:
-    curve = best_curve(results)
+def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
@@ -187,8 +182,9 @@ def accuracy_message(results: Results, target: float | None) -> str:
 
 
 def results_message(results: Results) -> str:
-    """What a table of results says: the best sizes, else how long the first training takes."""
-    times = [seconds for line in scaling_lines(results.measured) if (seconds := times_of(line)[1])]
+    """What a table of results says: the best sizes, else how long the only training takes."""
+    lines = scaling_lines(results.measured)
+    times = [seconds for line in lines if (seconds := times_of(line)[1])]
     if len(times) == 1:
         (seconds,) = times
         fastest, cheapest = min(seconds, key=seconds.__getitem__), min(seconds, key=lambda n: n * seconds[n])
@@ -197,35 +193,25 @@ def results_message(results: Results) -> str:
             return f"{best} take the least time, {least} the fewest GPU-hours"
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is not None and first.epoch_seconds is not None:
-        where = "The CPU" if first.device == "cpu" else count_words(first.n_gpus or 1, start=True)
-        verb = "needs" if (first.n_gpus or 0) < 2 else "need"
-        return (
-            f"{where} {verb} {three_digits(first.epoch_seconds.value)} s for an epoch of {clean(first.model)}"
-        )
-    return scaling_message(scaling_lines(results.measured), {"speedup"}) or _fastest(results.measured)
+        n = first.n_gpus or 0
+        where = count_words(n, start=True) if n else "The CPU"
+        verb = "need" if n > 1 else "needs"
+        seconds_text = three_digits(first.epoch_seconds.value)
+        return f"{where} {verb} {seconds_text} s for an epoch of {clean(first.model)}"
+    return scaling_message(lines, {"speedup"})
 
 
-def _fastest(rows: Sequence[ResultRow]) -> str:
-    rates = [row for row in rows if row.throughput is not None]
-    if len(rates) < 2:
-        return ""
-    best = max(rates, key=lambda row: _value(row.throughput))
-    return f"{clean(best.model)} comes to {rate_text(best.throughput)} {best.configuration.unit} per second"
-
-
-def program_message(rows: Sequence[ProgramRow]) -> str:
+def program_message(rows: Sequence[ResultRow]) -> str:
     """What the times of programs say; strong and weak scaling are never put into one sentence."""
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
     if bool(strong) == bool(weak):
         return ""
-    best = (
-        max(strong, key=lambda row: _value(row.speedup)) if strong else max(weak, key=lambda r: r.processes)
-    )
-    name, many = clean(best.program.name), best.program.counted(best.processes)
     if weak:
-        return f"{name} keeps {percent_text(best.weak_efficiency)} weak efficiency on {many}"
-    if best.program.counts == "GPUs":
-        many = count_words(best.processes, start=True)
+        last = max(weak, key=lambda row: row.processes)
+        share = percent_text(last.weak_efficiency)
+        return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
+    best = max(strong, key=lambda row: _value(row.speedup))
+    many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
     times, share = ratio_text(best.speedup), percent_text(best.efficiency)
-    return f"{many} run {name} {times} times as fast, at {share} efficiency"
+    return f"{many} run {clean(best.model)} {times} times as fast, at {share} efficiency"

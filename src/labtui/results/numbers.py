@@ -269,6 +269,39 @@ ANSWER = (*_WHAT, *_NUMBERS, _EPOCHS, Column("as printed", as_printed_text, numb
 """The exact reading, and the textbooks' in one column."""
 
 
+def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
+    """The columns of programs; strong and weak scaling have their own, where they occur."""
+    programs = [row.program for row in rows if row.program is not None]
+    units = {program.shown_in for program in programs}
+    in_one = len(units) == 1
+    unit = f", {min(units)}" if in_one else ""
+    counts = " or ".join(dict.fromkeys(program.counts for program in programs))
+    columns = [
+        Column("program", lambda row: clean(row.model) + row.mark, number=False),
+        Column("size", lambda row: clean(row.size) or ABSENT, number=False),
+        Column(counts, lambda row: f"{row.processes:,}"),
+        Column(f"time{unit}", lambda row: time_text(row).partition(" ")[0] if in_one else time_text(row)),
+        Column("±", lambda row: _half_width(row.shown)),
+    ]
+    if any(not row.is_weak for row in rows):
+        columns += [SPEEDUP, EFFICIENCY]
+    if any(row.is_weak for row in rows):
+        columns.append(Column("weak efficiency", lambda row: percent_text(row.weak_efficiency)))
+    return tuple(columns)
+
+
+def time_text(row: ResultRow) -> str:
+    """The time of a program in its unit: ``648.91 s``; of a training the seconds of an epoch."""
+    if row.program is None:
+        return ABSENT if row.epoch_seconds is None else f"{three_digits(row.epoch_seconds.value)} s"
+    return ABSENT if row.shown is None else f"{row.shown.value:,.2f} {row.program.shown_in}"
+
+
+def _half_width(time: Interval | None) -> str:
+    width = 0.0 if time is None else time.half_width
+    return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
+
+
 MEMORY = Column("GPU memory, GB", lambda row: memory_text(row.gpu_memory))
 PER_GPU = Column("images/s per GPU", lambda row: rate_text(row.per_gpu_throughput))
 
@@ -394,7 +427,9 @@ def note_lines(results: Results) -> list[str]:
         for note in row.notes:
             concerned.setdefault(note, []).append(clean(row.configuration.label))
     lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
-    lines += [
-        f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out
-    ]
-    return list(dict.fromkeys([*lines, *results.notes]))
+    return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
+
+
+def left_out_lines(results: Results) -> list[str]:
+    """Which runs are in no row, and why."""
+    return [f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out]

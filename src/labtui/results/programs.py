@@ -7,50 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from labtui.domain.model import Interval, Program
-from labtui.results.measured import MeasuredRun, Origin
+from labtui.results.grouping import Configuration
+from labtui.results.measured import MeasuredRun
+from labtui.results.rows import ResultRow
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
-
-_SCALES = {"s": 1.0, "ms": 1e3}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRow:
-    """The time of a program on so many processes, in seconds; repetitions are pooled.
-
-    `size` is that of the problem, "" where nothing tells it. `speedup` and `efficiency` are strong scaling's,
-    `weak_efficiency` is weak scaling's; None where there is no time to compare with. `baseline` is the time of one
-    process that the run's own line repeats: compared with where there is no run of one process.
-    """
-
-    program: Program
-    size: str
-    processes: int
-    practice: bool
-    seconds: Interval
-    runs: int
-    run_ids: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    speedup: Interval | None = None
-    efficiency: Interval | None = None
-    weak_efficiency: Interval | None = None
-    notes: tuple[str, ...] = ()
-    baseline: Interval | None = None
-
-    @property
-    def series(self) -> str:
-        """What its marks are called: the program, and the size of strong scaling's problem."""
-        weak = self.program.scaling == "weak" or not self.size
-        return self.program.name if weak else f"{self.program.name} ({self.size})"
-
-    @property
-    def shown(self) -> Interval:
-        """The time in the program's own unit."""
-        return self.seconds.scaled(_SCALES[self.program.shown_in])
 
 
 def baseline_text(program: Program) -> str:
@@ -58,42 +22,47 @@ def baseline_text(program: Program) -> str:
     return "the sequential program" if program.sequential else program.counted(1)
 
 
-def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
-    """The rows of the runs that are a program's, by program, size and processes; others are left out."""
-    groups: dict[tuple[bool, str, int, int, str], list[MeasuredRun]] = {}
+def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ResultRow, ...]:
+    """The rows of the runs that are a program's, by program, size and processes; others are left out.
+
+    `n_gpus` is the number of processes, `data_set` the size; repetitions are pooled.
+    """
+    groups: dict[Configuration, list[MeasuredRun]] = {}
     for run in runs:
         parsed = run.run
         if parsed.program is not None and parsed.processes and parsed.epochs:
-            work = work_of(parsed.size) or 0
-            practice = run.practice or parsed.practice
-            key = (practice, parsed.program.name, work, parsed.processes, parsed.size)
-            groups.setdefault(key, []).append(run)
-    rows = [row for _, members in sorted(groups.items()) if (row := _timed_row(members)) is not None]
-    return tuple(_program_compared(row, rows) for row in rows)
+            made = Configuration(
+                practice=run.practice or parsed.practice,
+                model=parsed.program.name,
+                framework="",
+                device="gpu" if parsed.program.counts == "GPUs" else "cpu",
+                n_gpus=parsed.processes,
+                batch_size=None,
+                images=None,
+                data_set=parsed.size,
+            )
+            groups.setdefault(made, []).append(run)
+    ordered = sorted(groups.items(), key=lambda each: _order(each[0]))
+    rows = [row for made, members in ordered if (row := _timed_row(made, members)) is not None]
+    return tuple(_compared(row, rows) for row in rows)
 
 
-def _timed_row(members: Sequence[MeasuredRun]) -> ProgramRow | None:
-    first = members[0]
+def _order(one: Configuration) -> tuple[object, ...]:
+    return one.practice, one.model, work_of(one.data_set) or 0, one.n_gpus, one.data_set
+
+
+def _timed_row(configuration: Configuration, members: Sequence[MeasuredRun]) -> ResultRow | None:
     samples = [(run, sample) for run in members for sample in run.run.epochs]
     seconds = Interval.mean([sample.seconds for _, sample in samples])
-    if seconds is None or first.run.program is None or seconds.lo <= 0:
+    if seconds is None or seconds.lo <= 0:
         return None
-    repeated = [
-        Interval(*(sample.metrics[name] for name in BASELINE))
-        for _, sample in samples
-        if sample.metrics.keys() >= set(BASELINE)
-    ]
-    return ProgramRow(
-        program=first.run.program,
-        size=first.run.size,
-        processes=first.run.processes or 1,
-        practice=first.practice or first.run.practice,
-        seconds=seconds,
+    return ResultRow(
+        configuration=configuration,
+        members=tuple(members),
         runs=len(members),
-        run_ids=tuple(run.run_id for run in members if run.run_id is not None),
-        tasks=tuple(dict.fromkeys(run.task_id for run in members if run.task_id)),
+        epochs=0,
+        epoch_seconds=seconds,
         origins=tuple(run.origin(sample) for run, sample in samples),
-        baseline=Interval.mean(repeated),
     )
 
 
@@ -103,30 +72,39 @@ def work_of(size: str) -> int | None:
     return math.prod(numbers) if len(numbers) == size.count("x") + 1 else None
 
 
-def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:
+def _own_baseline(row: ResultRow) -> Interval | None:
+    """The time of one process that the lines of a row's runs repeat."""
+    found = (sample.metrics for run in row.members for sample in run.run.epochs)
+    return Interval.mean([
+        Interval(*(metrics[name] for name in BASELINE))
+        for metrics in found
+        if metrics.keys() >= set(BASELINE) and metrics[BASELINE[1]] > 0
+    ])  # fmt: skip
+
+
+def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
-    weak, base = row.program.scaling == "weak", baseline_text(row.program)
-    first = next(
-        (
-            one
-            for one in rows
-            if (one.program.name, one.practice, one.processes) == (row.program.name, row.practice, 1)
-            and (weak or one.size == row.size)
-        ),
-        None,
-    )
-    own = row.baseline if first is None and not weak and row.baseline and row.baseline.lo > 0 else None
-    one_process = first.seconds if first is not None else own
-    notes = row.notes
-    if one_process is None:
-        return replace(row, notes=(*notes, f"There is no time of {base} to compare with."))
-    if own is not None:
-        notes = (*notes, f"Compared with the time of {base} in its own line.")
-    ratio = Interval.exact(1.0) if first is row else one_process.over(row.seconds)
-    if not weak:
-        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=notes)
+    if row.program is None:
+        return row
+    base, one_process = baseline_text(row.program), None
+    first = next((one for one in rows if one.processes == 1 and _alike(one, row)), None)
+    if first is not None:
+        one_process = first.epoch_seconds
+    elif not row.is_weak and (one_process := _own_baseline(row)) is not None:
+        row = replace(row, notes=(f"Compared with the time of {base} in its own line.",))
+    if one_process is None or row.epoch_seconds is None:
+        return replace(row, notes=(f"There is no time of {base} to compare with.",))
+    ratio = Interval.exact(1.0) if first is row else one_process.over(row.epoch_seconds)
+    row = replace(row, baseline=None if first is None else first.configuration)
+    if not row.is_weak:
+        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
     one, mine = work_of(first.size) if first is not None else None, work_of(row.size)
     if one is not None and mine is not None and mine != one * row.processes:
         grown = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
-        return replace(row, notes=(*notes, grown))
+        return replace(row, notes=(grown,))
     return replace(row, weak_efficiency=ratio)
+
+
+def _alike(one: ResultRow, row: ResultRow) -> bool:
+    same = (one.model, one.practice) == (row.model, row.practice)
+    return same and (row.is_weak or one.size == row.size)

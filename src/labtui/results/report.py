@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
+from labtui.results.grouping import devices
 from labtui.results.measured import cite
 from labtui.results.numbers import (
-    ABSENT,
     ANSWER,
     AS_PRINTED,
     PLAIN_MODEL,
@@ -20,34 +20,31 @@ from labtui.results.numbers import (
     clean,
     columns_of,
     fit_sentence,
-    grid_text,
     law_lines,
+    left_out_lines,
     note_lines,
     percent_text,
+    program_columns,
     ratio_text,
     text_table,
 )
-from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, outlooks, scaling_lines, times_of
 
 MAX_SENTENCES = 5
-_PROBLEMS = ("no speedup", "Faster than ideal", "Neither is shown", "not compared")
-"""What a note says that explains an absent or doubtful number: it comes first."""
 
 
 def answer_text(results: Results, *, width: int | None = None) -> str:
     """The answer: one table, then at most five sentences; the rest is `report_text`."""
     title = "± from rounding; σ spread of epochs, if larger. As printed: epoch 2, speedup, efficiency"
     table = _reading(title, results.rows, ANSWER, width)
-    notes = note_lines(replace(results, left_out=()))
     lines = [
-        *(f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out),
-        *(line for line in notes if any(word in line for word in _PROBLEMS)),
+        *left_out_lines(results),
         *_accelerations(results),
+        *note_lines(replace(results, left_out=(), notes=())),
         *(fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
         *(f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)),
-        *(line for line in notes if not any(word in line for word in _PROBLEMS)),
+        *results.notes,
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
     if len(lines) > len(shown):
@@ -97,14 +94,13 @@ def _tables(results: Results, width: int | None) -> str:
 def _programs(results: Results, width: int | None) -> list[str]:
     """Programs that are timed without epochs: a table for each kind of scaling, which are never mixed."""
     texts = []
-    for scaling in ("strong", "weak"):
-        rows = [row for row in results.programs if row.program.scaling == scaling]
+    for kind in ("strong", "weak"):
+        rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
         if rows:
-            headings, body = program_table(rows)
-            table = grid_text([headings, *body], [at > 1 for at in range(len(headings))])
-            title = f"Programs, {scaling} scaling (± from rounding)"
-            notes = dict.fromkeys(note for row in rows for note in row.notes)
-            texts.append("".join(f"{line}\n" for line in (title, table, *fitted_lines(list(notes), width))))
+            notes = fitted_lines(list(dict.fromkeys(note for row in rows for note in row.notes)), width)
+            table = text_table(rows, program_columns(rows))
+            title = f"Programs, {kind} scaling (± from rounding)"
+            texts.append("".join(f"{line}\n" for line in (title, table, *notes)))
     return texts
 
 
@@ -197,42 +193,3 @@ def cost_lines(cost: LabCost) -> list[str]:
     for task, each in cost.tasks.items():
         lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
     return lines if cost.jobs else []
-
-
-def devices(n_gpus: int | None) -> str:
-    """What a training ran on, in words."""
-    if n_gpus is None:
-        return "an unknown device"
-    return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
-
-
-# --------------------------------------------------------------------------- programs that are timed without epochs
-
-
-def program_table(rows: Sequence[ProgramRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and cells; strong and weak scaling have columns of their own, where they occur."""
-    units = {row.program.shown_in for row in rows}
-    one_unit = f", {min(units)}" if len(units) == 1 else ""
-    counts = " or ".join(dict.fromkeys(row.program.counts for row in rows))
-    columns: dict[str, Callable[[ProgramRow], str]] = {
-        "program": lambda row: row.program.name + (" (practice)" if row.practice else ""),
-        "size": lambda row: row.size or ABSENT,
-        counts: lambda row: f"{row.processes:,}",
-        f"time{one_unit}": lambda row: time_text(row) + ("" if one_unit else f" {row.program.shown_in}"),
-        "±": lambda row: _half_width(row.shown.half_width),
-    }
-    if any(row.program.scaling == "strong" for row in rows):
-        columns["speedup"] = lambda row: ratio_text(row.speedup)
-        columns["efficiency"] = lambda row: percent_text(row.efficiency)
-    if any(row.program.scaling == "weak" for row in rows):
-        columns["weak efficiency"] = lambda row: percent_text(row.weak_efficiency)
-    return tuple(columns), [tuple(cell(row) for cell in columns.values()) for row in rows]
-
-
-def _half_width(width: float) -> str:
-    return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
-
-
-def time_text(row: ProgramRow) -> str:
-    """The time in the program's unit, without it: two decimals."""
-    return f"{row.shown.value:,.2f}"

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.domain.model import Interval
-from labtui.results.grouping import Configuration, LeftOut, same_images
+from labtui.domain.model import Interval, Program
+from labtui.results.grouping import Configuration, LeftOut, devices, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
-from labtui.results.programs import ProgramRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +45,26 @@ class ResultRow:
     true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
     `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
     are as its script says; `apart_by` is the part of the tuning that tells it from other rows of its model.
+    A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are strong
+    scaling's, `weak_efficiency` is weak scaling's.
     """
 
     configuration: Configuration
     members: tuple[MeasuredRun, ...]
     runs: int
     epochs: int
-    epochs_read: int
-    live: bool
-    steps: int | None
     epoch_seconds: Interval | None
-    throughput: Interval | None
+    epochs_read: int = 0
+    live: bool = False
+    steps: int | None = None
+    throughput: Interval | None = None
     images: Interval | None = None
     warmup_seconds: Interval | None = None
     scatter: Scatter | None = None
     step_seconds: Interval | None = None
     speedup: Interval | None = None
     efficiency: Interval | None = None
+    weak_efficiency: Interval | None = None
     batch_factor: float | None = None
     step_factor: Interval | None = None
     karp_flatt: Interval | None = None
@@ -86,7 +88,8 @@ class ResultRow:
     @property
     def name(self) -> str:
         """The model, with its data set and its tuning where there are several: ``vit (tiny-224, bf16)``."""
-        marks = (*filter(None, (self.configuration.data_set,)), *self.apart_by)
+        data = "" if self.is_weak else self.configuration.data_set
+        marks = (*filter(None, (data,)), *self.apart_by)
         return f"{self.model} ({', '.join(marks)})" if marks else self.model
 
     @property
@@ -122,6 +125,35 @@ class ResultRow:
     def mark(self) -> str:
         """What stands behind their name."""
         return " (small run)" if self.small else " (practice)" if self.practice else ""
+
+    @property
+    def program(self) -> Program | None:
+        """The program that was timed without epochs; None for a training."""
+        return self.members[0].run.program
+
+    @property
+    def is_weak(self) -> bool:
+        return self.program is not None and self.program.scaling == "weak"
+
+    @property
+    def size(self) -> str:
+        """The size of a program's problem, "" where nothing tells it."""
+        return self.configuration.data_set
+
+    @property
+    def processes(self) -> int:
+        return self.n_gpus or 1
+
+    @property
+    def counted(self) -> str:
+        """The devices or processes in words: ``4 processes``, ``2 GPUs``, ``the CPU``."""
+        return devices(self.n_gpus) if self.program is None else self.program.counted(self.processes)
+
+    @property
+    def shown(self) -> Interval | None:
+        """The time in the program's own unit."""
+        in_ms = self.program is not None and self.program.shown_in == "ms"
+        return self.epoch_seconds and self.epoch_seconds.scaled(1e3 if in_ms else 1.0)
 
     @property
     def is_measured(self) -> bool:
@@ -222,7 +254,7 @@ class Results:
     fits: tuple[LawFit, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
-    programs: tuple[ProgramRow, ...] = ()
+    programs: tuple[ResultRow, ...] = ()
 
     @property
     def measured(self) -> tuple[ResultRow, ...]:

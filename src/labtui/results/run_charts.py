@@ -13,15 +13,14 @@ from typing import Any
 from labtui.results import messages
 from labtui.results.accuracy import accuracy_curves, best_curve
 from labtui.results.charts import (
+    MODEL_HUES,
     ChartSpec,
     Point,
     Series,
-    count_hue,
     distinct,
     doubling_axes,
     interval_point,
     make_chart,
-    model_hue,
     slug,
 )
 from labtui.results.measured import MeasuredRun, warmup_epochs
@@ -59,11 +58,10 @@ def _gpus(run: MeasuredRun, before: str) -> str:
     return f"{before}{n_gpus} GPU{'s' * (n_gpus != 1)}" if n_gpus else f"{before}CPU"
 
 
-def _hue_of(run: MeasuredRun, runs: Sequence[MeasuredRun]) -> int:
-    """The colour of a network where there are several, else that of the GPU count."""
-    if len({each.run.model for each in runs}) > 1 and run.run.model:
-        return model_hue(run.run.model)
-    return count_hue(0 if run.run.device == "cpu" else run.run.n_gpus)
+def _hue_of(run: MeasuredRun, runs: Sequence[MeasuredRun]) -> int | None:
+    """The colour of a network where there are several."""
+    several = len({each.run.model for each in runs}) > 1
+    return MODEL_HUES.get(run.run.model or "") if several else None
 
 
 def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
@@ -91,6 +89,7 @@ def _longest(runs: Sequence[MeasuredRun]) -> float:
 def accuracy_chart(results: Results, model: str | None = None, *, target: float | None = None) -> ChartSpec:
     """Accuracy after each epoch, training and validation apart; with a `target` the best run alone beside it."""
     runs = _runs_of(results, model)
+    best = best_curve(results)
     series = []
     for name, run in zip(_names(runs), runs, strict=True):
         for curve in accuracy_curves(run):
@@ -98,21 +97,14 @@ def accuracy_chart(results: Results, model: str | None = None, *, target: float 
                 Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
                 for each in curve.points
             )
-            if target is None or curve == best_curve(results):
+            if target is None or curve == best:
                 end = ", validation" if curve.validation else ""
                 series.append(Series(name=f"{name}{end}", points=points, hue=_hue_of(run, runs)))
-    alone = len(series) == 1 or bool(target)
+    message = messages.accuracy_message(best, target) if len(series) == 1 else ""
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    return _over_epochs(
-        "accuracy",
-        series,
-        model,
-        runs,
-        y_max=1.0 if target else None,
-        message=messages.accuracy_message(results, target) if alone else "",
-    )
+    return _over_epochs("accuracy", series, model, runs, y_max=1.0 if target else None, message=message)
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -127,12 +119,12 @@ def study_charts(results: Results, model: str | None = None) -> Iterator[ChartSp
     rates = _series_of_study(runs, "learning_rate", lambda rate: rate)
     rates = [each for each in rates if len({point.y for point in each.points}) > 1]
     errors = _series_of_study(tuned, "val_top1", lambda percent: 1 - percent / 100)
-    best = messages.study_message(results, policy)
     made = (
         _over_epochs("learning-rate", _named_shortly(rates), model, runs),
         _over_epochs("error", _named_shortly(errors), model, runs),
         _batch_accuracy_chart(tuned, model),
     )
+    best = messages.study_message(results, policy)
     yield from (replace(chart, message=best, model=model or "") for chart in made if not chart.empty)
 
 
@@ -167,7 +159,7 @@ def _series_of_study(
         if len(points) > 1:
             group, batch = policy(run) or "constant", run.run.batch_size
             name = f"{group}{_gpus(run, ', ')}" + (f", batch {batch:,}" if batch else "")
-            series.append(Series(name=name, points=points, hue=count_hue(run.run.n_gpus), group=group))
+            series.append(Series(name=name, points=points, group=group))
     return series
 
 
@@ -175,21 +167,24 @@ def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None) -> Cha
     """Best validation accuracy over the global batch, a line for each policy."""
     best: dict[str, dict[int, float]] = {}
     for run in runs:
-        found = [
-            sample.metrics["val_top1"] / 100 for sample in run.run.epochs if "val_top1" in sample.metrics
-        ]
+        found = [s.metrics["val_top1"] / 100 for s in run.run.epochs if "val_top1" in s.metrics]
         if found and (batch := run.run.batch_size):
             line = best.setdefault(policy(run), {})
             line[batch] = max([line.get(batch, 0.0), *found])
-    lines = {
-        name: tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items()))
+    series = [
+        Series(
+            name=name,
+            points=tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items())),
+        )
         for name, line in best.items()
-    }
+    ]
     chart = make_chart(
         "batch-accuracy",
-        [Series(name=name, points=points) for name, points in lines.items()],
+        series,
         of=model or "",
-        x_ticks=tuple((x, f"{x:,.0f}") for x in sorted({p.x for points in lines.values() for p in points})),
+        x_ticks=tuple(
+            (float(x), f"{x:,}") for x in sorted({batch for line in best.values() for batch in line})
+        ),
         y_min=None,
         practice=any(run.practice for run in runs),
     )
@@ -229,27 +224,17 @@ def job_gpu_chart(
     for index, name in sorted({sample.index: sample.name for sample in samples}.items()):
         mine = [each for each in samples if each.index == index]
         pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
-        if pairs:
-            series.append(Series(name=name, points=_averaged(pairs)))
+        size = -(-len(pairs) // MAX_POINTS) or 1
+        pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
+        series.append(Series(name=name, points=tuple(Point(x=x, y=y) for x, y in means)))
     if not any(len(each.points) > 1 for each in series):
         return None
     return make_chart(
         "gpu-utilization",
-        series,
+        [each for each in series if each.points],
         key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
         of=f"job {job_id}" if job_id else log,
         y_max=1.05,
         practice=practice,
     )
-
-
-def _averaged(pairs: Sequence[tuple[float, float]]) -> tuple[Point, ...]:
-    """The pairs as marks; long series as means of equal pieces with their range as bounds."""
-    size = -(-len(pairs) // MAX_POINTS)
-    if size == 1:
-        return tuple(Point(x=x, y=y) for x, y in pairs)
-    marks = []
-    for start in range(0, len(pairs), size):
-        xs, ys = zip(*pairs[start : start + size], strict=True)
-        marks.append(Point(x=statistics.fmean(xs), y=statistics.fmean(ys), lo=min(ys), hi=max(ys)))
-    return tuple(marks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,6 +78,17 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     tuned = {line[0].model for line in lines if line[0].apart_by}
     shown = [line for line in lines if len(line) > 1 or line[0].model not in scaling | tuned]
     return tuple(ScalingLine(name=_line_name(line, shown), rows=line) for line in shown)
+
+
+def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
+    """The lines of each program, one for each size of strong scaling; rehearsed ones apart."""
+    gathered: dict[tuple[bool, str], dict[str, list[ResultRow]]] = {}
+    for row in rows:
+        gathered.setdefault((row.practice, row.model), {}).setdefault(row.name, []).append(row)
+    return [
+        [ScalingLine(name=name, rows=tuple(found)) for name, found in lines.items()]
+        for lines in gathered.values()
+    ]
 
 
 def _line_name(rows: tuple[ResultRow, ...], shown: Sequence[tuple[ResultRow, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""Charts against a number of GPUs or processes: one table of quantities, of trainings and of programs."""
+"""Charts against a number of GPUs or processes: one builder and one table of quantities, of trainings and programs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from labtui.domain.model import Interval
+from labtui.domain.model import Interval, Program
 from labtui.results import messages
 from labtui.results.charts import (
     FAMILIES,
+    MODEL_HUES,
     ChartSpec,
     Point,
     Series,
@@ -17,7 +18,6 @@ from labtui.results.charts import (
     doubling_axes,
     interval_point,
     make_chart,
-    model_hue,
 )
 from labtui.results.measured import AsPrinted
 from labtui.results.numbers import (
@@ -30,7 +30,7 @@ from labtui.results.numbers import (
     uncertainty,
     widened,
 )
-from labtui.results.programs import ProgramRow, baseline_text
+from labtui.results.programs import baseline_text
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import ScalingLine
 
@@ -41,7 +41,7 @@ class Quantity(NamedTuple):
     """A number against a count, in the charts of a family. `printed` gives the textbooks' reading of it."""
 
     family: str
-    value: Callable[[Any], Interval | None]
+    value: Callable[[ResultRow], Interval | None]
     text: Callable[[Interval | None], str]
     printed: Callable[[AsPrinted], float | None] = lambda plain: None
 
@@ -60,49 +60,81 @@ THROUGHPUT = Quantity("throughput", lambda row: row.throughput, rate_text, lambd
 SPEEDUP = Quantity("speedup", lambda row: row.speedup, ratio_text, lambda plain: plain.speedup)
 EFFICIENCY = Quantity("efficiency", lambda row: row.efficiency, percent_text, lambda plain: plain.efficiency)
 QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
+PROGRAM_QUANTITIES = {
+    "strong": (
+        Quantity("program-time", lambda row: row.shown, _digits),
+        Quantity("program-speedup", lambda row: row.speedup, ratio_text),
+        Quantity("program-efficiency", lambda row: row.efficiency, percent_text),
+    ),
+    "weak": (
+        Quantity("weak-time", lambda row: row.shown, _digits),
+        Quantity("weak-efficiency", lambda row: row.weak_efficiency, percent_text),
+    ),
+}
+"""Strong and weak scaling are never in one chart."""
 
 
 def quantity_chart(
     quantity: Quantity, lines: Sequence[ScalingLine], *, reading: Reading = "precise"
 ) -> ChartSpec:
-    """One quantity against the GPU count for some lines."""
+    """One quantity against the count for some lines; a speedup gets its ideal, shares have 100 % on them.
+
+    Sizes that were tried and have no mark are on the axis, too: no line is drawn across them.
+    """
     shorts = distinct([line.name for line in lines])
     series = [
-        Series(name=line.name, short=short, points=points, hue=model_hue(line.model))
+        Series(name=line.name, short=short, points=points, hue=MODEL_HUES.get(line.model))
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(quantity, line.rows, reading)))
     ]
     if quantity.is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
-    models = tuple(dict.fromkeys(line.model for line in lines))
     rows = [row for line in lines for row in line.rows]
-    return counts_chart(
+    models = {row.model for row in rows}
+    program = rows[0].program if rows else None
+    marks = [point for each in series for point in each.points]
+    xs = {point.x for point in marks}
+    counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
+    fields: dict[str, Any] = {"notes": tuple(_notes(quantity, rows, marks, reading))}
+    if program is not None:
+        fields = _of_program(program, quantity.family) | {"model": program.name}
+    chart = make_chart(
         quantity.family,
         series,
-        of=models[0] if len(models) == 1 else "",
+        of=rows[0].model if len(models) == 1 else "",
         counted=lines[0].unit if lines else "images",
         message=messages.scaling_message(lines, {quantity.family}) if reading == "precise" else "",
-        sizes=[row.n_gpus or 0 for row in rows],
-        notes=tuple(_notes(quantity, rows, series, reading)),
+        switchable=True,
+        x_ticks=count_ticks(counts),
         practice=any(row.practice for row in rows),
+        **fields,
     )
-
-
-def counts_chart(
-    family: str, series: Sequence[Series], *, sizes: Iterable[float] = (), **fields: Any
-) -> ChartSpec:
-    """A chart against a number of GPUs or processes; a speedup gets its ideal line, shares have 100 % on them.
-
-    `sizes` that were tried and have no mark are on the axis, too: no line is drawn across them.
-    """
-    marked = {point.x for each in series for point in each.points}
-    counts = sorted(marked | {n for n in sizes if marked and min(marked) < n < max(marked)})
-    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
-    tops = [point.y if point.hi is None else point.hi for each in series for point in each.points]
-    chart = make_chart(family, series, switchable=True, x_ticks=count_ticks(counts), **fields)
     if chart.unit == "×" and series:
+        ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
         chart = replace(chart, series=(*series, ideal))
-    return doubling_axes(replace(chart, y_max=max([1.0, *tops]) * 1.05) if chart.percent else chart)
+    if chart.percent:
+        tops = [point.y if point.hi is None else point.hi for point in marks]
+        chart = replace(chart, y_max=max([1.0, *tops]) * 1.05)
+    return doubling_axes(chart)
+
+
+def _of_program(program: Program, family: str) -> dict[str, Any]:
+    """What its charts say: what is counted, the unit of its times, what they compare with."""
+    form, one = FAMILIES[family], baseline_text(program)
+    unit = program.shown_in if form.unit == "s" else form.unit
+    y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
+    note = (
+        f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn; T1 is the time of {one}."
+        if program.scaling == "weak"
+        else f"Strong scaling: the same work on n {program.counts}. T1 is the time of {one}."
+    )
+    return {
+        "heading": form.title if unit == "×" else f"{form.title}, {unit}",
+        "x_label": program.counts,
+        "y_label": "milliseconds" if unit == "ms" else y_label,
+        "unit": unit,
+        "notes": (note,),
+    }
 
 
 def count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
@@ -113,7 +145,7 @@ def points_of(quantity: Quantity, rows: Sequence[ResultRow], reading: Reading) -
     for row in rows:
         if row.n_gpus is None:
             continue
-        if reading == "as-printed":
+        if reading == "as-printed" and row.program is None:
             if (plain := quantity.printed(row.as_printed)) is not None:
                 label = f"{plain:g}" if quantity is EPOCH_TIME else quantity.text(Interval.exact(plain))
                 yield Point(x=row.n_gpus, y=plain, live=row.live, label=label)
@@ -137,9 +169,8 @@ _BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed 
 
 
 def _notes(
-    quantity: Quantity, rows: Sequence[ResultRow], series: Sequence[Series], reading: Reading
+    quantity: Quantity, rows: Sequence[ResultRow], marks: Sequence[Point], reading: Reading
 ) -> Iterable[str]:
-    marks = [point for each in series for point in each.points]
     if reading == "as-printed":
         yield "As printed: whole seconds of epoch 2."
     elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
@@ -158,63 +189,3 @@ def _notes(
                 "fixed: each step is weak scaling, an epoch strong scaling."
             )
         yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)
-
-
-# --------------------------------------------------------------------------- programs timed without epochs
-
-PROGRAM_QUANTITIES = {
-    "strong": (
-        Quantity("program-time", lambda row: row.shown, _digits),
-        Quantity("program-speedup", lambda row: row.speedup, ratio_text),
-        Quantity("program-efficiency", lambda row: row.efficiency, percent_text),
-    ),
-    "weak": (
-        Quantity("weak-time", lambda row: row.shown, _digits),
-        Quantity("weak-efficiency", lambda row: row.weak_efficiency, percent_text),
-    ),
-}
-"""Strong and weak scaling are never in one chart."""
-_NOTES = {
-    "strong": "Strong scaling: the same work on n {}. T1 is the time of {}.",
-    "weak": "Weak scaling: n {} do n times the work. E = T1/Tn; T1 is the time of {}.",
-}
-
-
-def program_charts(rows: Sequence[ProgramRow]) -> tuple[ChartSpec, ...]:
-    """The charts of one program with at least two marks on a line."""
-    made = (
-        [_program_chart(each, rows) for each in PROGRAM_QUANTITIES[rows[0].program.scaling]] if rows else []
-    )
-    return tuple(chart for chart in made if any(len(each.points) > 1 for each in chart.measured))
-
-
-def _program_chart(quantity: Quantity, rows: Sequence[ProgramRow]) -> ChartSpec:
-    program, one = rows[0].program, baseline_text(rows[0].program)
-    lines: dict[str, list[Point]] = {}
-    for row in rows:
-        if (value := quantity.value(row)) is not None:
-            point = interval_point(row.processes, value, label=quantity.text(value))
-            lines.setdefault(row.series, []).append(point)
-    shorts = distinct(list(lines)) if lines else []
-    series = [
-        Series(name=name, short=short, points=tuple(points))
-        for (name, points), short in zip(lines.items(), shorts, strict=True)
-    ]
-    form = FAMILIES[quantity.family]
-    unit = program.shown_in if form.unit == "s" else form.unit
-    y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
-    if unit == "ms":
-        y_label = "milliseconds"
-    return counts_chart(
-        quantity.family,
-        series,
-        of=program.name,
-        heading=form.title if unit == "×" else f"{form.title}, {unit}",
-        x_label=program.counts,
-        y_label=y_label,
-        unit=unit,
-        message=messages.program_message([row for row in rows if quantity.value(row) is not None]),
-        model=program.name,
-        notes=(_NOTES[program.scaling].format(program.counts, one),),
-        practice=any(row.practice for row in rows),
-    )

@@ -10,7 +10,7 @@ from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.accuracy import accuracy_curves
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin
-from labtui.results.programs import ProgramRow, baseline_text
+from labtui.results.programs import baseline_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, outlooks
 from labtui.training_logs.runs import ParsedRun
@@ -35,8 +35,8 @@ _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=basel
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
-_PROGRAM = """program=program.name scaling=program.scaling size counts=program.counts processes runs seconds speedup
-    efficiency weak_efficiency practice notes sources=origins"""
+_PROGRAM = """program=model scaling=program.scaling size counts=program.counts processes runs seconds=epoch_seconds
+    speedup efficiency weak_efficiency practice notes sources=origins"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
@@ -90,8 +90,9 @@ def row_json(row: ResultRow) -> Json:
     }
 
 
-def program_json(row: ProgramRow) -> Json:
-    return _json(row, _PROGRAM) | {"size": row.size or None, "baseline": baseline_text(row.program)}
+def program_json(row: ResultRow) -> Json:
+    base = None if row.program is None else baseline_text(row.program)
+    return _json(row, _PROGRAM) | {"size": row.size or None, "baseline": base}
 
 
 def accuracy_json(results: Results) -> list[Json]:

@@ -238,14 +238,13 @@ def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
 
 def _numbers(text: Text, view: View) -> None:
     """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
-    from labtui.results.numbers import rate_text, with_uncertainty
+    from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
     lines: list[tuple[str, str, Interval | None, Interval | None]] = []
     for timed in view.results.programs if view.results is not None else ():
         if timed.practice is view.practice:
-            name = f"{timed.series} {timed.program.counted(timed.processes)}"
-            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
-            lines.append((name, time, timed.speedup, timed.weak_efficiency or timed.efficiency))
+            share = timed.weak_efficiency or timed.efficiency
+            lines.append((f"{timed.name} {timed.counted}", time_text(timed), timed.speedup, share))
     for row in view.results.rows if view.results is not None else ():
         if row.epoch_seconds is not None and row.practice is view.practice:
             time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"

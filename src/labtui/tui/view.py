@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
-    from labtui.results.programs import ProgramRow
     from labtui.results.rows import ResultRow, Results
 
 LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
@@ -51,7 +50,7 @@ class RunLine:
     cause: str = ""
     why_not: str = ""
     row: ResultRow | None = None
-    timed: ProgramRow | None = None
+    timed: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
 
@@ -258,7 +257,7 @@ def _rows_by_run(view: View) -> dict[int, ResultRow]:
 def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:
     run = line.run
     timed = view.results.programs if view.results is not None else ()
-    program = next((each for each in timed if run.run_id in each.run_ids), None)
+    program = next((each for each in timed if run.run_id in {member.run_id for member in each.members}), None)
     left = _time(line, row, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(

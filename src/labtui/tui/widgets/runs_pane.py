@@ -191,7 +191,7 @@ def counted(view: View) -> str:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
-    from labtui.results.numbers import rate_text
+    from labtui.results.numbers import rate_text, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
@@ -212,7 +212,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
     if spec.program is not None:
         timed = line.timed
         cells["gpus"], cells["size"] = str(spec.processes), spec.size
-        cells["epoch"] = f"{timed.shown.value:,.2f} {spec.program.shown_in}" if timed is not None else NOTHING
+        cells["epoch"] = time_text(timed) if timed is not None else NOTHING
         if timed is not None:
             cells["speedup"] = f"{words.ratio(timed.speedup)}×" if timed.speedup is not None else NOTHING
             cells["efficiency"] = words.percent(timed.weak_efficiency or timed.efficiency)
