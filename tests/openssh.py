@@ -13,3 +13,6 @@ def openssh(name: str) -> str:
     if found is None:
         pytest.skip("needs the OpenSSH client")
     return found
+
+
+needs_openssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")

@@ -21,7 +21,7 @@ from labtui.cluster.known_hosts import (
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import HostKeyProblem
 from tests.cluster.prompting import Person
-from tests.openssh import openssh
+from tests.openssh import needs_openssh, openssh
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIIA2yFI0X0VQO0QbYpVX0nMWCm7rmTjRdXh0uR9c9Wcp"
 OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIGb9Lr2tQ0v1Ck0GqjyJ9A6hQq8r0c8o3V7y7mQ5m4Xk"
@@ -147,6 +147,7 @@ def test_anything_but_yes_is_a_no(tmp_path: Path, answer: str) -> None:
     assert not (tmp_path / "kh").exists()
 
 
+@needs_openssh
 def test_a_revoked_key_is_refused_even_when_pinned(tmp_path: Path) -> None:
     with pytest.raises(HostKeyProblem, match="revoked"):
         check(tmp_path, Person(), lines=f"@revoked * ssh-ed25519 {KEY}", host_key=fingerprint(blob(KEY)))

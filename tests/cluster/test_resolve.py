@@ -12,6 +12,7 @@ import pytest
 from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
+from tests.openssh import needs_openssh
 
 CONFIG = """
 Host mn5
@@ -55,6 +56,7 @@ def endpoint(
     return resolve_target(profile or Profile(id="x", title="x", login_hosts=()), overrides).endpoints[0]
 
 
+@needs_openssh
 def test_a_host_of_the_configuration(tmp_path: Path) -> None:
     found = endpoint(tmp_path, "mn5")
     assert (found.host, found.user, found.port) == ("alogin1.bsc.es", "nct01000", 2200)
@@ -69,6 +71,7 @@ def test_a_host_of_the_configuration(tmp_path: Path) -> None:
     assert (gate.host, gate.user, gate.agent) == ("gate.example", "door", "none")
 
 
+@needs_openssh
 def test_a_chain_of_jumps(tmp_path: Path) -> None:
     found = endpoint(tmp_path, "chain")
     assert [(hop.host, hop.user, hop.port) for hop in found.jumps] == [
@@ -77,6 +80,7 @@ def test_a_chain_of_jumps(tmp_path: Path) -> None:
     ]
 
 
+@needs_openssh
 def test_a_proxy_command_gets_its_names(tmp_path: Path) -> None:
     assert endpoint(tmp_path, "tunnelled").proxy_command == "nc -x proxy inner.example 22"
 
@@ -100,6 +104,7 @@ def test_what_the_lab_folder_says_goes_first(tmp_path: Path) -> None:
     assert [(hop.user, hop.host, hop.port) for hop in found.jumps] == [("a", "b", 1)]
 
 
+@needs_openssh
 def test_a_jump_in_a_circle_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         endpoint(tmp_path, "self")
@@ -111,6 +116,7 @@ def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
 
 
+@needs_openssh
 def test_included_files_count(tmp_path: Path) -> None:
     (tmp_path / "more").write_text("Host far\n  HostName far.example\n")
     assert endpoint(tmp_path, "far", config=f"Include {tmp_path / 'more'}\n").host == "far.example"
@@ -124,6 +130,7 @@ def test_without_the_ssh_program_what_is_named_counts_alone(
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
 
 
+@needs_openssh
 def test_a_broken_configuration_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         endpoint(tmp_path, "x", config="Host x\n  Port\n")

@@ -267,7 +267,8 @@ class _NewsPrinter:
             case {"type": "epoch", "run_id": number, "sample": sample}:
                 run = state.runs[number]
                 metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
-                line = f"epoch {sample.epoch}/{run.spec.epochs}  {sample.seconds.value:.2f} s  {metrics}"
+                of = f"/{run.spec.epochs}" if run.spec.epochs else ""
+                line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics}"
                 self._once(f"run {number}", f"run {number}  {_name(state, run)}  {line}")
             case {"type": "run-ended", "run_id": number}:
                 run = state.runs[number]

@@ -171,7 +171,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
     for row in rows:
         job = row["job"] or {}
-        epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
+        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
         device = f"{row['n_gpus']} GPU{'s' * (row['n_gpus'] > 1)}" if row["n_gpus"] else "CPU"
         why = _how_it_ended(row) or _reason(job.get("reason", "")) or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
