@@ -374,7 +374,7 @@ class Lane:
         """Mirror and remote log of each stream; empty when the job never made it, as when slurmd could not start."""
         found = []
         for stream in ("out", "err"):
-            mirror = mirrors.current_path(folder, submission, stream)  # type: ignore[arg-type]
+            mirror = mirrors.segment_path(folder, submission, stream)  # type: ignore[arg-type]
             remote = log_path(submission, stream)  # type: ignore[arg-type]
             if mirror is not None and remote is not None:
                 local = mirror.read_bytes() if mirror.exists() else b""  # first: the log may go on growing

@@ -300,7 +300,7 @@ def write_log(session: FedSession, token: str, text: str, stream: str = "out") -
     from labtui.session import mirrors
 
     submission = session.state.submissions[token]
-    path = mirrors.current_path(session.folder, submission, stream)  # type: ignore[arg-type]
+    path = mirrors.segment_path(session.folder, submission, stream)  # type: ignore[arg-type]
     assert path is not None
     with path.open("ab") as file:
         file.write(text.encode())

@@ -14,12 +14,11 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from labtui.cluster.files import PEEK_BYTES
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
-from labtui.domain.model import JobPhase, Stream, SubmissionStatus
+from labtui.domain.errors import ConnectionLost, LabError, StoreError
+from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy
@@ -44,12 +43,10 @@ RUNNING_S = 2.0
 ENDING_S = 1.0
 WAITING_S = 30.0
 AFTER_THE_END_S = 60.0
+"""A complete log is looked at once more when its job has been over for so long."""
 
 QUIET_S = 3.0
 """A log whose job failed, or that shows its end, is complete when it was unchanged for so long after the job."""
-
-LONG_OVER_S = 600.0
-"""A log whose job has been over for so long is complete at the first look: many of them must not cost many looks."""
 
 QUIET_UNCLEAR_S = 15.0
 """The same where Slurm calls the job completed and the log shows no end: a parallel file system may be late."""
@@ -86,10 +83,7 @@ class Followed:
     again_at: float | None = None
     read_at: float = 0.0
     behind: bool = False
-    quiet_since: float | None = None
-    looks_since_end: int = 0
     complete: bool = False
-    last_look: bool = False
     comparing: bool = False
     copied_again: bool = False
     tail_at: float = 0.0
@@ -108,10 +102,9 @@ class LogFollower:
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
         self._screen_had_its_turn = False
-        self._settled: set[str] = set()
+        self._settled: set[tuple[str, Stream]] = set()
         self._refreshed_for: LabState | None = None
         self._broken_disk_until = 0.0
-        self._sizes_only = False
 
     def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         """These submissions' runs are on screen; `visible` is the log that is being read."""
@@ -139,26 +132,26 @@ class LogFollower:
             token, job = submission.token, submission.job
             if job is None or submission.status is not SubmissionStatus.ACCEPTED:
                 continue
-            if token in self._settled and job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
-                self._settled.discard(token)  # put back into the queue, or another job took its place
-            if token in self._settled:
-                continue
-            if _all_complete(submission) and self._context.readings.are_current(submission):
-                self._settled.add(token)
-                continue
             for stream in mirrors.STREAMS:
-                known = self._followed.get((token, stream))
-                if known is not None and known.job_id != job.job_id:
-                    del self._followed[token, stream]
-                    known = None
-                if known is None and log_path(submission, stream):
-                    self._followed[token, stream] = Followed(
-                        token, stream, job.job_id, self._copy(submission, stream)
-                    )
+                self._refresh_log(submission, job, (token, stream))
+
+    def _refresh_log(self, submission: SubmissionState, job: JobView, key: tuple[str, Stream]) -> None:
+        known, log = self._followed.get(key), submission.logs.get(key[1])
+        if known is not None and known.job_id == job.job_id:
+            return
+        self._followed.pop(key, None)
+        if job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
+            self._settled.discard(key)  # put back into the queue, or another job took its place
+        if key in self._settled or not log_path(submission, key[1]):
+            return
+        if log is not None and log.complete and self._context.readings.are_current(submission):
+            self._settled.add(key)
+        else:
+            self._followed[key] = Followed(*key, job.job_id, self._copy(submission, key[1]))
 
     def _copy(self, submission: SubmissionState, stream: Stream) -> LogCopy:
         remote = log_path(submission, stream)
-        local = mirrors.current_path(self._context.folder, submission, stream)
+        local = mirrors.segment_path(self._context.folder, submission, stream)
         if remote is None or local is None:
             raise ValueError("only the logs of a job can be followed")
         return LogCopy(remote, self._context.folder.path, local)
@@ -196,10 +189,15 @@ class LogFollower:
         item = self._choose()
         if item is None:
             return
-        submission = self._context.state.submissions[item.token]
-        item.looked_at, item.again_at = self._context.now(), None
+        submission, now = self._context.state.submissions[item.token], self._context.now()
+        item.looked_at, item.again_at = now, None
+        reader = self._reader(submission)
         try:
-            if not self._parse_backlog(submission, item):
+            if self._ahead(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
+                if self._read_piece(item, reader):
+                    self._tell(reader)
+                item.again_at = item.read_at = now
+            else:
                 self._look(submission, item)
         except OSError as error:
             self._own_disk(error)
@@ -211,7 +209,8 @@ class LogFollower:
             step = self._copy_on(submission, item)
         except (LabError, OSError) as error:
             with contextlib.suppress(OSError):
-                self._take_what_came(submission, item, before)
+                if item.copy.size > before:  # what came before it broke off counts
+                    self._take(submission, item, CopyStep(grown=item.copy.size - before, behind=True))
             if isinstance(error, LabError) and not isinstance(error, ConnectionLost):
                 return  # the server said no to this file: it is looked at again in its rhythm
             raise
@@ -219,8 +218,6 @@ class LogFollower:
             self._restart(submission, item)
         else:
             self._take(submission, item, step)
-        if step.grown:
-            self._own_disk_works()
         if step.no_room:
             self._keep_tail(item, step.remote_size)
         elif item.tail_at and step.grown:
@@ -232,7 +229,7 @@ class LogFollower:
         """A quick look where a whole one was made lately and the job runs, else a whole one."""
         now, files, room = self._context.now(), self._context.cluster.files, self._room(item)
         running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
-        if running and room > PEEK_BYTES and now < item.whole_until:
+        if running and not item.behind and room > PEEK_BYTES and now < item.whole_until:
             glance = item.copy.glance(files)
             if glance is not None:
                 return glance
@@ -265,11 +262,6 @@ class LogFollower:
             ),
         )
 
-    def _take_what_came(self, submission: SubmissionState, item: Followed, before: int) -> None:
-        """A look that broke off in the middle: what it brought before is in the mirror, and counts."""
-        if item.copy.size > before:
-            self._take(submission, item, CopyStep(grown=item.copy.size - before, behind=True))
-
     def _own_disk_works(self) -> None:
         if self._broken_disk_until:
             self._broken_disk_until = 0.0
@@ -286,42 +278,35 @@ class LogFollower:
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
         return self._context.readings.reader(self._context.state, submission.token)
 
-    def _parse_backlog(self, submission: SubmissionState, item: Followed) -> bool:
-        """Read what a mirror already holds: after a start, or copied ahead. One piece; says whether there was any."""
-        reader, now = self._reader(submission), self._context.now()
-        done = reader.parsed.get(item.stream)
-        if done is None or done >= item.copy.size or (item.behind and now - item.read_at < COPY_AHEAD_S):
-            return False
-        with self._context.folder.reader(item.copy.local) as file:
-            file.seek(done)
-            data = file.read(READ_PIECE)
-        self._own_disk_works()
-        if reader.feed(item.stream, data):
-            self._tell(reader)
-        item.again_at = item.read_at = self._context.now()
-        return bool(data)
-
     def _ahead(self, item: Followed, reader: SubmissionReader) -> bool:
-        """Whether the mirror holds bytes that were not read yet."""
+        """Whether the mirror holds bytes that were not read yet: after a start, or copied ahead."""
         return reader.parsed.get(item.stream, item.copy.size) < item.copy.size
+
+    def _read_piece(self, item: Followed, reader: SubmissionReader) -> bool:
+        """Read the next piece of a mirror; whether it tells anything of the runs."""
+        data = item.copy.mirrored(reader.parsed[item.stream], READ_PIECE)
+        self._own_disk_works()
+        return reader.feed(item.stream, data)
 
     def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
         now = self._context.now()
-        if step.grown and item.complete:
-            self._context.readings.drop(item.token)  # it was told that this is the end: read the mirrors anew
-        reader = self._reader(submission)
-        size = item.copy.size
-        fresh = self._in_turn(item, reader, size, step)
-        item.behind = step.behind
-        if size != _known_size(submission, item.stream):
-            told = bool(fresh) and reader.feed(item.stream, fresh)
-            if submission.job is not None and submission.job.phase is JobPhase.QUEUED:
-                self._news()
-            self._holds(submission, item, reader if told else None, complete=False)
         if step.grown:
-            item.quiet_since, item.looks_since_end, item.complete, item.grown_at = None, 0, False, now
-        elif item.quiet_since is None:
-            item.quiet_since = now
+            self._own_disk_works()
+            if item.complete:
+                self._context.readings.drop(
+                    item.token
+                )  # it was told that this is the end: read the mirrors anew
+            item.complete, item.grown_at = False, now
+        reader = self._reader(submission)
+        item.behind = step.behind
+        try:
+            told = not step.behind and self._ahead(item, reader) and self._read_piece(item, reader)
+        finally:
+            grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
+        if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
+            self._news()
+        if grown or told:
+            self._holds(submission, item, reader if told else None, complete=False)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
@@ -330,22 +315,12 @@ class LogFollower:
         elif step.behind:
             item.again_at = now + SOON_S
 
-    def _in_turn(self, item: Followed, reader: SubmissionReader, size: int, step: CopyStep) -> bytes:
-        """The new bytes when they are few and everything before them was read; else they are read as a backlog."""
-        before = size - step.grown
-        if step.behind or step.grown > READ_PIECE or reader.parsed.get(item.stream, before) != before:
-            return b""
-        try:
-            return item.copy.mirrored(before, step.grown)
-        except OSError:
-            return b""
-
     def _holds(
         self, submission: SubmissionState, item: Followed, reader: SubmissionReader | None, *, complete: bool
     ) -> None:
         """What the mirror holds, and what it tells of the runs where a `reader` has news."""
-        segment = mirrors.current_segment(submission, item.stream)
-        log = LogState(segment=segment, size=item.copy.size, complete=complete)
+        log = submission.logs.get(item.stream, LogState())
+        log = replace(log, size=item.copy.size, complete=complete)
 
         def holds(state: LabState) -> LabState:
             return state.with_log(item.token, item.stream, log)
@@ -386,9 +361,7 @@ class LogFollower:
 
     def _restart(self, submission: SubmissionState, item: Followed) -> None:
         """The remote file is another one now: a new segment, and what was read from the old one does not count."""
-        segment = mirrors.current_segment(submission, item.stream) + 1
-        while self._segment_exists(submission, item.stream, segment):
-            segment += 1
+        segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
 
         def begins(state: LabState) -> LabState:
             return state.with_log(item.token, item.stream, LogState(segment=segment))
@@ -397,8 +370,8 @@ class LogFollower:
         self._tell(self._reader(submission))
         self._delete_old_segments(submission, item.stream, segment)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
-        item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
-        item.again_at = self._context.now()
+        item.complete = item.behind = False
+        item.again_at = item.grown_at = self._context.now()
 
     def _delete_old_segments(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
         """A log that is rewritten again and again: the newest copies are kept."""
@@ -415,35 +388,24 @@ class LogFollower:
                 ),
             )
 
-    def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
-        path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)
-        return path is not None and self._context.folder.has(path)
-
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
-        """After the job's end: complete when nothing was added for a while; one last look a minute later."""
-        job, now = submission.job, self._context.now()
-        over = job is not None and job.phase is JobPhase.FINISHED
-        if job is None or not over or item.quiet_since is None or item.comparing:
+        """A look brought nothing: complete when the job is over and nothing was added for a while."""
+        job, context = submission.job, self._context
+        if job is None or job.phase is not JobPhase.FINISHED or item.comparing:
             return
         if item.complete:
-            if not item.last_look:
-                item.last_look = True
-                self._forget_when_done(submission)
+            self._settle(item)
             return
-        item.looks_since_end += 1
-        long_over = self._context.at() - job.seen_at > LONG_OVER_S
-        clear = long_over or job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
-        quiet = QUIET_S if clear else QUIET_UNCLEAR_S
-        if item.looks_since_end == 1:
-            item.copy.recheck()  # compare the beginning once more before it is called complete
-        if long_over or (item.looks_since_end >= 3 and now - item.quiet_since >= quiet):
-            self._compare(item, long_over=long_over)
+        quiet_s = min(context.now() - item.grown_at, context.at() - job.seen_at)
+        clear = job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
+        if quiet_s >= (QUIET_S if clear else QUIET_UNCLEAR_S):
+            self._compare(item)
 
-    def _compare(self, item: Followed, *, long_over: bool) -> None:
+    def _compare(self, item: Followed) -> None:
         """Size and SHA-256 of both sides, once, beside the worker; then the log is complete."""
         context, copy, size = self._context, item.copy, item.copy.size
         if not size or size > MAX_COMPARED_BYTES or item.tail_at:
-            self._finish(item, long_over=long_over)
+            self._finish(item)
             return
         item.comparing = True
 
@@ -466,18 +428,14 @@ class LogFollower:
             if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
                 return
             if copy.size != size or remote.size not in (None, size):
-                item.looks_since_end = 0  # it grew meanwhile
+                item.grown_at = context.now()
             elif self._copied_well(item, remote.sha256, ours):
-                self._finish(item, long_over=long_over)
+                self._finish(item)
 
         context.run_in_background(question, answered)
 
     def _copied_well(self, item: Followed, theirs: str, ours: str) -> bool:
         """False: the log is copied again, from its beginning. That is done once."""
-        if not theirs and not self._sizes_only:
-            self._sizes_only = True
-            sentence = "The SHA-256 of a log could not be had on the cluster: sizes alone are compared."
-            self._context.faults.write(RemoteFailure(sentence, "labtui uses sha256sum there."))
         if theirs in ("", ours):
             return True
         if not item.copied_again:
@@ -489,38 +447,22 @@ class LogFollower:
         self._context.raise_problem(DIFFERS_KEY, StoreError(sentence, hint))
         return True
 
-    def _finish(self, item: Followed, *, long_over: bool) -> None:
+    def _finish(self, item: Followed) -> None:
         """A log is complete; with the last of them it is known how the runs ended."""
         context = self._context
+        item.complete = True
+        self._holds(context.state.submissions[item.token], item, None, complete=True)
         submission = context.state.submissions[item.token]
-        item.complete, item.last_look = True, long_over
-        self._holds(submission, item, None, complete=True)
-        if item.stream != "gpu" and is_over(context.state.submissions[item.token]):
+        if item.stream != "gpu" and is_over(submission):
             context.journal.change(lambda state: context.readings.read_whole(state, item.token))
             self._news()
             with contextlib.suppress(StoreError):
                 context.readings.save(context.state, (item.token,))
-        if long_over:
-            self._forget_when_done(submission)
+        if submission.job is not None and context.at() - submission.job.seen_at > AFTER_THE_END_S:
+            self._settle(item)
 
-    def _forget_when_done(self, submission: SubmissionState) -> None:
-        siblings = [item for item in self._followed.values() if item.token == submission.token]
-        if all(item.last_look for item in siblings):
-            for item in siblings:
-                del self._followed[item.token, item.stream]
-            self._settled.add(submission.token)
-
-
-def _known_size(submission: SubmissionState, stream: Stream) -> int:
-    """How long the stored events say a mirror is."""
-    log = submission.logs.get(stream)
-    return 0 if log is None else log.size
-
-
-def _all_complete(submission: SubmissionState) -> bool:
-    """Whether the stored events say that every log was read to its end."""
-    return bool(submission.remote_logs) and all(
-        stream in submission.logs and submission.logs[stream].complete
-        for stream in mirrors.STREAMS
-        if stream in submission.remote_logs
-    )
+    def _settle(self, item: Followed) -> None:
+        """A complete log is looked at no more."""
+        key = item.token, item.stream
+        del self._followed[key]
+        self._settled.add(key)

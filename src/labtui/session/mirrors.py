@@ -1,8 +1,7 @@
 """Byte-exact copies of remote logs: where they lie, and how one is copied as it grows.
 
 The length of a mirror on disk is the offset to read from next. SFTP knows no inode, so a replaced file is noticed
-by its bytes: each read repeats the end of the mirror, and the next look repeats the bytes before the last piece, as a
-file may have been rewritten while it was read. What does not match begins a new segment
+by its bytes: each read repeats the end of the mirror. What does not match begins a new segment
 (``<job name>.<job id>.restart1.out``); nothing already copied is touched.
 """
 
@@ -15,33 +14,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labtui.cluster.files import PEEK_BYTES
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
 from labtui.domain.model import Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 
 if TYPE_CHECKING:
-    from labtui.cluster.files import FileStat, RemoteFiles
+    from labtui.cluster.files import RemoteFiles
 
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
 READ_STREAMS: tuple[Stream, ...] = ("out", "err")
 """The streams that tell of epochs and failures."""
 
 
-def segment_path(folder: LabFolder, submission: SubmissionState, stream: Stream, segment: int) -> Path | None:
-    """Where a segment lies; None while the submission has no job."""
-    return folder.path / submission.mirror(stream, segment) if submission.job is not None else None
-
-
-def current_segment(submission: SubmissionState, stream: Stream) -> int:
-    """The segment that is being written."""
-    log = submission.logs.get(stream)
-    return log.segment if log else 0
-
-
-def current_path(folder: LabFolder, submission: SubmissionState, stream: Stream) -> Path | None:
-    """The mirror that is being written; None while the submission has no job."""
-    return segment_path(folder, submission, stream, current_segment(submission, stream))
+def segment_path(
+    folder: LabFolder, submission: SubmissionState, stream: Stream, segment: int | None = None
+) -> Path | None:
+    """Where a segment lies, without a number the one that is being written; None while there is no job."""
+    name = submission.mirror(stream, segment)
+    return folder.path / name if name else None
 
 
 def tail_path(path: Path) -> Path:
@@ -64,8 +56,8 @@ def with_sizes(folder: LabFolder, state: LabState) -> LabState:
     """The state with what the mirrors on disk hold: for a start, or beside another process."""
     for submission in tuple(state.submissions.values()):
         for stream in STREAMS:
-            path = current_path(folder, submission, stream) if stream in submission.remote_logs else None
-            status = folder.status(path) if path is not None else None
+            name = submission.mirror(stream) if stream in submission.remote_logs else ""
+            status = folder.status(name) if name else None
             log = submission.logs.get(stream, LogState())
             if status is not None and (log.size != status.st_size or stream not in submission.logs):
                 state = state.with_log(submission.token, stream, replace(log, size=status.st_size))
@@ -75,26 +67,22 @@ def with_sizes(folder: LabFolder, state: LabState) -> LabState:
 OVERLAP = 1024
 """Bytes before the end of the mirror that each read repeats."""
 
-SEAM_REACH = 8 * 1024
-"""How many bytes a read repeats at most to reach back to where the last piece began; else that place is read apart."""
-
 STEP_S = 0.6
 """A step asks for no more after so long: long beside the round trips it costs, short for what else waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """What one look at a remote log gave.
+    """What one look at a remote log gave; nothing where there is no such file.
 
-    `grown` is how many bytes were appended. `restarted` tells why a new segment has to begin (then nothing was
-    appended). `behind` says that there is more to read at once; `missing` that there is no such file; `no_room` that
-    there is more, for which there was no room. `remote_size` is how long the log is.
+    `grown` is how many bytes were appended. `restarted`: a new segment has to begin, and nothing was
+    appended. `behind` says that there is more to read at once; `no_room` that there is more, for which there was no
+    room. `remote_size` is how long the log is.
     """
 
     grown: int = 0
-    restarted: str = ""
+    restarted: bool = False
     behind: bool = False
-    missing: bool = False
     no_room: bool = False
     remote_size: int = 0
 
@@ -107,11 +95,7 @@ class LogCopy:
         self.local = local
         self._folder = folder
         self._modified: float | None = None
-        self._compare_all = stat_inside(folder, local) is not None
-        self._seam: int | None = None
-        """Where the last piece was appended: what lies before it was read by another look."""
-        self._reaching = True
-        """Whether reads bring as much as they are asked for, so that one may begin before the seam."""
+        self._compare_start = stat_inside(folder, local) is not None
 
     @property
     def size(self) -> int:
@@ -120,8 +104,8 @@ class LogCopy:
         return status.st_size if status is not None else 0
 
     def recheck(self) -> None:
-        """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
-        self._compare_all = True
+        """The connection was broken: compare the beginning, too, at the next look."""
+        self._compare_start = True
 
     def step(self, files: RemoteFiles, room: int | None = None) -> CopyStep:
         """Look once, and copy at most `room` bytes.
@@ -131,75 +115,53 @@ class LogCopy:
         """
         stat = files.stat(self.remote)
         if stat is None:
-            return CopyStep(missing=True)
-        size = self.size
-        if stat.size < size:
-            return CopyStep(restarted="the remote log became shorter")
-        touched = self._modified is not None and stat.mtime != self._modified
-        if size and (self._compare_all or (touched and stat.size == size)):
-            if not self._alike(files, 0, size):
-                return CopyStep(restarted="the remote log was replaced")
-            self._compare_all = False
-        grown = stat.size > size
-        if self._seam is not None and not (grown and self._reaching and size - self._seam <= SEAM_REACH):
-            if not self._alike(files, max(0, self._seam - OVERLAP), size):
-                return CopyStep(restarted="the remote log was rewritten")
-            self._seam = None
-        if not grown and not touched:
-            self._modified = stat.mtime
             return CopyStep()
-        return self._read_within(files, size, stat, room)
-
-    def glance(self, files: RemoteFiles) -> CopyStep | None:
-        """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
         size = self.size
-        overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
-        if self._compare_all or not size or overlap > SEAM_REACH:
-            return None
-        data = files.peek(self.remote, size - overlap)
-        mirror = _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
-        mirror.take(data)
-        mirror.close()
-        if mirror.problem is not None:
-            raise mirror.problem
-        if mirror.differs or mirror.expected:
-            return None
-        if mirror.appended:
-            self._seam, self._modified = size, None
-        return CopyStep(grown=mirror.appended)
-
-    def _read_within(self, files: RemoteFiles, size: int, stat: FileStat, room: int | None) -> CopyStep:
+        touched = self._modified not in (None, stat.mtime)
+        start = min(size, OVERLAP) if self._compare_start or (touched and stat.size == size) else 0
+        if stat.size < size or (start and files.read(self.remote, 0, start) != self.mirrored(0, start)):
+            return CopyStep(restarted=True)
+        if start:
+            self._compare_start = False
         wanted = stat.size - size
         allowed = wanted if room is None else max(0, min(wanted, room))
         if wanted and not allowed:
             return CopyStep(no_room=True, remote_size=stat.size)
-        step = self._read_on(files, size, size + allowed, stat.mtime)
-        return replace(step, no_room=allowed < wanted and not step.behind, remote_size=stat.size)
-
-    def _alike(self, files: RemoteFiles, offset: int, size: int) -> bool:
-        length = min(size - offset, OVERLAP)
-        return files.read(self.remote, offset, length) == self.mirrored(offset, length)
-
-    def _read_on(self, files: RemoteFiles, size: int, remote_size: int, modified: float) -> CopyStep:
-        overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
-        mirror = _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
-        limit = overlap + remote_size - size
+        if not wanted and not touched:
+            self._modified = stat.mtime
+            return CopyStep()
+        overlap = min(size, OVERLAP)
+        mirror = self._mirror(size, overlap)
         try:
-            files.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
+            files.read_into(self.remote, size - overlap, overlap + allowed, mirror.take, within_s=STEP_S)
         finally:
             mirror.close()
-        if mirror.problem is not None:
-            raise mirror.problem
-        if mirror.differs:
-            return CopyStep(restarted="the remote log was replaced")
-        if mirror.expected:
-            self._reaching = False
-            return CopyStep(behind=True)  # it shrank between the two questions: ask again
-        self._seam = size if mirror.appended else None
-        behind = size + mirror.appended < remote_size
+        if mirror.finished().differs:
+            return CopyStep(restarted=True)
+        behind = bool(mirror.expected) or mirror.appended < allowed  # it shrank, or there is more to read
         if not behind:
-            self._modified = modified
-        return CopyStep(grown=mirror.appended, behind=behind)
+            self._modified = stat.mtime
+        no_room = allowed < wanted and not behind
+        return CopyStep(grown=mirror.appended, behind=behind, no_room=no_room, remote_size=stat.size)
+
+    def glance(self, files: RemoteFiles) -> CopyStep | None:
+        """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
+        size = self.size
+        if self._compare_start or not size:
+            return None
+        overlap = min(size, OVERLAP)
+        data = files.peek(self.remote, size - overlap)
+        mirror = self._mirror(size, overlap)
+        mirror.take(data)
+        mirror.close()
+        if mirror.finished().differs or mirror.expected:
+            return None
+        if mirror.appended:
+            self._modified = None
+        return CopyStep(grown=mirror.appended, behind=len(data) >= PEEK_BYTES)
+
+    def _mirror(self, size: int, overlap: int) -> _Mirror:
+        return _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
 
     def mirrored(self, offset: int, length: int) -> bytes:
         if not length:
@@ -249,6 +211,12 @@ class _Mirror:
             written = os.write(self._handle, data)
             self.appended += written
             data = data[written:]
+
+    def finished(self) -> _Mirror:
+        """What came, after `close`. Raises OSError for a problem of our own disk."""
+        if self.problem is not None:
+            raise self.problem
+        return self
 
     def close(self) -> None:
         """No more comes. Never raises: it also runs while the connection's own end is on its way up."""

@@ -46,8 +46,7 @@ class Readings:
         from labtui.session.run_matcher import SubmissionReader
 
         submission = state.submissions[token]
-        job_id = submission.job.job_id if submission.job is not None else ""
-        logs = (job_id, *(mirrors.current_segment(submission, stream) for stream in mirrors.READ_STREAMS))
+        logs = tuple(map(submission.mirror, mirrors.READ_STREAMS))
         known = self._readers.get(token)
         if known is not None and known[0] == logs and (not known[1].ended or is_over(submission)):
             return known[1]
@@ -96,7 +95,7 @@ class Readings:
         return reader.applied(state)
 
     def _read_on(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
-        path = mirrors.current_path(self._folder, submission, stream)
+        path = mirrors.segment_path(self._folder, submission, stream)
         if path is None or not self._folder.has(path):
             return
         with self._folder.reader(path) as file:

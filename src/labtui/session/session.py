@@ -251,7 +251,7 @@ class Session:
         submission = self.state.submissions.get(token)
         if submission is None:
             return None
-        path = mirrors.current_path(self.folder, submission, stream)
+        path = mirrors.segment_path(self.folder, submission, stream)
         if path is None:
             return None
         return next((each for each in (mirrors.tail_path(path), path) if self.folder.has(each)), None)
