@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.training_logs.lines import LineCutter
-from labtui.training_logs.reader import LogReader, diagnose, parse_log
+from labtui.training_logs.reader import LogReader, parse_log
 from tests.training_logs import samples
 
 SAMPLES = [text.encode() for text in samples.ALL]
@@ -114,7 +114,7 @@ def test_damaged_real_logs_never_raise() -> None:
             data = data or bytearray(b"x")
         report = parse_log(bytes(data))
         assert report.size == len(data)
-        diagnose(bytes(data))
+        parse_log(bytes(data), stream="err")
 
 
 def test_broken_utf8_in_a_line_keeps_the_rest() -> None:

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from labtui.training_logs.diagnosis import join_streams
-from labtui.training_logs.reader import diagnose, parse_log
+from labtui.training_logs.reader import parse_log
 from tests.training_logs import samples
+
+
+def diagnose(data):
+    return parse_log(data, stream="err").diagnosis
+
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"
 

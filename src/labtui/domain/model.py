@@ -57,10 +57,6 @@ class Interval:
         low, high = sorted((self.lo * factor, self.hi * factor))
         return Interval(self.value * factor, low, high)
 
-    def plus(self, other: Interval) -> Interval:
-        """The sum; its bounds are those of the worst case."""
-        return Interval(self.value + other.value, self.lo + other.lo, self.hi + other.hi)
-
     def minus(self, other: Interval) -> Interval:
         """The difference; its bounds are those of the worst case."""
         return Interval(self.value - other.value, self.lo - other.hi, self.hi - other.lo)

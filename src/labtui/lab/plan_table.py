@@ -28,20 +28,6 @@ WORDS = {
     "limit": "time limit in minutes (empty: as planned)",
     "options": "further options of the training script, as on a command line",
 }
-_OWN = {
-    "model": "model",
-    "gpus": "n_gpus",
-    "batch": "batch_size",
-    "per_gpu": "batch_size",
-    "epochs": "epochs",
-}
-OWN_WORDS = {
-    "model": "the model it trains",
-    "gpus": "GPUs (0: CPU)",
-    "batch": "global batch",
-    "per_gpu": "batch per GPU",
-    "epochs": "epochs",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +107,6 @@ def _resized(spec: RunSpec, column: str, text: str) -> RunSpec:
     return _with_gpus(spec, text)
 
 
-def own_answer(column: str) -> str:
-    """What a column is called in `Answers` and in `RunSpec.unknown`; "" for one that is not asked about."""
-    return _OWN.get(column, "")
-
-
-def own_value(column: str, text: str) -> str | int | None:
-    """What was typed about a run of the student's own job file; None where nothing was.
-
-    Raises:
-        UsageError: when the text is no number that fits there.
-    """
-    if not text.strip():
-        return None
-    if column == "model":
-        return text.strip()
-    if column == "limit":
-        return _whole(text, "time limit", 1, 100_000)
-    largest = {"gpus": 1024, "epochs": 10_000}.get(column, 10_000_000)
-    return _whole(text, OWN_WORDS[column].partition(" (")[0], 0 if column == "gpus" else 1, largest)
-
-
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run on other processes, or with another size."""
     if column not in {"gpus", "batch"}:
@@ -168,15 +133,6 @@ def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
     rate = spec.learning_rate
     scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
     return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
-
-
-def scaled(row: PlanRow, column: str, factor: float) -> PlanRow:
-    """The row with one number doubled or halved (never below one)."""
-    text = cell(row, column)
-    if not text or column == "options":
-        return row
-    number = float(text) * factor
-    return changed(row, column, f"{number:g}" if column == "rate" else str(max(1, int(number))))
 
 
 def _options(text: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ Nothing here decides whether a box ticks; nothing here changes a script of the s
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -329,14 +328,3 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
         raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
     folder.write(path, text)
     return path
-
-
-def copy_difference(folder: LabFolder, original: str, target: str) -> str:
-    """A unified diff from the original to the student's copy; "" when they are equal or one is missing."""
-    texts = []
-    for name in (original, target):
-        path = folder.inside(f"scripts/{name}")
-        if not folder.has(path):
-            return ""
-        texts.append(folder.read(path).decode("utf-8", "replace").splitlines(keepends=True))
-    return "".join(difflib.unified_diff(texts[0], texts[1], original, target))

@@ -9,24 +9,15 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from labtui.domain.model import DEEDS, JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
-
-if TYPE_CHECKING:
-    from labtui.session.session import Session
-    from labtui.session.settings import Settings
 
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
 _LONGEST = 200
 How = Literal["desktop", "terminal", "off"]
-HOW: dict[How, str] = {
-    "desktop": "on the desktop and by the terminal's bell",
-    "terminal": "by the terminal's bell",
-    "off": "off",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +51,6 @@ class NoticeTracker:
                 if item.status is not SubmissionStatus.WITHDRAWN:
                     found.append(_notice("failed" if _failed(state, item) else "ended", item, state))
         return found
-
-
-def keep_how(session: Session, how: How) -> Settings:
-    """The session's settings with another way to tell, written into `lab.toml` unless the session is read-only.
-
-    Raises:
-        LabError: `lab.toml` cannot be read or written; nothing is changed then.
-    """
-    from labtui.session.settings import changed
-
-    if not session.read_only:
-        folder = session.folder
-        folder.save_settings(changed(folder.settings(), notifications=how))
-    return changed(session.settings, notifications=how)
 
 
 def _runs(item: SubmissionState) -> bool:

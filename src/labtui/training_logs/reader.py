@@ -231,8 +231,3 @@ def parse_log(
         reader.feed(chunk)
     reader.finish()
     return reader.report
-
-
-def diagnose(data: bytes | Iterable[bytes], *, stream: Stream = "err") -> tuple[Diagnosis, ...]:
-    """What a log says went wrong, without its runs."""
-    return parse_log(data, stream=stream).diagnosis
