@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,17 +11,16 @@ from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.domain.state import LabState
 from labtui.lab.checks import check_task
 from labtui.session.answers import (
+    AnswerFiles,
     answer_path,
     open_answers,
     read_answers,
-    save_answers,
 )
 from labtui.session.folder import LabFolder
 from labtui.session.labs import (
     check_folder,
     gather_evidence,
     labs_folder,
-    list_editions,
     load_edition,
     start_copy,
 )
@@ -47,10 +47,9 @@ def test_editions_by_id_by_path_and_from_the_lab_folder(folder, tmp_path):
         load_edition("nowhere.toml", folder)
     with pytest.raises(UsageError):
         load_edition("..")
-    broken = tmp_path / "labs"
-    broken.mkdir()
-    (broken / "b.toml").write_bytes(b"\xff\xfe")
-    assert "UTF-8" in list_editions([broken])[-1].problem
+    (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="UTF-8"):
+        load_edition(tmp_path / "b.toml")
 
 
 def test_evidence_of_a_fresh_folder(folder):
@@ -89,23 +88,27 @@ def test_answers_are_made_once_and_never_overwritten(folder):
 
 
 def test_two_students_one_after_the_other_lose_nothing(folder):
-    path = open_answers(folder, TASK)
-    begun = path.read_text(encoding="utf-8")
-    save_answers(folder, TASK, begun + "\nfirst student\n", based_on=begun)
-    with pytest.raises(FolderError, match="changed by someone else"):
-        save_answers(folder, TASK, begun + "\nsecond student\n", based_on=begun)
-    assert "first student" in path.read_text(encoding="utf-8")
-    now = path.read_text(encoding="utf-8")
-    save_answers(folder, TASK, now + "second student\n", based_on=now)
-    text = answer_path(folder, TASK).read_text(encoding="utf-8")
+    session = SimpleNamespace(folder=folder, read_only=False)
+    first, second = AnswerFiles(session, lambda: EDITION), AnswerFiles(session, lambda: EDITION)
+    begun = first.load(TASK.id)
+    assert second.load(TASK.id) == begun
+    assert first.save(TASK.id, begun + "\nfirst student\n") == ""
+    assert second.changed_outside(TASK.id) and not first.changed_outside(TASK.id)
+    said = second.save(TASK.id, begun + "\nsecond student\n")
+    assert "changed by someone else" in said
+    path = folder.answers / f"{TASK.id}.md"
+    assert "second student" not in path.read_text(encoding="utf-8")
+    assert "second student" in (folder.answers / f"{TASK.id}.yours.md").read_text(encoding="utf-8")
+    assert second.save(TASK.id, second.load(TASK.id) + "second student\n") == ""
+    text = path.read_text(encoding="utf-8")
     assert "first student" in text and "second student" in text
 
 
 def test_what_is_no_answer_file_holds_no_answer_and_a_huge_one_is_refused(folder):
-    answer_path(folder, TASK).mkdir()
+    answer_path(folder, TASK.id).mkdir()
     assert read_answers(folder, TASK).answered == (False, False, False)
-    answer_path(folder, TASK).rmdir()
-    with answer_path(folder, TASK).open("wb") as file:
+    answer_path(folder, TASK.id).rmdir()
+    with answer_path(folder, TASK.id).open("wb") as file:
         file.truncate(5_000_000)
     with pytest.raises(FolderError, match="too large"):
         read_answers(folder, TASK)

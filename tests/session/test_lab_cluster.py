@@ -12,7 +12,7 @@ from labtui.doctor.examine import examine
 from labtui.doctor.findings import Check, found
 from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
-from labtui.session.lab_cluster import fix_check, requirements_of, use_key
+from labtui.session.lab_cluster import fix_check, requirements_of
 from labtui.session.settings import Settings, load_profile, overrides_of, profile_of_host
 from tests.cluster.prompting import Person
 from tests.real_cluster import Cluster, Student
@@ -68,11 +68,6 @@ def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
 def test_what_cannot_be_repaired_says_what_to_do(folder: LabFolder) -> None:
     with pytest.raises(UsageError):
         fix_check(found("module", "missing"), folder)
-
-
-def test_the_key_is_named_in_the_settings(folder: LabFolder, tmp_path: Path) -> None:
-    use_key(folder, tmp_path / "key")
-    assert folder.settings().identity == str(tmp_path / "key")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from labtui.cluster.local_files import (
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.session import trust as trusting
-from labtui.session.answers import read_answers, save_answers
+from labtui.session.answers import open_answers, read_answers
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.opening import copied_state, would_do
 from labtui.session.session import Session
@@ -373,7 +373,7 @@ def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None
     shutil.rmtree(root / "answers")
     (root / "answers").symlink_to(outside)
     with pytest.raises(FolderError, match="link"):
-        save_answers(folder, task, "mine", based_on="")
+        open_answers(folder, task)
     (outside / f"{task.id}.md").write_bytes(b"# theirs")
     with pytest.raises(FolderError, match="link"):
         read_answers(folder, task)

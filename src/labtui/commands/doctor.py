@@ -152,7 +152,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 def run_key(args: argparse.Namespace) -> int:
     """Do it, and say what was done."""
     from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
-    from labtui.session.lab_cluster import use_key
+    from labtui.session.settings import changed
 
     profile, overrides, _, folder = meant_cluster(args)
     path = named_path(overrides.identity_file) if overrides.identity_file else default_key()
@@ -173,7 +173,7 @@ def run_key(args: argparse.Namespace) -> int:
     if done.made and passphrase:
         say(AGENT.format(path=done.path))
     if folder is not None and path != default_key():
-        use_key(folder, done.path)
+        folder.save_settings(changed(folder.settings(), identity=str(done.path)))
     return 0
 
 

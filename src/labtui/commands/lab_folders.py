@@ -168,12 +168,12 @@ def _list(args: argparse.Namespace) -> int:
 
     entries = list_editions()
     if args.json:
-        rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": e.tasks} for e in entries]
+        rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": len(e.tasks)} for e in entries]
         print_json({"labs": rows})
         return 0
     width = max(len(entry.id) for entry in entries)
     for entry in entries:
-        tail = entry.problem or f"{entry.title} ({entry.term}, {entry.tasks} tasks)"
+        tail = f"{entry.title} ({entry.term}, {len(entry.tasks)} tasks)"
         print_wrapped(plain(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
     say("`labtui labs show ID` shows one; `labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0

@@ -264,25 +264,17 @@ class LabFolder:
         self.write(path, data)
         return True
 
-    def fill_from_assets(self, withheld: Collection[str] = ()) -> tuple[str, ...]:
-        """Copy training scripts and templates that are missing; returns the paths written, relative.
+    def fill_from_assets(self, withheld: Collection[str] = ()) -> None:
+        """Copy training scripts and templates that are missing.
 
         `withheld`: scripts, and folders by their name with ``/``, that are not copied.
         """
-        written = []
         folders = tuple(each for each in withheld if each.endswith("/"))
         for name in list_remote():
-            if (
-                name not in withheld
-                and not name.startswith(folders)
-                and self.write_new(f"scripts/{name}", read_remote(name))
-            ):
-                written.append(f"scripts/{name}")
+            if name not in withheld and not name.startswith(folders):
+                self.write_new(f"scripts/{name}", read_remote(name))
         for form in FORMS:
-            name = f"slurm/templates/{form}.slurm"
-            if self.write_new(name, read_template(form).encode()):
-                written.append(name)
-        return tuple(written)
+            self.write_new(f"slurm/templates/{form}.slurm", read_template(form).encode())
 
     def inside(self, relative: Path | str) -> Path:
         """The path of something in this folder.

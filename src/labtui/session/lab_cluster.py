@@ -150,15 +150,6 @@ def fix_check(check: Check, folder: LabFolder) -> str:
     raise UsageError(f"labtui cannot repair this by itself: {check.sentence}", check.fix)
 
 
-def use_key(folder: LabFolder, path: Path) -> None:
-    """Name the key in lab.toml.
-
-    Raises:
-        FolderError: lab.toml cannot be written.
-    """
-    folder.save_settings(changed(folder.settings(), identity=str(path)))
-
-
 def ask_cluster(
     settings: Settings, prompter: Prompter, choices: Choices, answer: Answer, connected: Callable[[str], None]
 ) -> SiteSetup:

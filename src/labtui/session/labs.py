@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from labtui.cluster.local_files import files_inside, named_path, read_text_file
-from labtui.domain.errors import DataError, FolderError, LabError, UsageError
+from labtui.cluster.local_files import files_inside, named_path
+from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition
@@ -25,26 +25,14 @@ from labtui.lab.proof import Proof, prove
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
-from labtui.session.answers import all_answers
-from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
+from labtui.session.answers import read_answers
+from labtui.session.folder import LabFolder, list_remote, read_remote
+from labtui.session.settings import Settings, cluster_user, list_profiles, load_profile, read_text
 
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
 """Charts that say something else than the four whose names theirs begin with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditionEntry:
-    """A line of the list of editions. `problem` is set, and the rest empty, when its file cannot be read."""
-
-    id: str
-    title: str
-    term: str
-    path: Path
-    tasks: int = 0
-    problem: str = ""
 
 
 # --------------------------------------------------------------------------- editions
@@ -57,18 +45,9 @@ def labs_folder() -> Path:
     return Path(labtui.__file__).parent / "labs"
 
 
-def list_editions(extra: Iterable[Path] = ()) -> tuple[EditionEntry, ...]:
-    """The editions that come with labtui, then those in `extra` folders (a teacher's own)."""
-    paths = [path for folder in (labs_folder(), *extra) for path in sorted(folder.glob("*.toml"))]
-    return tuple(_entry(path) for path in paths)
-
-
-def _entry(path: Path) -> EditionEntry:
-    try:
-        found = read_edition_file(path)
-    except LabError as error:
-        return EditionEntry(id=path.stem, title="", term="", path=path, problem=error.sentence)
-    return EditionEntry(id=found.id, title=found.title, term=found.term, path=path, tasks=len(found.tasks))
+def list_editions() -> tuple[Edition, ...]:
+    """The editions that come with labtui."""
+    return tuple(read_edition_file(path) for path in sorted(labs_folder().glob("*.toml")))
 
 
 def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
@@ -107,7 +86,7 @@ def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
     Raises:
         DataError: it cannot be read or is no edition; with the line and one sentence.
     """
-    text = _edition_text(path)
+    text = read_text(path, str(path))
     return parse_edition(text, str(path), None if opened else _known(path), _base_text(text))
 
 
@@ -117,7 +96,7 @@ def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
     Raises:
         DataError: as `read_edition_file`.
     """
-    text = _edition_text(path)
+    text = read_text(path, str(path))
     base = _base_text(text)
     edition = parse_edition(text, str(path), _known(path), base)
     proofs = [
@@ -140,26 +119,12 @@ def _base_text(text: str) -> str | None:
     base = labs_folder() / f"{name}.toml"
     if base not in labs_folder().glob("*.toml"):
         return None
-    found = _edition_text(base)
+    found = read_text(base, str(base))
     return None if extended_by(found) else found
-
-
-def _edition_text(path: Path) -> str:
-    try:
-        return read_text_file(path)
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror}.", "Check the path.", path=str(path)
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
 
 
 def _known(path: Path) -> Known:
     """What an edition at `path` may name: what labtui brings, and profiles that lie beside the file."""
-    from labtui.session.folder import list_remote
-    from labtui.session.settings import list_profiles
-
     beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
     return Known(scripts=frozenset(list_remote()), profiles=frozenset({*list_profiles(), *beside}))
 
@@ -173,30 +138,25 @@ def gather_evidence(
     state: LabState,
     *,
     results: Results | None = None,
-    remote: Mapping[str, bool] | None = None,
-    overrides: PlanOverrides | None = None,
 ) -> Evidence:
-    """Everything the checks look at, read from the lab folder now.
-
-    Without `remote`, what the cluster said about the folder's data set and container (`labtui doctor`, a plan's
-    preview); without `overrides`, what `lab.toml` says about the plan.
+    """Everything the checks look at, read from the lab folder now; of the cluster what it said last.
 
     Raises:
         FolderError: when scripts or answers cannot be read.
     """
     numbers = results or compute_results(measured_from_state(state), images=edition.images)
-    seen, seen_at = needed_paths_seen(folder, state) if remote is None else (dict(remote), None)
+    seen, seen_at = needed_paths_seen(folder, state)
     return Evidence(
         state=state,
         results=numbers,
-        scripts=_facts(folder.script_files()),
-        originals=_original_facts(),
+        scripts={name: file_fact(name, data) for name, data in folder.script_files().items()},
+        originals=_originals(),
         exports=tuple(_exports(folder, edition, state)),
-        answers=all_answers(folder, edition),
+        answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
         remote_at=seen_at,
-        overrides=overrides or folder_overrides(folder.settings()),
+        overrides=folder_overrides(folder.settings()),
     )
 
 
@@ -232,7 +192,6 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
         DataError: when the profile cannot be understood.
     """
     from labtui.lab.plan import fill
-    from labtui.session.settings import cluster_user, load_profile
 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
@@ -261,21 +220,10 @@ def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, boo
     return {path: place.there for path, place in seen.items()}, min(place.at for place in seen.values())
 
 
-def _facts(files: Mapping[str, bytes]) -> dict[str, FileFact]:
-    return {name: file_fact(name, data) for name, data in files.items()}
-
-
 @cache
-def _originals() -> dict[str, bytes]:
+def _originals() -> Mapping[str, FileFact]:
     """The training scripts as labtui ships them; they do not change while it runs."""
-    from labtui.session.folder import list_remote, read_remote
-
-    return {name: read_remote(name) for name in list_remote()}
-
-
-@cache
-def _original_facts() -> Mapping[str, FileFact]:
-    return _facts(_originals())
+    return {name: file_fact(name, read_remote(name)) for name in list_remote()}
 
 
 def _chart_of(stem: str) -> ChartKey | None:
@@ -322,9 +270,13 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
         )
     try:
         text = folder.read(source)
-        if path.exists() and folder.read(path) not in (_originals().get(target), text):
+        if path.exists() and folder.read(path) not in (text, *_shipped(target)):
             raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
     except OSError as error:
         raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
     folder.write(path, text)
     return path
+
+
+def _shipped(name: str) -> tuple[bytes, ...]:
+    return (read_remote(name),) if name in list_remote() else ()

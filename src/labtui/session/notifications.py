@@ -17,7 +17,6 @@ from labtui.domain.state import LabState, SubmissionState
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
 _LONGEST = 200
-How = Literal["desktop", "terminal", "off"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from labtui.cluster.local_files import named_path, read_text_file, write_private
-from labtui.domain.errors import DataError, FolderError, LabError, UsageError
+from labtui.domain.errors import DataError, LabError, UsageError
 from labtui.domain.profile import Profile
 
 if TYPE_CHECKING:
@@ -18,22 +18,7 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE = "lab.toml"
 _LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications", "max_log_gib")
-_CLUSTER_KEYS = (
-    "profile",
-    "host",
-    "port",
-    "user",
-    "identity",
-    "host_key",
-    "account",
-    "qos",
-    "partition",
-    "root",
-    "data_dir",
-    "container",
-    "reservation",
-    "max_per_gpu_batch",
-)
+"""What stands under [lab]; everything else stands under [cluster]."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     practice: bool = False
     host: str = ""
-    port: int | None = None
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
     user: str = ""
     identity: str = ""
     host_key: str = ""
@@ -64,10 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str = ""
     container: str = ""
     reservation: str = ""
-    max_per_gpu_batch: int | None = None
+    max_per_gpu_batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
     log_patterns: tuple[str, ...] = ()
     notifications: Literal["desktop", "terminal", "off"] = "desktop"
-    max_log_gib: float = 2.0
+    max_log_gib: Annotated[float, msgspec.Meta(gt=0, lt=1e6)] = 2.0
 
     def __post_init__(self) -> None:
         for key in self.__struct_fields__:
@@ -81,35 +66,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 own_pattern(text)
             except DataError as error:
                 raise ValueError(error.sentence) from None
-        if self.max_per_gpu_batch is not None and self.max_per_gpu_batch < 1:
-            raise ValueError("max_per_gpu_batch must be at least 1")
-        if not 0 < self.max_log_gib < 1e6:
-            raise ValueError("max_log_gib must be above 0")
-        if self.port is not None and not 0 < self.port < 65536:
-            raise ValueError(f"port {self.port} is not between 1 and 65535")
-
-
-_UNSET = object()
-_DEFAULTS = {"practice": False, "notifications": "desktop", "max_log_gib": 2.0}
-"""Values that are not written: they say nothing."""
 
 
 def read_settings(path: Path) -> Settings:
     """The settings in this `lab.toml`.
 
     Raises:
-        FolderError: when the file cannot be read.
-        DataError: when it is not TOML or a value does not fit; says which line where known.
+        DataError: it cannot be read, is not TOML, or a value does not fit; says which line where known.
+    """
+    return _settings_of(_toml(read_text(path, path.name), path.name, path), path)
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a file that a person named, called `name`.
+
+    Raises:
+        DataError: it cannot be read, or is no UTF-8 text.
     """
     try:
-        text = read_text_file(path)
+        return read_text_file(path)
     except OSError as error:
-        raise FolderError(
-            f"{path.name} cannot be read: {error.strerror}.", "Is this a lab folder? `labtui init` makes one."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path.name} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
-    return _settings_of(_toml(text, path.name, path), path)
+        why, fix = f"cannot be read: {error.strerror}", "Check the path."
+    except UnicodeDecodeError:
+        why, fix = "is not UTF-8 text", "Save it as UTF-8."
+    raise DataError(f"{name} {why}.", fix, path=str(path))
 
 
 def _toml(text: str, name: str, path: Path | None = None) -> dict[str, Any]:
@@ -118,20 +98,18 @@ def _toml(text: str, name: str, path: Path | None = None) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         why = str(error)
-    except RecursionError:
-        why = "it is nested too deeply"
-    except ValueError:
-        why = "a number has too many digits"
+    except (RecursionError, ValueError):
+        why = "it is nested too deeply, or a number has too many digits"
     raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.", path=str(path or name))
 
 
 def _settings_of(document: dict[str, Any], path: Path) -> Settings:
     flat: dict[str, Any] = {}
-    for table, keys in (("lab", _LAB_KEYS), ("cluster", _CLUSTER_KEYS)):
+    for table in ("lab", "cluster"):
         section = document.get(table, {})
         if not isinstance(section, dict):
             raise DataError(f"[{table}] in {path.name} is not a table.", path=str(path))
-        flat.update({key: section[key] for key in keys if key in section})
+        flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
     try:
         return msgspec.convert(flat, Settings)
     except msgspec.ValidationError as error:
@@ -148,16 +126,14 @@ def write_settings(path: Path, settings: Settings) -> None:
     import tomlkit
 
     document = _document(path)
-    for table, keys in (("lab", _LAB_KEYS), ("cluster", _CLUSTER_KEYS)):
-        if table not in document:
-            document[table] = tomlkit.table()
-        section: Any = document[table]
-        for key in keys:
-            value = getattr(settings, key)
-            if value in ("", None, ()) or value == _DEFAULTS.get(key, _UNSET):
-                section.pop(key, None)
-            else:
-                section[key] = list(value) if isinstance(value, tuple) else value
+    for field in msgspec.structs.fields(Settings):
+        table = "lab" if field.name in _LAB_KEYS else "cluster"
+        section: Any = document.setdefault(table, tomlkit.table())
+        value = getattr(settings, field.name)
+        if value == field.default:
+            section.pop(field.name, None)
+        else:
+            section[field.name] = list(value) if isinstance(value, tuple) else value
     write_private(path.parent, path, tomlkit.dumps(document).encode())
 
 
@@ -201,18 +177,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
     """
     if name.endswith(".toml"):
         path = (base or Path()) / named_path(name)
-        try:
-            return parse_profile(read_text_file(path), str(path))
-        except OSError as error:
-            raise DataError(
-                f"The cluster profile {path} cannot be read: {error.strerror}.",
-                "Check the path.",
-                path=str(path),
-            ) from error
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"The cluster profile {path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)
-            ) from error
+        return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
         known = ", ".join(list_profiles()) or "none"
         raise DataError(

@@ -58,7 +58,7 @@ class WizardScreen(Screen[None]):
         from labtui.session.labs import list_editions
         from labtui.session.settings import list_profiles, load_profile
 
-        labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions() if not entry.problem]
+        labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions()]
         profiles = [load_profile(name) for name in list_profiles()]
         clusters = [(Text(each.title), each.id) for each in profiles if each.status == "current"]
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
