@@ -307,8 +307,10 @@ def test_ones_own_limit_in_every_state(bench: Bench) -> None:
     bench.run(120, lambda: bench.cluster.options.get("101") is not None)
     assert bench.cluster.options["101"] == ("--time=3",)
     assert bench.cluster.options["100"] == ()
+    late = bench.session.end_after(1, 4)
+    bench.run(2, late.done)
     with pytest.raises(UsageError, match="over"):
-        bench.session.end_after(1, 4)
+        late.result()
 
 
 def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from labtui.domain.state import ConnectionState
 from labtui.session import records
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
+from labtui.session.mailbox import Request
 from labtui.session.planning import DRY_RUN, Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter, absolute
@@ -107,37 +108,33 @@ class ClusterWorker:
         """Something was stored that the worker should see."""
         self._requests.wake()
 
-    def cancel_submission(self, token: str) -> Future[None]:
-        """Cancel a submission wherever it stands."""
-        return self._put_in_background(functools.partial(self._submitter.cancel, token))
+    def change(self, token: str, wanted: Request) -> Future[None]:
+        """Cancel, hold, release or limit a submission wherever it stands, and look at the queue soon after."""
+        done: Future[None] = Future()
 
-    def end_after(self, token: str, minutes: int) -> Future[None]:
-        """Let a submission's job end after so many minutes of running."""
-        return self._put_in_background(functools.partial(self._submitter.end_after, token, minutes))
+        def work() -> None:
+            online = self._connection.online
+            self._submitter.change(token, wanted, done, None if online else self._connection.why_offline)
+            self._poller.changed()
+            self._poller.press()
 
-    def hold(self, token: str, *, held: bool) -> Future[None]:
-        """Hold a submission that waits, or release it."""
-        return self._put_in_background(functools.partial(self._submitter.hold, token, held))
+        self._requests.put(work, needs_connection=False)
+        return done
 
     def ask(self, call: Call[_T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
-        return self._ask_aside(lambda: call, lambda _: self._poller.press())
+        return self._ask_aside(call, lambda _: self._poller.press())
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]]:
-        """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.
-
-        The answer is stored, with its time.
-        """
+        """Ask whether these remote paths are there; the answer is stored, with its time."""
 
         def keep(found: dict[str, bool]) -> None:
             self._context.journal.change(lambda state: state.with_places(found, self._context.at()))
 
-        return self._ask_aside(lambda: present(paths), keep)
+        return self._ask_aside(present(paths), keep)
 
-    def _ask_aside(
-        self, question: Callable[[], Call[_T]], keep: Callable[[_T], None] = lambda _: None
-    ) -> Future[_T]:
-        """Ask in the background; `question` is made, and `keep` gets the answer, in the worker's thread."""
+    def _ask_aside(self, call: Call[_T], keep: Callable[[_T], None] = lambda _: None) -> Future[_T]:
+        """Ask beside the worker: a slow answer must not hold up the logs. `keep` gets it in the worker's thread."""
         future: Future[_T] = Future()
 
         def answered(outcome: Callable[[], _T]) -> None:
@@ -152,9 +149,7 @@ class ClusterWorker:
             future.set_result(found)
 
         def begin() -> None:
-            self._context.run_in_background(
-                functools.partial(self._context.cluster.ask, question()), answered
-            )
+            self._context.run_in_background(lambda: self._context.cluster.ask(call), answered)
 
         def begun(done: Future[None]) -> None:
             error = done.exception()
@@ -163,21 +158,6 @@ class ClusterWorker:
 
         self._requests.put(begin).add_done_callback(begun)
         return future
-
-    def _put_in_background(self, act: Callable[[Future[None], LabError | None], None]) -> Future[None]:
-        """Do something that may go on without a connection, and look at the queue soon after."""
-        done: Future[None] = Future()
-
-        def work() -> None:
-            offline = None
-            if not self._connection.online:
-                offline = self._connection.error or ConnectionLost("There is no connection to the cluster.")
-            act(done, offline)
-            self._poller.changed()
-            self._poller.press()
-
-        self._requests.put(work, needs_connection=False)
-        return done
 
     def test_only(self, planned: Planned) -> Future[TestOnly]:
         """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
@@ -196,7 +176,7 @@ class ClusterWorker:
         def work() -> PushReport:
             return self._context.cluster.push(files, absolute(self._context, self._shared_dir))
 
-        return self._requests.put(work, bulk=True)
+        return self._requests.put(work)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)
@@ -318,9 +298,7 @@ class ClusterWorker:
     def _step(self) -> float | None:
         if self._connection.settled_offline:
             for refused in self._requests.drain(only_needing_connection=True):
-                refused.fail(
-                    self._connection.error or ConnectionLost("There is no connection to the cluster.")
-                )
+                refused.fail(self._connection.why_offline)
         request = self._requests.pop(online=self._connection.online)
         if request is not None:
             self._in_call(functools.partial(_settle, request))

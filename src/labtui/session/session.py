@@ -361,23 +361,7 @@ class Session:
             FolderError: read-only, or the intent could not be stored (nothing will be sent then).
             TemplateError: when the template does not fit the draft.
         """
-        if self.elsewhere:
-            return self._ask(Request(action="submit", draft=draft, script=script, accepted=tuple(accepted)))
-        return self._submit(draft, script, accepted)[1]
-
-    def _submit(
-        self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
-    ) -> tuple[str, Future[str]]:
-        self._must_write()
-        from labtui.session.planning import plan
-
-        planned = plan(self, draft, script, accepted=accepted)
-        worker = self._running_worker()
-        token = planned.submission.token
-        future = worker.track_submission(token)
-        self._journal.intend(planned.change, blobs=planned.blobs, snapshot=planned.snapshot)
-        worker.look()
-        return token, future
+        return self._do(Request(action="submit", draft=draft, script=script, accepted=tuple(accepted)))
 
     def cancel(self, run_id: int) -> Future[None]:
         """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
@@ -387,39 +371,19 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
-        if self.elsewhere:
-            return self._ask(Request(action="cancel", run_id=run_id))
-        token = self._token_to_change(run_id)
-        return self._running_worker().cancel_submission(token)
+        return self._do(Request(action="cancel", run_id=run_id))
 
     def end_after(self, run_id: int, minutes: int) -> Future[None]:
         """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
 
-        Done when Slurm took the limit, or when it is stored for a job that is still to be sent.
-
-        Raises:
-            UsageError: when there is no such run, or the limit makes no sense for it.
+        Done when Slurm took the limit, or when it is stored for a job that is still to be sent; `UsageError` when the
+        limit makes no sense for it.
         """
-        if self.elsewhere:
-            return self._ask(Request(action="end_after", run_id=run_id, minutes=minutes))
-        from labtui.slurm.states import early_end_refusal
-
-        token = self._token_to_change(run_id)
-        refusal = early_end_refusal(self.state.submissions[token], minutes)
-        if refusal is not None:
-            raise UsageError(f"Run {run_id} was left as it is. {refusal[0]}", refusal[1])
-        return self._running_worker().end_after(token, minutes)
+        return self._do(Request(action="end_after", run_id=run_id, minutes=minutes))
 
     def hold(self, run_id: int, *, held: bool = True) -> Future[None]:
-        """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False).
-
-        Raises:
-            UsageError: when there is no such run.
-        """
-        if self.elsewhere:
-            return self._ask(Request(action="hold", run_id=run_id, held=held))
-        token = self._token_to_change(run_id)
-        return self._running_worker().hold(token, held=held)
+        """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False)."""
+        return self._do(Request(action="hold", run_id=run_id, held=held))
 
     def my_jobs(self) -> tuple[MyJob, ...]:
         """Every living job of the student as of `state.refreshed_at`, also those that this folder did not send."""
@@ -433,19 +397,7 @@ class Session:
         Raises:
             UsageError: when it is none of them.
         """
-        if self.elsewhere:
-            return self._ask(Request(action="cancel_job", job_id=job_id))
-        self._must_write()
-        job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
-        if job is None:
-            raise UsageError(
-                f"Job {job_id} is not one of your jobs in the queue.", "`labtui queue --all` lists them."
-            )
-        if job.token:
-            return self._running_worker().cancel_submission(job.token)
-        from labtui.slurm.job_control import cancel
-
-        return self._running_worker().ask(cancel(job_id))
+        return self._do(Request(action="cancel_job", job_id=job_id))
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
@@ -476,10 +428,7 @@ class Session:
 
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
-        if self.elsewhere:
-            return self._ask(Request(action="push"))
-        self._must_write()
-        return self._running_worker().push(self.folder.script_files())
+        return self._do(Request(action="push"))
 
     def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
         """These submissions' runs are on screen: their logs come first, and first of all the `visible` one."""
@@ -503,8 +452,10 @@ class Session:
         """Whether another process holds the folder and acts on what is asked here."""
         return self._lock is None and self._only_looks is None
 
-    def _ask(self, request: Request) -> Future[Any]:
-        """Have the other process act, and see what it stored."""
+    def _do(self, request: Request) -> Future[Any]:
+        """Do it here, or have the process do it that holds the folder, and see what that stored."""
+        if not self.elsewhere:
+            return self._act(request)[1]
         value = Mailbox(self.folder.database_path).ask(request)
         for _ in range(100):  # the thread that follows may hold the news already
             self._look()
@@ -515,46 +466,67 @@ class Session:
         future.set_result(value)
         return future
 
+    def _act(self, request: Request) -> tuple[str, Future[Any]]:
+        """Do it: the token that it is about ("" for none), and what is done when it is done."""
+        self._must_write()
+        action, token = request.action, ""
+        if request.draft is not None:
+            return self._submit(request.draft, request.script, request.accepted)
+        if action == "push":
+            return "", self._running_worker().push(self.folder.script_files())
+        if action == "cancel_job":
+            token = self._token_of_job(request.job_id)
+        else:
+            from labtui.session.planning import run_of
+
+            token = run_of(self.state, request.run_id).token
+        if token:
+            return token, self._running_worker().change(token, request)
+        from labtui.slurm.job_control import cancel
+
+        return "", self._running_worker().ask(cancel(request.job_id))
+
+    def _submit(
+        self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
+    ) -> tuple[str, Future[str]]:
+        from labtui.session.planning import plan
+
+        planned = plan(self, draft, script, accepted=accepted)
+        worker, token = self._running_worker(), planned.submission.token
+        future = worker.track_submission(token)
+        self._journal.intend(planned.change, blobs=planned.blobs, snapshot=planned.snapshot)
+        worker.look()
+        return token, future
+
+    def _token_of_job(self, job_id: str) -> str:
+        job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
+        if job is None:
+            raise UsageError(
+                f"Job {job_id} is not one of your jobs in the queue.", "`labtui queue --all` lists them."
+            )
+        return job.token
+
     def serve_others(self) -> None:
         """Act on what other processes ask, from now on."""
         if self._end_serving is None:
-            self._end_serving = serve(self.folder.database_path, self._act, self.faults.write)
+            self._end_serving = serve(self.folder.database_path, self._answer_to, self.faults.write)
 
-    def _act(self, request: Request, answer: Callable[[Answer], None]) -> None:
+    def _answer_to(self, request: Request, answer: Callable[[Answer], None]) -> None:
         try:
-            if request.action == "submit" and request.draft is not None:
-                token, _ = self._submit(request.draft, request.script, request.accepted)
-                answer(Answer(value=token))
-                return
-            future = self._future_of(request)
+            token, future = self._act(request)
         except LabError as error:
             answer(Answer(sentence=error.sentence, hint=error.hint))
             return
-        future.add_done_callback(lambda done: answer(_answer_of(done)))
-
-    def _future_of(self, request: Request) -> Future[Any]:
-        if request.action == "hold":
-            return self.hold(request.run_id, held=request.held)
-        if request.action == "cancel":
-            return self.cancel(request.run_id)
-        if request.action == "cancel_job":
-            return self.cancel_job(request.job_id)
-        if request.action == "push":
-            return self.push()
-        return self.end_after(request.run_id, request.minutes)
+        if request.action == "submit":
+            answer(Answer(value=token))
+        else:
+            future.add_done_callback(lambda done: answer(_answer_of(done)))
 
     # ------------------------------------------------------------------ helpers
 
     def _must_write(self) -> None:
         if (why := self.why_read_only) is not None:
             raise why
-
-    def _token_to_change(self, run_id: int) -> str:
-        """The submission of a run whose job shall be changed."""
-        self._must_write()
-        from labtui.session.planning import run_of
-
-        return run_of(self.state, run_id).token
 
     def _running_worker(self) -> ClusterWorker:
         if self._worker is None:

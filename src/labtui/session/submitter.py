@@ -26,6 +26,7 @@ from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.domain.submission_queue import sendable
 from labtui.session.folder import SCRIPT_NAME
+from labtui.session.mailbox import Request
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.states import early_end_options, early_end_refusal
@@ -190,7 +191,7 @@ class Submitter:
         elif token in self._to_cancel:
             self._withdraw(submission)
         elif submission.rebuilt:
-            self._change(token, SubmissionStatus.WITHDRAWN, sentence=REBUILT_SENTENCE, hint=REBUILT_HINT)
+            self._withdraw(submission, REBUILT_SENTENCE, REBUILT_HINT)
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
             self._refused(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
@@ -274,10 +275,8 @@ class Submitter:
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
         for future in self._waiting.pop(token, []):
             _settle(future, token)
-        wanted = self._to_cancel.pop(token, [])
-        if wanted:
-            for cancelled in wanted:
-                self._cancel_job(job_id, cancelled)
+        for cancelled in self._to_cancel.pop(token, []):
+            self._ask_in_background(cancel(job_id), cancelled)
 
     def _look_once_before_refusing(self, submission: SubmissionState, error: SubmitRefused) -> None:
         """Slurm may have taken a job and said no all the same: what bears the token is looked for once."""
@@ -308,18 +307,17 @@ class Submitter:
             self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
 
     def _refused(self, submission: SubmissionState, error: LabError) -> None:
-        self._change(submission.token, SubmissionStatus.REFUSED, sentence=error.sentence, hint=error.hint)
-        for future in self._waiting.pop(submission.token, []):
-            _fail(future, error)
-        for cancelled in self._to_cancel.pop(submission.token, []):
-            _settle(cancelled, None)
+        self._give_up(submission, SubmissionStatus.REFUSED, error)
 
     def _withdraw(
         self, submission: SubmissionState, sentence: str = "Withdrawn before it was sent.", hint: str = ""
     ) -> None:
-        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence=sentence, hint=hint)
+        self._give_up(submission, SubmissionStatus.WITHDRAWN, SubmitRefused(sentence, hint))
+
+    def _give_up(self, submission: SubmissionState, status: SubmissionStatus, error: LabError) -> None:
+        self._change(submission.token, status, sentence=error.sentence, hint=error.hint)
         for future in self._waiting.pop(submission.token, []):
-            _fail(future, SubmitRefused(sentence, hint))
+            _fail(future, error)
         for cancelled in self._to_cancel.pop(submission.token, []):
             _settle(cancelled, None)
 
@@ -377,69 +375,58 @@ class Submitter:
                 continue
             self._ask_in_background(cancel(job_id, only_pending=started_id is None), Future())
 
-    # ------------------------------------------------------------------ cancelling
+    # ------------------------------------------------------------------ what the student wants changed
 
-    def cancel(self, token: str, done: Future[None], offline: LabError | None) -> None:
-        """Cancel a submission wherever it stands; `offline` says why the cluster cannot be asked, if so."""
-        submission = self._context.state.submissions.get(token)
-        if submission is None:
+    def change(self, token: str, wanted: Request, done: Future[None], offline: LabError | None) -> None:
+        """Cancel a submission, hold or release it, or give it another limit, wherever it stands.
+
+        What was not sent yet is changed here, a job by Slurm; `offline` says why the cluster cannot be asked, if so.
+        """
+        submission = self._context.state.submissions[token]
+        if wanted.action == "cancel":
+            self._cancel(submission, done, offline)
+            return
+        hold, minutes, job = wanted.action == "hold", wanted.minutes, submission.job
+        changes: dict[str, Any] = {"held": wanted.held} if hold else {"early_end_minutes": minutes}
+
+        def changed(state: LabState) -> LabState:
+            return state.with_submission(token, **changes)
+
+        if refusal := self._refusal(submission, wanted):
+            _fail(done, UsageError(*refusal))
+        elif job is None:
+            self._context.journal.change(changed)
             _settle(done, None)
-        elif submission.status is SubmissionStatus.WAITING:
+        elif offline is not None:
+            _fail(done, offline)
+        else:
+            question = end_after(job.job_id, minutes)
+            if hold:
+                question = control("hold" if wanted.held else "release", job.job_id)
+            self._ask_in_background(question, done, lambda: self._context.journal.change(changed))
+
+    def _refusal(self, submission: SubmissionState, wanted: Request) -> tuple[str, str] | None:
+        if wanted.action == "hold":
+            waits = submission.status is SubmissionStatus.WAITING or (
+                submission.job is not None and submission.job.phase is JobPhase.QUEUED
+            )
+            return None if waits else ("It is no longer waiting.", "Only a run that waits can be held.")
+        return early_end_refusal(submission, wanted.minutes)
+
+    def _cancel(self, submission: SubmissionState, done: Future[None], offline: LabError | None) -> None:
+        token, job = submission.token, submission.job
+        if submission.status is SubmissionStatus.WAITING:
             self._to_cancel.setdefault(token, []).append(done)
             self._withdraw(submission)
         elif submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
             self._to_cancel.setdefault(token, []).append(done)
             self._look_at[token] = self._context.now()
-        elif submission.status is SubmissionStatus.ACCEPTED and submission.job is not None:
-            if submission.job.phase is JobPhase.FINISHED:
-                _settle(done, None)
-            elif offline is not None:
-                _fail(done, offline)
-            else:
-                self._cancel_job(submission.job.job_id, done)
-        else:
-            _settle(done, None)
-
-    def _cancel_job(self, job_id: str, done: Future[None]) -> None:
-        self._ask_in_background(cancel(job_id), done)
-
-    def end_after(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
-        """The student's own limit: kept until the job is sent, or told to Slurm at once where there is a job."""
-        submission = self._context.state.submissions.get(token)
-        refusal = early_end_refusal(submission, minutes) if submission is not None else None
-
-        def wanted(state: LabState) -> LabState:
-            return state.with_submission(token, early_end_minutes=minutes)
-
-        if submission is None or refusal is not None:
-            _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
-        elif submission.job is None:
-            self._context.journal.change(wanted)
+        elif job is None or job.phase is JobPhase.FINISHED:
             _settle(done, None)
         elif offline is not None:
             _fail(done, offline)
         else:
-            question = end_after(submission.job.job_id, minutes)
-            self._ask_in_background(question, done, lambda: self._context.journal.change(wanted))
-
-    def hold(self, token: str, held: bool, done: Future[None], offline: LabError | None) -> None:
-        """Let a submission wait, here or at Slurm, until it is released."""
-        submission = self._context.state.submissions.get(token)
-
-        def wanted(state: LabState) -> LabState:
-            return state.with_submission(token, held=held)
-
-        job = submission.job if submission is not None else None
-        if submission is not None and submission.status is SubmissionStatus.WAITING:
-            self._context.journal.change(wanted)
-            _settle(done, None)
-        elif job is None or job.phase is not JobPhase.QUEUED:
-            _fail(done, UsageError("It is no longer waiting.", "Only a run that waits can be held."))
-        elif offline is not None:
-            _fail(done, offline)
-        else:
-            question = control("hold" if held else "release", job.job_id)
-            self._ask_in_background(question, done, lambda: self._context.journal.change(wanted))
+            self._ask_in_background(cancel(job.job_id), done)
 
     def _ask_in_background(
         self, question: Call[None], done: Future[None], then: Callable[[], None] = lambda: None
@@ -467,12 +454,10 @@ class Submitter:
 
     def abandon(self, error: LabError) -> None:
         """The session closes: who still waits is told so. What waits in the submission queue stays stored."""
-        for tracked in self._waiting.values():
-            for future in tracked:
-                _fail(future, error)
-        for wanted in self._to_cancel.values():
-            for done in wanted:
-                _fail(done, error)
+        for future in [one for futures in self._waiting.values() for one in futures]:
+            _fail(future, error)
+        for done in [one for wanted in self._to_cancel.values() for one in wanted]:
+            _fail(done, error)
 
 
 def absolute(context: WorkerContext, path: str) -> str:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from labtui.domain.errors import ConnectionLost, HostKeyProblem, LabError, LoginRefused
+from labtui.domain.errors import ConnectionLost, LabError
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
@@ -63,7 +63,6 @@ class WorkerRequest:
 
     work: Callable[[], Any]
     future: Future[Any]
-    bulk: bool
     needs_connection: bool
 
     def fail(self, error: BaseException) -> None:
@@ -73,39 +72,33 @@ class WorkerRequest:
 
 
 class RequestQueue:
-    """Thread-safe. What was asked first is done first, but bulk work goes last. `wake` interrupts a waiting worker."""
+    """Thread-safe. What was asked first is done first. `wake` interrupts a waiting worker."""
 
     def __init__(self) -> None:
         self._requests: list[WorkerRequest] = []
         self._condition = threading.Condition()
         self._woken = False
 
-    def put(self, work: Callable[[], _T], *, bulk: bool = False, needs_connection: bool = True) -> Future[_T]:
+    def put(self, work: Callable[[], _T], *, needs_connection: bool = True) -> Future[_T]:
         """Ask for a piece of work."""
         future: Future[_T] = Future()
         with self._condition:
-            self._requests.append(WorkerRequest(work, future, bulk, needs_connection))
+            self._requests.append(WorkerRequest(work, future, needs_connection))
             self._condition.notify_all()
         return future
 
     def pop(self, *, online: bool) -> WorkerRequest | None:
-        """The most urgent request that can be done now."""
+        """The oldest request that can be done now."""
         with self._condition:
-            ready = [request for request in self._requests if online or not request.needs_connection]
-            if not ready:
-                return None
-            request = min(ready, key=lambda each: each.bulk)
-            self._requests.remove(request)
-            return request
+            found = next((each for each in self._requests if online or not each.needs_connection), None)
+            if found is not None:
+                self._requests.remove(found)
+            return found
 
     def drain(self, *, only_needing_connection: bool = False) -> list[WorkerRequest]:
         """Take out all requests (or those that need a connection), to fail them."""
         with self._condition:
-            taken = [
-                request
-                for request in self._requests
-                if request.needs_connection or not only_needing_connection
-            ]
+            taken = [each for each in self._requests if each.needs_connection or not only_needing_connection]
             self._requests = [request for request in self._requests if request not in taken]
             return taken
 
@@ -119,9 +112,7 @@ class RequestQueue:
         """Sleep until there is something to do for the worker, or the time is over (None: until woken)."""
         with self._condition:
             self._condition.wait_for(
-                lambda: (
-                    self._woken or any(online or not request.needs_connection for request in self._requests)
-                ),
+                lambda: self._woken or any(online or not each.needs_connection for each in self._requests),
                 seconds,
             )
             self._woken = False
@@ -294,7 +285,6 @@ class ConnectionMonitor:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._guard = threading.Lock()
         self.status = "offline"
         self._failures = 0
         self._attempts: list[float] = []
@@ -309,6 +299,10 @@ class ConnectionMonitor:
     def online(self) -> bool:
         """Whether requests may be sent."""
         return self.status in ("online", "stale")
+
+    @property
+    def why_offline(self) -> LabError:
+        return self.error or ConnectionLost("There is no connection to the cluster.")
 
     @property
     def settled_offline(self) -> bool:
@@ -345,12 +339,9 @@ class ConnectionMonitor:
         self._attempts.append(context.now())
         try:
             context.cluster.connect()
-        except (LoginRefused, HostKeyProblem) as error:
-            self.error = error
-            self._set("needs-login", error)
         except ConnectionLost as error:
             self._offline(error)
-        except LabError as error:  # a setting that cannot work: repeating it is of no use
+        except LabError as error:  # a login refused, a setting that cannot work: repeating it is of no use
             self.error = error
             self._set("needs-login", error)
         else:
@@ -415,8 +406,7 @@ class ConnectionMonitor:
 
     def _set(self, status: str, error: LabError | None = None) -> None:
         context = self._context
-        with self._guard:
-            self.status = status
+        self.status = status
         retry_at = None if self._retry_at is None else context.at() + self._retry_at - context.now()
         connection = ConnectionState(
             status=status,
