@@ -68,7 +68,6 @@ class ScriptedCluster:
     max_read: int = 1 << 30
     queue_down: bool = False
     accounting_down: bool = False
-    unread: int = 0
     reachable: bool = True
     connected: bool = False
     host: str = "login1"
@@ -194,7 +193,7 @@ class ScriptedCluster:
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )
-        return Tick(jobs=rows, accounting=known, unread=self.unread)
+        return Tick(jobs=rows, accounting=known)
 
     def submit(
         self,

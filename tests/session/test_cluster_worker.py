@@ -104,19 +104,6 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench: Bench) -> No
     bench.run(20, bench.session.submit(draft(qos="acc_debug")).done)
 
 
-def test_rows_that_cannot_be_read_are_told_and_the_others_count(bench: Bench) -> None:
-    bench.online()
-    bench.session.submit(draft())
-    bench.cluster.unread = 2
-    bench.run(60, lambda: any(problem.key == "rows" for problem in bench.session.state.problems))
-    (problem,) = bench.session.state.problems
-    assert problem.sentence == "Slurm's answer has 2 unreadable rows, left out here."
-    bench.cluster.unread = 0
-    bench.cluster.start("100")
-    bench.run(90, lambda: not bench.session.state.problems)
-    assert only(bench).job.phase is JobPhase.RUNNING
-
-
 def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
     bench.cluster.submit_never_arrives = 1
     bench.online()

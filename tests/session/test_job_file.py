@@ -6,7 +6,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.preflight import preflight
-from labtui.session.own_jobs import Answers, job_file_draft, log_folders
+from labtui.session.own_jobs import job_file_draft, log_folders
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
 
@@ -78,7 +78,7 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:
     text = HEAD + "python $SCRIPT\npython train.py\n"
     (run,) = job_file_draft("a.slurm", text).runs
     assert set(run.unknown) == {"model", "n_gpus", "batch_size", "epochs"}
-    (run,) = job_file_draft("a.slurm", text, answers=Answers(model="ViT", n_gpus=4, epochs=3)).runs
+    (run,) = job_file_draft("a.slurm", text, answers={"model": "ViT", "n_gpus": 4, "epochs": 3}).runs
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
 
 

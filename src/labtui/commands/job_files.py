@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,30 +56,29 @@ def answers_of(args: argparse.Namespace) -> Answers:
     Raises:
         UsageError: --gpus is no single number.
     """
-    from labtui.session.own_jobs import Answers
-
     n_gpus = number(args.gpus) if args.gpus is not None else None
     if args.gpus is not None and n_gpus is None:
         raise UsageError(
             "--gpus takes one number for a job file.", "Its text decides how many trainings it runs."
         )
     batch: int | None = args.batch_size
-    return Answers(
-        model=args.model or None,
-        n_gpus=n_gpus,
-        batch_size=batch * max(1, n_gpus or 1) if batch is not None else None,
-        epochs=args.epochs,
-    )
+    said = {
+        "model": args.model or None,
+        "n_gpus": n_gpus,
+        "batch_size": batch * max(1, n_gpus or 1) if batch is not None else None,
+        "epochs": args.epochs,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
     """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
     unknown = {name for run in draft.runs for name in run.unknown}
     for name, question in _QUESTIONS.items() if at_terminal() else ():
-        if name in unknown and getattr(answers, name) is None:
+        if name in unknown and name not in answers:
             word = typed(f"{question} (Enter: take it from the log) ")
-            given: dict[str, Any] = {name: (word or None) if name == "model" else number(word)}
-            answers = replace(answers, **given)
+            given = (word or None) if name == "model" else number(word)
+            answers = answers if given is None else {**answers, name: given}
     return answers
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
 
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import (
@@ -22,6 +24,7 @@ from labtui.domain.model import (
     SubmissionDraft,
 )
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
+from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
 from labtui.slurm.script_commands import Command
@@ -80,14 +83,8 @@ def _printable(name: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What the student says about the runs of a job file where its text does not; None: not said."""
-
-    model: str | None = None
-    n_gpus: int | None = None
-    batch_size: int | None = None
-    epochs: int | None = None
+Answers = Mapping[str, Any]
+"""What the student says about the runs of a job file where its text does not, by the fields of `RunSpec`."""
 
 
 def job_file_draft(
@@ -96,7 +93,7 @@ def job_file_draft(
     *,
     task_id: str = "",
     given: Mapping[str, str] | None = None,
-    answers: Answers = Answers(),
+    answers: Answers = MappingProxyType({}),
 ) -> SubmissionDraft:
     """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
 
@@ -111,7 +108,7 @@ def job_file_draft(
     return SubmissionDraft(
         task_id=task_id,
         form="own",
-        runs=runs_of(script, answers),
+        runs=_runs(script, answers),
         gpus=script.gpus,
         cpus=(script.cpus or 1) * script.tasks_per_node,
         time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
@@ -158,42 +155,29 @@ def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
     return tuple(dict.fromkeys(inside))
 
 
-def runs_of(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
+def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single one where no command shows it."""
-    runs = [run for command in script.launches if (run := _run(script, command, answers)) is not None]
-    return tuple(runs) or (_completed(script, RunSpec(**_NOTHING), answers, known=set()),)  # type: ignore[arg-type]
+    found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
+    if script.gpus * script.nodes <= 1:  # a job of one GPU, or of none, leaves no choice
+        answers = {"n_gpus": script.gpus, **answers}
+    return tuple(completed(run, answers) for run in found)
 
 
-_NOTHING = {"model": "", "device": "gpu", "n_gpus": 0, "batch_size": 0, "epochs": 0, "script": ""}
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
 
-def _run(script: JobScript, command: Command, answers: Answers) -> RunSpec | None:
+def _run(command: Command) -> RunSpec | None:
     """The run that a command starts; None for a program that only looks like one."""
     read = read_command(_inner(command.text))
-    names = [
-        word for word in command.text.replace("'", " ").replace('"', " ").split() if word.endswith(".py")
-    ]
-    stem = PurePosixPath(names[0]).stem if names else ""
-    if read is None and (not stem or stem.lower().startswith(_HELPERS)):
-        return None
-    facts = read.facts if read is not None else None
-    known: set[str] = set()
-    spec = RunSpec(**{**_NOTHING, "script": PurePosixPath(names[0]).name if names else ""})  # type: ignore[arg-type]
-    if facts is not None:
-        values = {
-            "model": facts.model,
-            "n_gpus": facts.n_gpus,
-            "batch_size": facts.batch_size,
-            "epochs": facts.epochs_planned,
-        }
-        known_values = {name: value for name, value in values.items() if value is not None}
-        known |= known_values.keys()
-        spec = replace(spec, **known_values, learning_rate=facts.learning_rate)  # type: ignore[arg-type]
-        if facts.device is not None:
-            spec = replace(spec, device=facts.device)
-            known |= {"n_gpus"} if facts.device == "cpu" else set()
-    return _completed(script, spec, answers, known)
+    words = command.text.replace("'", " ").replace('"', " ").split()
+    script = next((PurePosixPath(word) for word in words if word.endswith(".py")), None)
+    run = replace(NOTHING_KNOWN, script=script.name if script else "")
+    if read is None:
+        return None if script is None or script.stem.lower().startswith(_HELPERS) else run
+    told = facts_by_field(read.facts)
+    if read.facts.device == "cpu":
+        told.setdefault("n_gpus", 0)
+    return completed(replace(run, learning_rate=read.facts.learning_rate), told)
 
 
 def _inner(command: str) -> str:
@@ -203,22 +187,6 @@ def _inner(command: str) -> str:
         if place >= 0:
             return command[place:]
     return command
-
-
-def _completed(script: JobScript, spec: RunSpec, answers: Answers, known: set[str]) -> RunSpec:
-    """The run with the student's answers where the text says nothing, and with what can be known of a job's GPUs."""
-    for name in ("model", "n_gpus", "batch_size", "epochs"):
-        value = getattr(answers, name)
-        if name not in known and value is not None:
-            spec = replace(spec, **{name: value})
-            known = known | {name}
-    if "n_gpus" not in known and script.gpus * script.nodes <= 1:
-        spec = replace(spec, n_gpus=script.gpus)  # a job of one GPU, or of none, leaves no choice
-        known = known | {"n_gpus"}
-    if "n_gpus" in known:
-        spec = replace(spec, device="gpu" if spec.n_gpus else "cpu")
-    missing = tuple(name for name in ("model", "n_gpus", "batch_size", "epochs") if name not in known)
-    return replace(spec, unknown=missing)
 
 
 _SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
@@ -234,47 +202,37 @@ def own_draft(
     *,
     task_id: str = "",
     given: Mapping[str, str] | None = None,
-    answers: Answers = Answers(),
+    answers: Answers = MappingProxyType({}),
 ) -> SubmissionDraft:
     """The draft of the job file at `path`, with the files beside it that it names.
+
+    Shell files are sent with Unix line endings: neither a shell nor `sbatch` reads others.
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
     """
-    text = _read(path)
     name = path.name if path.name != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
-    draft = job_file_draft(
-        name,
-        text.decode("utf-8", "surrogateescape"),
-        task_id=task_id,
-        given=given,
-        answers=answers,
-    )
+    files = with_files_beside(path)
+    files = {name: files.pop(path.name), **files}
+    for each in files:
+        if each == name or each.endswith(_SUFFIXES):
+            files[each] = files[each].replace(b"\r\n", b"\n")
+    text = files[name].decode("utf-8", "surrogateescape")
+    draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     if draft.job_name == name:
         draft = replace(draft, job_name=path.name)
-    return replace(draft, beside=((name, text), *sorted(_beside(path, text).items())))
+    return replace(draft, beside=tuple(files.items()))
 
 
 def own_files(draft: SubmissionDraft, context: JobContext, text: str | None) -> tuple[str, dict[str, bytes]]:
     """The job script for `sbatch`, and the files that travel with it; `text` replaces the job file's content."""
-    files = {name: _sent(draft, name, data) for name, data in draft.beside}
+    files = dict(draft.beside)
     if text is not None:
-        files[draft.job_file] = _sent(draft, draft.job_file, text.encode("utf-8", "surrogateescape"))
+        files[draft.job_file] = text.encode("utf-8", "surrogateescape")
     content = files[draft.job_file].decode("utf-8", "surrogateescape")
     script = own_job_script(content, draft.job_file, draft, context)
     folders = {f"{folder}/.keep": b"" for folder in log_folders(draft)}
     return script, {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
-
-
-def _sent(draft: SubmissionDraft, name: str, data: bytes) -> bytes:
-    """A file as it is sent: shells and `sbatch` read no Windows line endings."""
-    shell = name == draft.job_file or name.endswith(_SUFFIXES)
-    return data.replace(b"\r\n", b"\n") if shell else data
-
-
-def sent_with_other_ends(draft: SubmissionDraft) -> tuple[str, ...]:
-    """The files of a draft whose Windows line endings are not sent."""
-    return tuple(name for name, data in draft.beside if _sent(draft, name, data) != data)
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:
@@ -283,8 +241,21 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
     Raises:
         FolderError: when one cannot be read, or is too large to be a script.
     """
-    text = _read(path)
-    return {path.name: text, **_beside(path, text)}
+    folder, text = path.resolve().parent, _read(path)
+    script = read_script(path.name, text.decode("utf-8", "replace"))
+    wanted = _NAMED.findall("\n".join(command.text for command in (*script.commands, *script.filled)))
+    found = {path.name: text}
+    for name in wanted:
+        source = (folder / name).resolve()
+        inside = source.is_relative_to(folder) and source.is_file()
+        if name in found or len(found) > _MAX_BESIDE or not inside:
+            continue
+        found[name] = _read(source)
+        if name.endswith(".py"):
+            parent = name.rpartition("/")[0]
+            for module in _modules(found[name].decode("utf-8", "replace")):
+                wanted.append(f"{parent}/{module}.py".lstrip("/"))
+    return found
 
 
 def job_files(folder: LabFolder) -> tuple[Path, ...]:
@@ -306,32 +277,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error
-
-
-def _beside(path: Path, text: bytes) -> dict[str, bytes]:
-    """The files beside a job file that it names, and the modules beside them that those import."""
-    folder = path.resolve().parent
-    script = read_script(path.name, text.decode("utf-8", "replace"))
-    written, filled = (c.text for c in script.commands), (c.text for c in script.filled)
-    code = "\n".join((*written, *filled))
-    wanted = list(dict.fromkeys(_NAMED.findall(code)))
-    found: dict[str, bytes] = {}
-    for name in wanted:
-        source = (folder / name).resolve()
-        if (
-            name in found
-            or len(found) >= _MAX_BESIDE
-            or not source.is_relative_to(folder)
-            or not source.is_file()
-        ):
-            continue
-        found[name] = _read(source)
-        if name.endswith(".py"):
-            parent = name.rpartition("/")[0]
-            for module in _modules(found[name].decode("utf-8", "replace")):
-                wanted.append(f"{parent}/{module}.py".lstrip("/"))
-    found.pop(path.name, None)
-    return found
 
 
 def _modules(text: str) -> list[str]:

@@ -12,7 +12,6 @@ from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
-    by_log,
     duplicates,
     ended_as_duplicate,
     live,
@@ -33,7 +32,6 @@ from labtui.slurm.queue import (
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
-ROWS_KEY = "rows"
 _ACCOUNTING_REST_S = 60.0
 _DIRECT_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
@@ -67,7 +65,7 @@ class Poller:
         self._asking = False
         self._accounting_failures = 0
         self._accounting_again_at = 0.0
-        self._direct_check_at: dict[str, float] = {}
+        self._checked_at: dict[str, float] = {}
 
     def press(self) -> None:
         """Somebody wants to know now."""
@@ -137,46 +135,38 @@ class Poller:
             )
             if token in phases_when_asked and not ended_since:
                 jobs[token] = view
-        moment: list[Change] = []
         if tick.jobs is None:
             self._failures += 1
             context.raise_problem(
                 QUEUE_KEY, RemoteFailure(tick.problem or "squeue gave no answer.", _QUEUE_HINT)
             )
+            self._tell(jobs)
         else:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
+            if ask_accounting:
+                self._note_accounting(tick)
             others = other_jobs(context.state, tick.jobs)
-            moment.append(lambda state: replace(state, other_jobs=others, more_jobs=tick.more))
-            moment.append(lambda state: state.with_queue_read(at, tick.server_time))
-        self._note_unread(tick.unread)
-        if ask_accounting and tick.jobs is not None:
-            self._note_accounting(tick.accounting is not None, tick.accounting_problem)
-        self._tell(jobs, *moment)
+            self._tell(
+                jobs,
+                lambda state: replace(state, other_jobs=others, more_jobs=tick.more),
+                lambda state: state.with_queue_read(at, tick.server_time),
+            )
         for token, rows in duplicates(context.state, tick.jobs or ()).items():
             self._cancel_duplicates(context.state.submissions[token], rows)
-        self._check_jobs_directly()
+        for submission in live(context.state):
+            self._check_directly(submission)
 
-    def _note_unread(self, rows: int) -> None:
-        if not rows:
-            self._context.clear_problem(ROWS_KEY)
-            return
-        error = RemoteFailure(
-            f"Slurm's answer has {rows} unreadable row{'s' * (rows != 1)}, left out here.",
-            "The other jobs are shown as Slurm says. Compare with `squeue --me` on the cluster.",
-        )
-        self._context.raise_problem(ROWS_KEY, error)
-
-    def _note_accounting(self, answered: bool, problem: str) -> None:
-        if answered:
+    def _note_accounting(self, tick: Tick) -> None:
+        if tick.accounting is not None:
             self._accounting_failures = 0
             self._context.clear_problem(ACCOUNTING_KEY)
             return
         self._accounting_failures += 1
         if self._accounting_failures >= 2:  # down, not hiccuping: leave it alone for a while
             self._accounting_again_at = self._context.now() + _ACCOUNTING_REST_S
-        error = RemoteFailure(problem or "Slurm's accounting gave no answer.", _ACCOUNTING_HINT)
-        self._context.raise_problem(ACCOUNTING_KEY, error)
+        problem = tick.accounting_problem or "Slurm's accounting gave no answer."
+        self._context.raise_problem(ACCOUNTING_KEY, RemoteFailure(problem, _ACCOUNTING_HINT))
 
     def _tell(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
         before = self._context.state
@@ -197,29 +187,17 @@ class Poller:
                 if ended_as_duplicate(self._context.state, submission):
                     self._cancel_duplicates(submission, ())
 
-    # ------------------------------------------------------------------ when queue and accounting are both silent
-
-    def _check_jobs_directly(self) -> None:
-        """After a minute of settling: the controller's memory, then the job's own log."""
-        now, at = self._context.now(), self._context.at()
-        for submission in live(self._context.state):
-            job = submission.job
-            if job is None or job.evidence != "gone" or job.unknown_since is None:
-                continue
-            if at - job.unknown_since < _DIRECT_CHECK_S or now < self._direct_check_at.get(
-                submission.token, 0.0
-            ):
-                continue
-            self._direct_check_at[submission.token] = now + _DIRECT_CHECK_S
-            self._check_job_directly(submission)
-
-    def _check_job_directly(self, submission: SubmissionState) -> None:
-        job = submission.job
-        if job is None:
+    def _check_directly(self, submission: SubmissionState) -> None:
+        """Queue and accounting are silent: after a minute ask the job's own log, then the controller's memory."""
+        job, at = submission.job, self._context.at()
+        if job is None or job.evidence != "gone" or job.unknown_since is None:
             return
-        at = self._context.at()
+        if at - max(job.unknown_since, self._checked_at.get(submission.token, 0.0)) < _DIRECT_CHECK_S:
+            return
+        self._checked_at[submission.token] = at
         if self._script_ended(submission.token):
-            self._tell({submission.token: by_log(job, at)})
+            ended = replace(job, phase=JobPhase.FINISHED, evidence="log", seen_at=at, unknown_since=None)
+            self._tell({submission.token: ended})
             return
         try:
             known = self._context.cluster.ask(details(job.job_id))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,19 +62,10 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     return Preview(
         script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
         files=tuple(_file(name, data) for name, data in sorted(planned.files.items())),
-        findings=(*_other_ends(draft), *findings),
+        findings=findings,
         gpu_hours=gpu_hours,
         seconds=seconds,
     )
-
-
-def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
-    from labtui.preflight.findings import Finding
-    from labtui.session.own_jobs import sent_with_other_ends
-
-    for name in sent_with_other_ends(draft):
-        effect = "Windows line endings: the file is sent with LF; yours stays as it is."
-        yield Finding(rule="crlf", severity="warning", file=name, line=0, text="", effect=effect)
 
 
 def _own_account(session: Session, draft: SubmissionDraft) -> str:

@@ -33,9 +33,8 @@ _OUTCOME_OF_STATE: dict[str, Outcome] = {
 }
 
 
-_TIME_OVER = ("TIMEOUT", "DEADLINE")
-_NODE_LOST = ("NODE_FAIL", "BOOT_FAIL")
-
+_NOT_CANCELLED = ("TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL")
+"""A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
 
 NOTHING_KNOWN = RunSpec(
     model="",
@@ -116,7 +115,12 @@ class SubmissionReader:
     ) -> list[RunState]:
         report, match = self._report(), self._match
         index_of = {number: index for index, number in match.run_ids.items()}
-        others = (read for index, read in enumerate(report.runs) if match.names_another(index, read))
+        matched = match.run_ids.keys() | match.superseded
+        others = (
+            read
+            for index, read in enumerate(report.runs)
+            if index not in matched and (read.model, read.n_gpus, read.batch_size) != (None, None, None)
+        )
         runs = []
         for number in submission.run_ids:
             run = replace(unread(submission, number, state.plans[number]), phase=state.runs[number].phase)
@@ -134,7 +138,7 @@ class SubmissionReader:
         """A run with what the log tells of it; `joined` knows what the .err adds."""
         return replace(
             run,
-            spec=completed_by_log(run.spec, joined) if self._own else run.spec,
+            spec=completed(run.spec, facts_by_field(joined)) if self._own else run.spec,
             started=True,
             epochs=read.epochs,
             images=read.images,
@@ -152,7 +156,10 @@ class SubmissionReader:
         if reads[index].outcome == "completed":
             found = (*_against_plan(run, report, index), *_diagnosis(report, read))
             return replace(run, outcome="completed", diagnosis=found)
-        if not self._match.another_began(index, run.spec, reads):
+        if all(
+            later not in self._match.run_ids and may_be_again(run.spec, reads[index], reads[later])
+            for later in range(index + 1, len(reads))
+        ):
             return run
         outcome: Outcome = "failed" if read.outcome == "unfinished" else read.outcome
         return replace(run, outcome=outcome, diagnosis=_diagnosis(report, read))
@@ -188,18 +195,6 @@ class Match:
     run_ids: dict[int, int] = field(default_factory=dict)
     superseded: set[int] = field(default_factory=set)
 
-    def names_another(self, index: int, read: ParsedRun) -> bool:
-        """Whether the log names a training here that fits none of the planned runs."""
-        named = (read.model, read.n_gpus, read.batch_size) != (None, None, None)
-        return named and index not in self.run_ids and index not in self.superseded
-
-    def another_began(self, index: int, spec: RunSpec, reads: Sequence[ParsedRun]) -> bool:
-        """Whether another run began after this one, which may not be the same one once more."""
-        return any(
-            later in self.run_ids or not may_be_again(spec, reads[index], reads[later])
-            for later in range(index + 1, len(reads))
-        )
-
 
 def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_new: int | None) -> Match:
     """Which of the planned runs each run of a log is.
@@ -208,7 +203,11 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
     """
     match, free = Match(plan), dict(plan)
     for index, read in enumerate(reads):
-        fits = (number for number, spec in free.items() if _may_take(spec, read))
+        fits = (  # what nobody planned is a run by its epochs alone
+            number
+            for number, spec in free.items()
+            if agrees(spec, read) and (spec != NOTHING_KNOWN or read.epochs)
+        )
         number = next(fits, None)
         if number is not None:
             del free[number]
@@ -224,18 +223,13 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
     return match
 
 
-def _may_take(spec: RunSpec, read: ParsedRun) -> bool:
-    """Whether a run of the log may be this one; what nobody planned is a run by its epochs alone."""
-    return agrees(spec, read) and (spec != NOTHING_KNOWN or bool(read.epochs))
-
-
 def _tried_before(match: Match, reads: Sequence[ParsedRun], index: int) -> int | None:
     """The latest earlier run of the log that this one may be, tried once more."""
     for earlier in range(index - 1, -1, -1):
         number = match.run_ids.get(earlier)
         if number is None:
             continue
-        spec = completed_by_log(match.plan.get(number, NOTHING_KNOWN), reads[earlier])
+        spec = completed(match.plan.get(number, NOTHING_KNOWN), facts_by_field(reads[earlier]))
         if may_be_again(spec, reads[earlier], reads[index]):
             return earlier
     return None
@@ -258,34 +252,24 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
 
 def facts_of(spec: RunSpec) -> RunFacts:
     """What is known of a run, for the reader of its log."""
-    values: dict[str, Any] = {
-        "model": spec.model,
-        "n_gpus": spec.n_gpus,
-        "batch_size": spec.batch_size,
-        "epochs_planned": spec.epochs,
-    }
-    unknown = {"epochs_planned" if name == "epochs" else name for name in spec.unknown}
-    device = None if "n_gpus" in unknown else spec.device
-    return RunFacts(device=device, **{name: value for name, value in values.items() if name not in unknown})
+    gone = {*spec.unknown, "device"} if "n_gpus" in spec.unknown else set(spec.unknown)
+    known = {n: getattr(spec, n) for n in ("model", "device", "n_gpus", "batch_size") if n not in gone}
+    return RunFacts(epochs_planned=None if "epochs" in gone else spec.epochs, **known)
 
 
-def completed_by_log(spec: RunSpec, read: ParsedRun) -> RunSpec:
-    """A run with what the log tells where nothing else did."""
-    news_item = {
-        "model": read.model,
-        "n_gpus": read.n_gpus,
-        "batch_size": read.batch_size,
-        "epochs": read.epochs_planned,
-    }
-    values: dict[str, Any] = {
-        name: news_item[name] for name in spec.unknown if news_item.get(name) is not None
-    }
-    if not values:
-        return spec
+def facts_by_field(read: ParsedRun | RunFacts) -> dict[str, Any]:
+    """What a log or a command tells of a run, by the fields of `RunSpec`."""
+    names = {"model": "model", "n_gpus": "n_gpus", "batch_size": "batch_size", "epochs": "epochs_planned"}
+    told = {field: getattr(read, name) for field, name in names.items()}
+    return {field: value for field, value in told.items() if value is not None}
+
+
+def completed(spec: RunSpec, told: Mapping[str, Any]) -> RunSpec:
+    """A run with what is told of it, by field, where nothing else did."""
+    values = {name: told[name] for name in spec.unknown if name in told}
     if "n_gpus" in values:
         values["device"] = "gpu" if values["n_gpus"] else "cpu"
-    left = tuple(name for name in spec.unknown if name not in values)
-    return replace(spec, **values, unknown=left)
+    return replace(spec, **values, unknown=tuple(name for name in spec.unknown if name not in values))
 
 
 def may_be_again(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
@@ -329,16 +313,10 @@ def _ended(
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
     """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
-    if (
-        read is not None and read.outcome == "cancelled"
-    ):  # a training ended by a signal cannot tell whose it was
-        if job.slurm_state in _TIME_OVER:
-            return "time-limit"
-        if job.slurm_state in _NODE_LOST:
-            return "failed"
-    if read is not None and read.outcome != "unfinished":
-        return read.outcome
-    return _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")
+    by_slurm = _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")
+    if read is None or read.outcome == "unfinished":
+        return by_slurm
+    return by_slurm if read.outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED else read.outcome
 
 
 def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:

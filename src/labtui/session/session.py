@@ -308,16 +308,16 @@ class Session:
             FolderError: when the file, or one beside it, cannot be read.
             UsageError: when the edition has no such task.
         """
-        from labtui.session.own_jobs import Answers, own_draft
+        from labtui.session.own_jobs import own_draft
 
         if task_id:
             self.edition.task(task_id)
-        draft = own_draft(path, task_id=task_id, given=given, answers=answers or Answers())
+        draft = own_draft(path, task_id=task_id, given=given, answers=answers or {})
         account = self.profile.account_of(self.settings.account)
         if draft.account or not account:
             return draft
         named = {"account": account, **(given or {})}
-        return own_draft(path, task_id=task_id, given=named, answers=answers or Answers())
+        return own_draft(path, task_id=task_id, given=named, answers=answers or {})
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.

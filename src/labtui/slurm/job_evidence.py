@@ -148,7 +148,6 @@ def _missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> Jo
         old,
         phase=JobPhase.UNKNOWN if forgotten else JobPhase.SETTLING,
         evidence="gone",
-        seen_at=old.seen_at,
         unknown_since=since,
         start_estimate=None,
         reason=tick.accounting_problem if tick.accounting is None else "",
@@ -162,18 +161,6 @@ def could_not_ask(old: JobView, at: float) -> JobView:
     if phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S:
         phase = JobPhase.UNKNOWN
     return replace(old, phase=phase, unknown_since=since)
-
-
-def by_log(old: JobView, at: float) -> JobView:
-    """A settling job whose own log shows that its script came to its end: the last witness there is."""
-    return replace(
-        old,
-        phase=JobPhase.FINISHED,
-        evidence="log",
-        seen_at=at,
-        unknown_since=None,
-        slurm_state=old.slurm_state,
-    )
 
 
 def differs(old: JobView, new: JobView) -> bool:

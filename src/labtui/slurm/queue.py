@@ -165,8 +165,8 @@ class Tick:
 
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
     could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
-    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. `unread` is how many rows of both
-    could not be read and were left out, `more` how many of the student's other jobs are not listed.
+    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. Rows that
+    cannot be read are left out; `more` is how many of the student's other jobs are not listed.
     """
 
     jobs: tuple[JobView, ...] | None
@@ -174,7 +174,6 @@ class Tick:
     server_time: float | None = None
     problem: str = ""
     accounting_problem: str = ""
-    unread: int = 0
     more: int = 0
 
 
@@ -212,15 +211,13 @@ def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
     if more is None:
         problem = "squeue gave no complete answer."
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    jobs, unread = parse_queue(rows, result.nonce)
-    tick = Tick(jobs=jobs, server_time=server_time, unread=len(unread), more=more)
+    tick = Tick(jobs=parse_queue(rows, result.nonce).rows, server_time=server_time, more=more)
     if not asked_accounting:
         return tick
     problem = answer_problem("sacct", result)
     if problem:
         return replace(tick, accounting=None, accounting_problem=problem)
-    accounting, unread = parse_accounting(out["sacct"], result.nonce)
-    return replace(tick, accounting=accounting, unread=tick.unread + len(unread))
+    return replace(tick, accounting=parse_accounting(out["sacct"], result.nonce).rows)
 
 
 def answer_problem(program: str, result: CommandResult) -> str:
