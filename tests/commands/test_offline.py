@@ -12,7 +12,9 @@ import pytest
 
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
+from labtui.commands.submit import exit_code
 from labtui.commands.terminal import Open, TerminalPrompter, _settled, plain, run_number
+from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.domain.state import ConnectionState
 from labtui.session.folder import LabFolder
@@ -202,3 +204,18 @@ def test_of_very_many_jobs_the_rest_is_counted(capsys: pytest.CaptureFixture[str
     assert "4,500 older jobs of yours are not listed." in capsys.readouterr().err
     assert _all_jobs(lab, as_json=True) == 0  # type: ignore[arg-type]
     assert json.loads(capsys.readouterr().out)["more"] == 4500
+
+
+@pytest.mark.parametrize(
+    ("statuses", "broken", "code"),
+    [
+        ({"accepted"}, False, 0),
+        ({"accepted"}, True, 0),  # Slurm has answered: what the connection did then is no failure
+        ({"accepted", "refused"}, True, 1),
+        ({"accepted", "unknown"}, True, 2),
+        ({"waiting"}, True, 2),
+        ({"waiting"}, False, 0),
+    ],
+)
+def test_submits_exit_code_is_what_slurm_answered(statuses: set[str], broken: bool, code: int) -> None:
+    assert exit_code(statuses, ConnectionLost("It broke.") if broken else None) == code

@@ -321,11 +321,23 @@ def _submit(
         print_line(f"{row['job_name']}  {row['status']}  {row['job_id'] or ''} {row['sentence']}")
     if trouble is not None:
         say_error(trouble)
-    if any(row["status"] in ("waiting", "unknown", "sending") for row in rows):
+    statuses = {row["status"] for row in rows}
+    if statuses & _OPEN:
         say("The rest waits in the submission queue and is sent while `labtui` or `labtui watch` runs.")
-    if trouble is not None:
+    return exit_code(statuses, trouble)
+
+
+_OPEN = {"waiting", "unknown", "sending"}
+
+
+def exit_code(statuses: set[str], trouble: LabError | None) -> int:
+    """What became of the submissions, as the command's answer.
+
+    A connection that breaks after Slurm has answered for all of them changes nothing.
+    """
+    if trouble is not None and statuses & _OPEN:
         return 2
-    return 1 if any(row["status"] == "refused" for row in rows) else 0
+    return 1 if "refused" in statuses else 0
 
 
 def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
