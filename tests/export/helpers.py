@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
-from labtui.export.hand_in import Page, block_text
+from labtui.export.hand_in import Block, Listing, Page, Paragraph, Table
 from labtui.lab.edition import Edition
 from labtui.lab.proof import own_script_texts, published_evidence
 from labtui.session.answers import open_answers
@@ -126,3 +126,14 @@ def page_text(page: Page) -> str:
     words = map(block_text, (*page.blocks, *answers))
     facts = (f"{value} {label}" for value, label in page.facts)
     return "\n".join([page.title, *facts, *words, *page.warnings, page.note])
+
+
+def block_text(block: Block) -> str:
+    """The words of a block, for searches."""
+    if isinstance(block, Paragraph):
+        return f"{block.bullet} {''.join(run.text for run in block.runs)}".strip()
+    if isinstance(block, Listing):
+        return "\n".join(line.text for line in block.lines)
+    if isinstance(block, Table):
+        return "\n".join("  ".join(row) for row in (block.headings, *block.rows))
+    return f"[{block.alt}]"

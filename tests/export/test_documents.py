@@ -18,13 +18,13 @@ from labtui.domain.errors import ExportError
 from labtui.export import notebook
 from labtui.export.documents import pdf
 from labtui.export.formulas import formula_picture, formula_text
-from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Table, block_text
+from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Table
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx
 from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.compute import compute_results
-from tests.export.helpers import ANSWERS, has, make_lab, pdf_words, practice_of
+from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words, practice_of
 from tests.results.helpers import run as measured_run
 
 INCH = 914_400

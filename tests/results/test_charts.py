@@ -133,16 +133,14 @@ def test_lost_efficiency_adds_up_to_all_of_it():
     assert round(100 * lost_to_batch.y, 1) == 10.7
 
 
-def test_a_law_chart_shows_both_curves_their_bands_and_the_outlook():
+def test_a_law_chart_shows_both_curves_and_the_outlook():
     results = results_of(BOTH[0])
     chart = law_chart(results, "ResNet50")
     roles = [series.role for series in chart.series]
-    assert roles == ["measured", "fit", "band", "fit", "band", "reference", "reference", "ideal"]
+    assert roles == ["measured", "fit", "fit", "reference", "reference", "ideal"]
     for series in chart.series:
         if series.role == "fit":
             assert series.points[0].y == pytest.approx(1) and series.points[-1].x == 4
-        if series.role == "band":
-            assert all(point.lo <= point.y <= point.hi for point in series.points)
     same, grows = (series.points[-1] for series in chart.series if series.role == "reference")
     assert (same.x, grows.x) == (8, 8) and same.y > grows.y
     assert f"{100 * results.fits[0].serial_fraction.value:.1f} %" in chart.notes[0]

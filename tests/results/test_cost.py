@@ -11,9 +11,8 @@ from labtui.domain.state import LabState, LogState, RunState, SubmissionState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
-from labtui.results.pace import remaining_seconds
 
-from .helpers import epoch, results_of, run
+from .helpers import epoch
 
 
 def spec(n_gpus: int, epochs: int = 2) -> RunSpec:
@@ -106,12 +105,3 @@ def test_runs_of_a_folder_know_their_job_and_log():
     rows = compute_results([first, second]).rows
     assert rows[1].speedup.value == pytest.approx(1.0)
     assert rows[1].origins[0].line == 9
-
-
-def test_the_remaining_time_rests_on_steady_epochs():
-    results = results_of("ResNet50.31337.out")
-    row = results.rows[2]
-    assert remaining_seconds(5, 2, row).value == pytest.approx(3 * 5.376)
-    assert remaining_seconds(2, 5, row).value == 0
-    assert remaining_seconds(None, 2, row) is None
-    assert remaining_seconds(5, 1, compute_results([run(1, [29.0])]).rows[0]) is None

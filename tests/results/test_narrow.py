@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from labtui.commands import terminal as terminal_module
-from labtui.results.compute import compute_results
 from labtui.results.numbers import AS_PRINTED, PRECISE, cells, text_table
 from labtui.results.report import report_text
 
-from .helpers import results_of, run
+from .helpers import results_of
 
 BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
 SEQUENTIAL = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
@@ -52,13 +51,6 @@ def test_a_pipe_gets_the_full_table(monkeypatch):
             SimpleNamespace(stdout=SimpleNamespace(isatty=lambda is_terminal=is_terminal: is_terminal)),
         )
         assert terminal_module.window_width() == width
-
-
-def test_where_all_is_practice_the_title_says_so_in_a_window():
-    results = compute_results([run(1, [29.0, 14.0], practice=True)])
-    assert "model     device  global batch" in report_text(results, width=100)
-    assert "(practice)" in report_text(results, width=100).splitlines()[0]
-    assert "ResNet50 (practice)" in report_text(results)
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():

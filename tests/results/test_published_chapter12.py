@@ -115,25 +115,13 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
     assert not any("weak scaling" in note for note in charts["throughput"].notes)
 
 
-def test_the_sweet_spots_of_both_data_sets():
+def test_the_report_says_what_each_doubling_gained():
     text = report_text(both())
-    for sentence in (
-        "vit (micro-224): least time on 32 GPUs, fewest GPU-hours on 1 GPU, least GPU-hours x time on 1 GPU (time to "
-        "solution, strong scaling; 32 GPUs are 1.69 times as fast as one).",  # by the rates, weak, it is 21.7
-        "vit (tiny-224): least time on 32 GPUs, fewest GPU-hours on 1 GPU, least GPU-hours x time on 4 GPUs",
-        "vit (micro-224): 16 GPUs are the most with at least 80 % efficiency, by rates, weak scaling.",
+    assert (
         "vit (micro-224): images per second gained by doubling the GPUs (100 % is ideal): "
-        "2 GPUs +93 %, 4 GPUs +92 %, 8 GPUs +87 %, 16 GPUs +84 %, 32 GPUs +69 %.",
-    ):
-        assert sentence in text, sentence
-
-
-def test_without_whole_times_the_sweet_spots_go_by_the_rates():
-    runs = [replace(run, run=replace(run.run, total_seconds=None)) for run in runs_of(CHAPTER12["tables"][0])]
-    results = compute_results(runs)
-    assert "least GPU-hours x time on 32 GPUs (time for the same work, from the rates;" in report_text(
-        results
-    )
+        "2 GPUs +93 %, 4 GPUs +92 %, 8 GPUs +87 %, 16 GPUs +84 %, 32 GPUs +69 %."
+    ) in text
+    results = compute_results(runs_of(CHAPTER12["tables"][0]))
     assert gpu_hours_per_million(results.rows[0]).value == pytest.approx(1e6 / 240 / 3600, rel=1e-5)
 
 

@@ -99,7 +99,7 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
     """From 0 for bars, speedup and times; shares of lines are cut at a ten well below the least."""
-    ys = [p.y for s in spec.series if s.role not in ("band", "fit") for p in s.points]
+    ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
     low, high = min(ys), max(ys)
     if spec.y_log:
         return low / 1.3, high * 1.12

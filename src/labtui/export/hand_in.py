@@ -163,17 +163,6 @@ def _carried(mark: str) -> bool:
     return code >= 0x20 and not (0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF))
 
 
-def block_text(block: Block) -> str:
-    """The words of a block, for searches and alternative texts."""
-    if isinstance(block, Paragraph):
-        return f"{block.bullet} {''.join(run.text for run in block.runs)}".strip()
-    if isinstance(block, Listing):
-        return "\n".join(line.text for line in block.lines)
-    if isinstance(block, Table):
-        return "\n".join("  ".join(row) for row in (block.headings, *block.rows))
-    return f"[{block.alt}]"
-
-
 def chart_text(spec: ChartSpec) -> str:
     """A chart in words: its title and the values it shows."""
     ticks = dict(spec.x_ticks)

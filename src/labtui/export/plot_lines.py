@@ -38,10 +38,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         if not series.points:
             continue
         xs, ys = [p.x for p in series.points], [p.y for p in series.points]
-        if series.role == "band":
-            low, high = ([getattr(p, end) or p.y for p in series.points] for end in ("lo", "hi"))
-            axes.fill_between(xs, low, high, color=style.GRID, lw=0, zorder=0)
-        elif series.role in _DASHES:
+        if series.role in _DASHES:
             axes.plot(xs, ys, _DASHES[series.role], color=style.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, end_text(spec, series, named=True), style.AXIS, bold=False)
@@ -119,7 +116,7 @@ def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> 
     """Limits, scales and ticks; where every mark has its number there is no y axis."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    xs = [p.x for s in spec.series if s.role not in ("band", "fit") for p in s.points]
+    xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
     if spec.x_log:
         axes.set_xscale("log", base=2)
     if spec.y_log:

@@ -21,7 +21,7 @@ Kind = Literal["bars", "lines", "stacked", "repeats"]
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 """What x is: a number of GPUs or processes, a global batch, the place of a name, an epoch, or seconds."""
-Role = Literal["measured", "ideal", "fit", "band", "reference"]
+Role = Literal["measured", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """The networks of the lab have one colour in every chart; other lines have the first that is free."""

@@ -181,7 +181,7 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         rows = (base, *line.beyond)
         points = tuple(points_of(SPEEDUP, rows, "precise"))
         series.append(Series(name=line.name, short="measured", points=points, hue=MODEL_HUES.get(model)))
-        series += [each for fit in fits for each in _curve(fit)]
+        series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
     if counts:
@@ -204,23 +204,15 @@ def law_chart(results: Results, model: str) -> ChartSpec:
     )
 
 
-def _curve(fit: LawFit) -> Iterable[Series]:
-    """A law's curve over the sizes it was fitted to, with the band of its fraction."""
-    last, fraction = fit.n_gpus[-1], fit.serial_fraction
+def _curve(fit: LawFit) -> Series:
+    """A law's curve over the sizes it was fitted to."""
+    last = fit.n_gpus[-1]
     steps = max(1, min((last - 1) * 4, 120))
-    band = []
-    for n in (1 + step * (last - 1) / steps for step in range(steps + 1)):
-        # a larger fraction means a smaller speedup, so the bounds change places
-        value, low, high = (
-            law_speedup(fit.law, each, n) for each in (fraction.value, fraction.hi, fraction.lo)
-        )
-        if value is not None:
-            lo, hi = (value if each is None else each for each in (low, high))
-            band.append(Point(x=n, y=value, lo=min(lo, value), hi=max(hi, value)))
+    counts = (1 + step * (last - 1) / steps for step in range(steps + 1))
+    values = ((n, law_speedup(fit.law, fit.serial_fraction.value, n)) for n in counts)
+    points = tuple(Point(x=n, y=value) for n, value in values if value is not None)
     name = fit.law.capitalize()
-    curve = tuple(Point(x=point.x, y=point.y) for point in band)
-    yield Series(name=f"{name}'s law", short=name, points=curve, role="fit")
-    yield Series(name=f"band of {name}'s law", points=tuple(band), role="band")
+    return Series(name=f"{name}'s law", short=name, points=points, role="fit")
 
 
 def _dashed(outlook: Outlook) -> Iterable[Series]:

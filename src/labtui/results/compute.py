@@ -206,49 +206,38 @@ def _steps(
 
 
 _Singles = Mapping[tuple[object, ...], Sequence[ResultRow]]
-"""The measured rows of one GPU and of the CPU by what they train, how, and with which batch for a GPU."""
+"""The measured rows of one GPU (and of the CPU) by what they train, and by what and how."""
 
 
 def _singles(rows: Iterable[ResultRow]) -> _Singles:
     found: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
         mine = row.configuration
-        keys: list[tuple[object, ...]] = []
-        if row.is_measured and mine.device == "cpu":
-            keys = [("cpu", mine.work_key)]
-        elif row.is_measured and mine.device == "gpu" and mine.n_gpus == 1:
-            keys = [(mine.family_key,), (mine.work_key,), (mine.work_key, mine.per_gpu_batch)]
-        for key in keys:
-            found.setdefault(key, []).append(row)
+        if row.is_measured and (mine.device == "cpu" or (mine.device == "gpu" and mine.n_gpus == 1)):
+            for key in ((mine.device, mine.family_key), (mine.device, mine.work_key)):
+                found.setdefault(key, []).append(row)
     return found
 
 
 def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
     """The row with its ratios: to one GPU, and to the CPU."""
     mine = row.configuration
-    alike = singles.get((mine.work_key,), ()) if mine.device == "gpu" and mine.n_gpus else ()
-    same_batch = singles.get((mine.work_key, mine.per_gpu_batch), ()) if alike else ()
-    baseline, note = find_baseline(row, same_batch)
-    if baseline is None:
-        baseline, note = find_baseline(row, alike)
-    if row.contradicted:
-        baseline = None
-    row = replace(
-        row,
-        as_printed=_as_printed(row, baseline),
-        baseline=None if baseline is None else baseline.configuration,
-    )
+    is_gpu = mine.device == "gpu"
+    alike = singles.get(("gpu", mine.work_key), ()) if is_gpu and mine.n_gpus and not row.contradicted else ()
+    baseline, note = find_baseline(row, alike)
+    key = None if baseline is None else baseline.configuration
+    row = replace(row, as_printed=_as_printed(row, baseline), baseline=key)
     if not row.is_measured:
         return row
     row = _with_acceleration(row, singles)
     if baseline is None:
-        if row.contradicted and row.device == "gpu":
+        if is_gpu and row.contradicted:
             note = _CONTRADICTED
-        elif row.device == "gpu":
-            note = _without_baseline(mine, singles.get((mine.family_key,), ()), alike)
+        elif is_gpu:
+            note = _without_baseline(mine, singles.get(("gpu", mine.family_key), ()), alike)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
-    if baseline.configuration == mine:
+    if key == mine:
         return row
     return replace(row, notes=(*row.notes, *filter(None, (note, *_remarks(row, baseline)))))
 

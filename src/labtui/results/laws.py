@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
@@ -37,10 +36,6 @@ def law_speedup(law: Law, fraction: float, n: float) -> float | None:
     return 1 / remaining if remaining > 0 else None
 
 
-_STEP = 1e-6
-"""The relative change of a time by which a slope is taken."""
-
-
 def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
     """The fraction with its interval, from the point on one device and one or more beyond it.
 
@@ -49,44 +44,39 @@ def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
     are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom,
     Student's t).
     """
-    (_, first, _), *others = points
-    weights = [1 - 1 / point.n if law == "amdahl" else point.n - 1 for point in others]
+    counts = [point.n for point in points[1:]]
+    weights = [1 - 1 / n if law == "amdahl" else n - 1 for n in counts]
     norm = math.fsum(weight**2 for weight in weights)
 
-    def term(place: int, one: float, many: float) -> float:
-        n = others[place].n
+    def fraction(times: Sequence[float]) -> float:
+        one = times[0]
         # T_n / T_1 - 1/n = s (1 - 1/n), and n - S_n = s' (n - 1)
-        side = many / one - 1 / n if law == "amdahl" else n - one / many
-        return weights[place] * side / norm
+        sides = [
+            many / one - 1 / n if law == "amdahl" else n - one / many
+            for n, many in zip(counts, times[1:], strict=True)
+        ]
+        return math.fsum(weight * side for weight, side in zip(weights, sides, strict=True)) / norm
 
-    def fraction(one: float, times: Sequence[float]) -> float:
-        return math.fsum(term(place, one, many) for place, many in enumerate(times))
+    seconds = [point.seconds for point in points]
+    means = [each.value for each in seconds]
+    value, margin = fraction(means), 0.0
+    scatters = [point.scatter for point in points if point.scatter is not None]
+    if len(scatters) == len(points):
+        parts = []
+        for at, scatter in enumerate(scatters):
+            moved = [*means[:at], means[at] * (1 + _STEP), *means[at + 1 :]]
+            slope = (fraction(moved) - value) / (means[at] * _STEP)
+            parts.append(((slope * scatter.standard_error) ** 2, scatter.count - 1))
+        variance = math.fsum(part for part, _ in parts)
+        spread = math.fsum(part**2 / degrees for part, degrees in parts)
+        margin = student_t95(variance**2 / spread) * math.sqrt(variance) if spread else 0.0
+    lo = fraction([seconds[0].hi, *(each.lo for each in seconds[1:])])
+    hi = fraction([seconds[0].lo, *(each.hi for each in seconds[1:])])
+    return _ordered(value, lo - margin, hi + margin)
 
-    means = [point.seconds.value for point in others]
-    margin = 0.0
-    if all(point.scatter is not None for point in points):
-        slopes = [_slope(lambda one: fraction(one, means), first.value)]
-        slopes += [_slope(partial(term, at, first.value), mean) for at, mean in enumerate(means)]
-        margin = _scatter_margin(points, slopes)
-    lo = fraction(first.hi, [point.seconds.lo for point in others])
-    hi = fraction(first.lo, [point.seconds.hi for point in others])
-    return _ordered(fraction(first.value, means), lo - margin, hi + margin)
 
-
-def _slope(of: Callable[[float], float], at: float) -> float:
-    return (of(at * (1 + _STEP)) - of(at * (1 - _STEP))) / (2 * _STEP * at)
-
-
-def _scatter_margin(points: Sequence[ScalingPoint], slopes: Sequence[float]) -> float:
-    """Half-width of the 95 % interval from the scatter of epochs."""
-    variance, denominator = 0.0, 0.0
-    for point, slope in zip(points, slopes, strict=True):
-        if point.scatter is not None:
-            part = (slope * point.scatter.standard_error) ** 2
-            variance += part
-            denominator += part**2 / (point.scatter.count - 1)
-    return student_t95(variance**2 / denominator) * math.sqrt(variance) if denominator else 0.0
-
+_STEP = 1e-7
+"""The relative change of a time by which a slope is taken."""
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (
@@ -112,7 +102,7 @@ _GAIN = 1.02
 _SAME = 1e-9
 """Fractions closer than this differ by rounding only."""
 
-FEWEST_SIZES = 3
+MIN_SIZES = 3
 """Sizes that a law is fitted to, one GPU among them; through two any law goes."""
 
 
@@ -121,7 +111,7 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
     return tuple(
         _fit_line(law, base, line.beyond)
         for line in scaling_lines(rows)
-        if (base := line.baseline) is not None and len(line.beyond) + 1 >= FEWEST_SIZES
+        if (base := line.baseline) is not None and len(line.beyond) + 1 >= MIN_SIZES
         for law in ("amdahl", "gustafson")
     )
 

@@ -117,31 +117,28 @@ def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     )
 
 
-_TOTALS = ("throughput", "unit", "sequence_length", "total_seconds", "gpu_memory")
+_FROM_SPEC = ("model", "n_gpus", "batch_size", "learning_rate", "tuning", "program", "size")
+_FROM_TOTALS = ("throughput", "unit", "sequence_length", "total_seconds", "gpu_memory")
 
 
 def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
-    spec = run.spec
-    unknown, totals = spec.unknown, run.totals
-    totals_of_run = {} if totals is None else {name: getattr(totals, name) for name in _TOTALS}
+    spec, totals = run.spec, run.totals
+    known = {name: getattr(spec, name) for name in _FROM_SPEC if name not in spec.unknown}
+    if "n_gpus" not in spec.unknown:
+        known["device"] = spec.device
+    if "epochs" not in spec.unknown:
+        known["epochs_planned"] = spec.epochs
+    if totals is not None:
+        known |= {name: getattr(totals, name) for name in _FROM_TOTALS}
     parsed = ParsedRun(
-        model=None if "model" in unknown else spec.model,
-        device=None if "n_gpus" in unknown else spec.device,
-        n_gpus=None if "n_gpus" in unknown else spec.n_gpus,
-        batch_size=None if "batch_size" in unknown else spec.batch_size,
-        epochs_planned=None if "epochs" in unknown else spec.epochs,
         outcome=run.outcome or "unfinished",
         epochs=run.epochs,
         images=run.images,
-        learning_rate=spec.learning_rate,
         framework=run.framework,
         contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
-        tuning=spec.tuning,
-        program=spec.program,
         processes=spec.processes or None,
-        size=spec.size,
         last_line=totals.line if totals is not None and totals.line else 1,
-        **totals_of_run,
+        **known,
     )
     job_id = submission.job.job_id if submission and submission.job else ""
     practice = run.practice or bool(submission and submission.practice)

@@ -9,7 +9,7 @@ from labtui.results.accuracy import AccuracyCurve
 from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines, times_of
+from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -182,23 +182,13 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
 
 
 def results_message(results: Results) -> str:
-    """What a table of results says: the best sizes, else how long the only training takes."""
-    lines = scaling_lines(results.measured)
-    times = [seconds for line in lines if (seconds := times_of(line)[1])]
-    if len(times) == 1:
-        (seconds,) = times
-        fastest, cheapest = min(seconds, key=seconds.__getitem__), min(seconds, key=lambda n: n * seconds[n])
-        if fastest != cheapest:
-            best, least = count_words(fastest, start=True), count_words(cheapest)
-            return f"{best} take the least time, {least} the fewest GPU-hours"
+    """What a table of results says: how long the only training takes, else what its lines say."""
     first = results.measured[0] if len(results.measured) == 1 else None
-    if first is not None and first.epoch_seconds is not None:
-        n = first.n_gpus or 0
-        where = count_words(n, start=True) if n else "The CPU"
-        verb = "need" if n > 1 else "needs"
-        seconds_text = three_digits(first.epoch_seconds.value)
-        return f"{where} {verb} {seconds_text} s for an epoch of {clean(first.model)}"
-    return scaling_message(lines, {"speedup"})
+    if first is None or first.epoch_seconds is None:
+        return scaling_message(scaling_lines(results.measured), {"speedup"})
+    n, seconds = first.n_gpus or 0, three_digits(first.epoch_seconds.value)
+    where = count_words(n, start=True) if n else "The CPU"
+    return f"{where} {'need' if n > 1 else 'needs'} {seconds} s for an epoch of {clean(first.model)}"
 
 
 def program_message(rows: Sequence[ResultRow]) -> str:

@@ -226,9 +226,6 @@ _WHAT = (
     Column("global batch", lambda row: count_text(row.batch_size)),
 )
 
-PLAIN_MODEL = Column("model", lambda row: clean(row.name), number=False)
-"""The model alone, for a table whose title says that all its rows are practice."""
-
 BATCH = _WHAT[2]
 EPOCH = Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds))
 RATE = Column("images/s", lambda row: rate_text(row.throughput))

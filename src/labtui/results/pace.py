@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labtui.domain.model import Interval, JobPhase, RunPhase
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.domain.state import RunState, SubmissionState
 from labtui.results.rows import ResultRow
-
-
-def remaining_seconds(epochs_planned: int | None, epochs_seen: int, row: ResultRow | None) -> Interval | None:
-    """Training time left for a run in progress; None when its plan or its pace is unknown.
-
-    Before the first steady epoch the pace is unknown: the first epoch says nothing about the others.
-    """
-    if epochs_planned is None or row is None or row.epoch_seconds is None:
-        return None
-    return row.epoch_seconds.scaled(max(0, epochs_planned - epochs_seen))
 
 
 def limit_warning(
@@ -32,9 +22,9 @@ def limit_warning(
         return ""
     if run is None or row is None or row.epoch_seconds is None:
         return ""
-    rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
+    rest = row.epoch_seconds.scaled(max(0, run.spec.epochs - len(run.epochs)))
     left = job.time_limit_s - job.ran_s(now)
-    if rest is None or rest.hi <= left:
+    if rest.hi <= left:
         return ""
     killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))
     sure = "will end it" if rest.lo > left else "may end it"

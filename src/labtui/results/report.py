@@ -13,7 +13,6 @@ from labtui.results.measured import cite
 from labtui.results.numbers import (
     ANSWER,
     AS_PRINTED,
-    PLAIN_MODEL,
     PRECISE,
     Column,
     bounds_text,
@@ -29,7 +28,7 @@ from labtui.results.numbers import (
     text_table,
 )
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import gpu_hours_per_million, outlooks, scaling_lines, times_of
+from labtui.results.scaling import gpu_hours_per_million, outlooks, scaling_lines
 
 MAX_SENTENCES = 5
 
@@ -105,13 +104,9 @@ def _programs(results: Results, width: int | None) -> list[str]:
 
 
 def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
-    """One table under its title; in a window the title says once that all of it is practice."""
     if not rows:
         return ""
     columns = columns_of(rows, columns)
-    if width is not None and rows[0].mark and len({row.mark for row in rows}) == 1:
-        columns = (PLAIN_MODEL, *columns[1:])
-        title += rows[0].mark
     lines = [*fitted_lines([title], width), text_table(rows, columns, width)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -133,17 +128,10 @@ def _accelerations(results: Results) -> list[str]:
     return lines
 
 
-FLOOR = 0.8
-"""The efficiency that a number of GPUs should keep."""
-
-
 def scaling_sentences(results: Results) -> list[str]:
-    """What each doubling gained, what a unit of work costs, and the best number of GPUs for each purpose."""
+    """What each doubling gained, and what a unit of work costs."""
     lines = []
     for line in scaling_lines(results.measured):
-        whole, seconds = times_of(line)
-        if not seconds:
-            continue
         name, unit = clean(line.rows[0].name), line.unit
         gains = [
             f"{row.n_gpus} GPUs {100 * gain.value:+.0f} %" for row in line.rows if (gain := row.doubling_gain)
@@ -151,25 +139,12 @@ def scaling_sentences(results: Results) -> list[str]:
         costs = [
             f"{cost.value:.3g} on {row.n_gpus}" for row in line.rows if (cost := gpu_hours_per_million(row))
         ]
-        fastest = min(seconds, key=seconds.__getitem__)
-        cheapest = min((n * time, n) for n, time in seconds.items())[1]
-        between = min((n * time**2, n) for n, time in seconds.items())[1]
-        what = "time to solution, strong scaling" if whole else "time for the same work, from the rates"
-        best = (
-            f"least time on {devices(fastest)}, fewest GPU-hours on {devices(cheapest)}, "
-            f"least GPU-hours x time on {devices(between)} ({what}; {devices(max(seconds))} are "
-            f"{ratio_text(seconds[1] / seconds[max(seconds)])} times as fast as one)"
-        )
-        kept = [row.n_gpus or 0 for row in line.rows if row.efficiency and row.efficiency.value >= FLOOR]
-        weak = ", weak scaling" if line.rows[0].configuration.whole_batches or unit == "tokens" else ""
-        sentences = {
-            f"{unit} per second gained by doubling the GPUs (100 % is ideal): {', '.join(gains)}": gains,
-            best: True,
-            f"{devices(max(kept, default=0))} are the most with at least {100 * FLOOR:.0f} % efficiency, "
-            f"by rates{weak}": kept,
-            f"GPU-hours for a million {unit}: {', '.join(costs)}": costs,
-        }
-        lines += [f"{name}: {text}." for text, holds in sentences.items() if holds]
+        if gains:
+            lines.append(
+                f"{name}: {unit} per second gained by doubling the GPUs (100 % is ideal): {', '.join(gains)}."
+            )
+        if len(costs) > 1:
+            lines.append(f"{name}: GPU-hours for a million {unit}: {', '.join(costs)}.")
     return lines
 
 

@@ -183,19 +183,6 @@ def _outlook(line: ScalingLine) -> Outlook | None:
     return Outlook(line=line, measured=n, n_gpus=2 * n, same=same, grows=same / max(1.0, slower))
 
 
-def times_of(line: ScalingLine) -> tuple[bool, dict[int, float]]:
-    """Seconds by number of GPUs with one batch per GPU, and whether those of whole trainings as their scripts say them.
-
-    Else they are those of the same work at the measured rates. Nothing without a time on one GPU.
-    """
-    base = line.baseline
-    rows = [row for row in line.rows if base is not None and same_batch(row, base)]
-    whole = all(row.total_seconds is not None for row in rows)
-    times = {row.n_gpus or 0: row.total_seconds if whole else row.work_seconds for row in rows}
-    seconds = {n: time.value for n, time in times.items() if time is not None and time.lo >= SHORTEST}
-    return whole, seconds if len(seconds) > 1 and 1 in seconds else {}
-
-
 def gpu_hours_per_million(row: ResultRow) -> Interval | None:
     """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
     rate = row.per_gpu_throughput
