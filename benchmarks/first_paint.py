@@ -92,7 +92,7 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
 
     session = open_session(lab, start=False)
     app = LabApp(session, pane="log", clock=lambda: NOW)
-    path = mirrors.current_path(session.folder, session.state.submissions[token], "out")
+    path = mirrors.segment_path(session.folder, session.state.submissions[token], "out")
     assert path is not None
     stop, written = threading.Event(), [0.0]
     line = b"7/7 - 5s - loss: 2.1481 - accuracy: 0.2160 - 5s/epoch - 768ms/step\n"

@@ -30,7 +30,7 @@ def grow(lab: Path, megabytes: int) -> Path:
     """Make one mirror of the lab folder that long; its path."""
     session = open_session(lab, start=False)
     submission = session.state.submissions["lt000000000000000ddd"]
-    path = mirrors.current_path(session.folder, submission, "out")
+    path = mirrors.segment_path(session.folder, submission, "out")
     session.close()
     assert path is not None
     piece = LINE * (1_000_000 // len(LINE) + 1)

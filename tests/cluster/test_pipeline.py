@@ -156,7 +156,7 @@ STEP_S = 0.6
 
 @pytest.mark.parametrize(
     ("rate", "round_trip_s", "share"),
-    [(0.1e6, 0.1, 0.7), (1e6, 0.05, 0.7), (6e6, 0.03, 0.7), (25e6, 0.03, 0.7), (12.5e6, 0.3, 0.3)],
+    [(0.1e6, 0.1, 0.7), (1e6, 0.05, 0.7), (6e6, 0.03, 0.7), (25e6, 0.03, 0.7), (12.5e6, 0.3, 0.6)],
 )
 def test_steps_use_the_line_and_let_others_have_their_turn(
     rate: float, round_trip_s: float, share: float
