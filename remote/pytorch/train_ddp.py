@@ -23,6 +23,7 @@ import schedules
 import torch
 import torch.distributed as dist
 from distributed import EXIT_DATA, EXIT_USAGE, Problem, choose_device, run
+from step_times import StepTimes
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -116,6 +117,7 @@ class Training:
         self.model = self.net
         if team.world > 1:
             self.model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
+        self.step_times = StepTimes(self.model if team.world > 1 else None, device)
         if args.compile:
             self.model = torch.compile(self.model, mode="reduce-overhead")
 
@@ -144,7 +146,7 @@ class Training:
         self.log.record("INTERVAL_START", "epoch_start", None, {"epoch_num": epoch})
         sums = torch.zeros(4, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
         began = time.perf_counter()
-        for step, batch in enumerate(self.loader, start=1):
+        for step, batch in enumerate(self.step_times.batches(self.loader), start=1):
             images, labels = datasets.on_device(*batch, device, args.resolution)
             with self.autocast():
                 outputs = self.model(images)
@@ -319,6 +321,7 @@ def train(args, team, log):
         times.append(seconds)
         if epoch % args.epochs_eval == 0 or epoch == args.num_epochs:
             metrics.update(training.validate(epoch))
+        metrics.update(training.step_times.take(team))
         log.record("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": epoch})
         training.save(epoch)
     steady = times[1:] or times  # the first one compiles and reads for the first time
