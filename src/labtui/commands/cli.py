@@ -116,6 +116,7 @@ COMMANDS: dict[str, str] = {
     "check": "show which tasks are done, based on evidence",
     "parse": "read training logs and print what they contain",
     "results": "epoch time, throughput, speedup, efficiency; how exact they are",
+    "why": "where the efficiency went, or what differs between two runs",
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
     "completion": "print a completion script for bash, zsh or fish",

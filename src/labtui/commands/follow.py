@@ -26,6 +26,7 @@ from labtui.commands.terminal import (
 from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
+from labtui.results.step_times import is_step_time
 from labtui.slurm.states import explain_reason
 
 if TYPE_CHECKING:
@@ -266,7 +267,9 @@ class _NewsPrinter:
         match news:
             case {"type": "epoch", "run_id": number, "sample": sample}:
                 run = state.runs[number]
-                metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
+                metrics = "  ".join(
+                    f"{name} {value:.4g}" for name, value in sample.metrics.items() if not is_step_time(name)
+                )
                 of = f"/{run.spec.epochs}" if run.spec.epochs else ""
                 line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics}"
                 self._once(f"run {number}", f"run {number}  {_name(state, run)}  {line}")

@@ -20,6 +20,7 @@ from labtui.commands.terminal import add_json_argument, print_json, say_error, w
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
+from labtui.results.step_times import is_step_time
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
@@ -312,7 +313,9 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
 
     if not run.epochs or run.program is not None:
         return []
-    names = list(dict.fromkeys(name for sample in run.epochs for name in sample.metrics))[:6]
+    names = list(
+        dict.fromkeys(name for sample in run.epochs for name in sample.metrics if not is_step_time(name))
+    )[:6]
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
     rows = [_epoch_row(sample, names) for sample in run.epochs]
     grid = [head, *rows]

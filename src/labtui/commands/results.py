@@ -43,7 +43,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the number of images, and the form of the answer."""
     from labtui.commands.parse import add_pattern_argument
 
-    _add_input(parser)
+    add_input(parser)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument(
         "--details", action="store_true", help="also factors, laws, costs, both readings, notes"
@@ -57,7 +57,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--latex", action="store_true", help="print LaTeX tables")
 
 
-def _add_input(parser: argparse.ArgumentParser) -> None:
+def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="training logs (default: this lab folder's runs)"
     )
@@ -66,8 +66,8 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
-    folder = _named_folder(args)
-    given = of_files(args.files, args.pattern, args.lab) if folder is None else _of_folder(folder)
+    folder = named_folder(args)
+    given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
@@ -126,7 +126,7 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
 # --------------------------------------------------------------------------- the lab folder
 
 
-def _named_folder(args: argparse.Namespace) -> LabFolder | None:
+def named_folder(args: argparse.Namespace) -> LabFolder | None:
     """The lab folder meant: that of --folder, one named in place of logs, or without logs the one here."""
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.settings import SETTINGS_FILE
@@ -142,7 +142,7 @@ def _named_folder(args: argparse.Namespace) -> LabFolder | None:
         raise UsageError(error.sentence, _WHERE) from None
 
 
-def _of_folder(folder: LabFolder) -> Measurements:
+def of_folder(folder: LabFolder) -> Measurements:
     """The runs stored there, read without taking it from a labtui that has it open."""
     from labtui.export.measurements import measurements_of
     from labtui.session.opening import disk_problem
@@ -153,7 +153,7 @@ def _of_folder(folder: LabFolder) -> Measurements:
 
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_input(parser)
+    add_input(parser)
     add_folder_argument(parser, default=None)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
@@ -180,8 +180,8 @@ def run_plot(args: argparse.Namespace) -> int:
     from labtui.export.plots import write_plots
     from labtui.results.charts import with_kind
 
-    folder = _named_folder(args)
-    given = of_files(args.files) if folder is None else _of_folder(folder)
+    folder = named_folder(args)
+    given = of_files(args.files) if folder is None else of_folder(folder)
     results = given.results(args.images)
     charts = lab_plots(given, results, reading="as-printed" if args.as_printed else "precise")
     if not charts:

@@ -31,6 +31,7 @@ from labtui.results.measured import (
 )
 from labtui.results.programs import program_rows
 from labtui.results.rows import ResultRow, Results, Scatter, find_baseline, named_rows
+from labtui.results.step_times import step_times_of
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 
@@ -105,6 +106,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         epochs_read=sum(count_epochs(run.run.epochs) for run in members),
         live=any(run.live for run in members),
         steps=steps,
+        step_times=step_times_of(sample for _, sample in samples),
         epoch_seconds=seconds,
         throughput=None,
         warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
@@ -272,7 +274,11 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     if row.configuration == baseline.configuration:
         speedup = Interval.exact(1.0)
     changes = replace(
-        row, speedup=speedup, efficiency=speedup.scaled(1 / n), karp_flatt=karp_flatt(speedup, n)
+        row,
+        speedup=speedup,
+        efficiency=speedup.scaled(1 / n),
+        karp_flatt=karp_flatt(speedup, n),
+        baseline_step_times=baseline.step_times,
     )
     # The split must be exact: the second factor is what the first leaves of the efficiency.
     if (row.from_rate and baseline.from_rate) or _whole(row, baseline):

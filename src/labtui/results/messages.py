@@ -7,9 +7,26 @@ from collections.abc import Callable, Sequence, Set
 from labtui.domain.model import Interval
 from labtui.results.accuracy import AccuracyCurve
 from labtui.results.measured import MeasuredRun
-from labtui.results.numbers import clean, lost_text, percent_text, rate_text, ratio_text, three_digits
+from labtui.results.numbers import (
+    clean,
+    in_digits_of,
+    lost_text,
+    percent_text,
+    rate_text,
+    ratio_text,
+    three_digits,
+)
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import ScalingLine, lost_efficiency, scaling_lines
+from labtui.results.scaling import (
+    SHORT_BATCH,
+    SLOWER_STEPS,
+    UNEXPLAINED,
+    WAITING_FOR_SLOWEST,
+    ScalingLine,
+    lost_efficiency,
+    pop_metrics,
+    scaling_lines,
+)
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -117,6 +134,35 @@ def acceleration_message(row: ResultRow | None) -> str:
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
+_COSTS = {SHORT_BATCH: "The short last batch costs", SLOWER_STEPS: "Slower steps cost"}
+
+
+def loss_sentence(row: ResultRow) -> str:
+    """All parts of what a row loses, in points of efficiency: ``Of 36.8 points lost on 4 GPUs: 10.7 ...``."""
+    parts = [f"{_points(part.share)} {part.name}" for part in lost_efficiency(row) if part.share.value]
+    many = count_words(row.n_gpus or 0)
+    return f"Of {lost_text(row.efficiency)} points lost on {many}: {', '.join(parts)}."
+
+
+def slowest_sentence(row: ResultRow) -> str:
+    """Which GPU the others waited for, where it was the same one throughout; "" elsewhere."""
+    rank = row.step_times.slowest_rank if row.step_times else None
+    waits = any(part.name == WAITING_FOR_SLOWEST for part in lost_efficiency(row))
+    return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
+
+
+def pop_sentence(row: ResultRow) -> str:
+    """The same by the POP project's metrics, whose product is the efficiency of a step."""
+    values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]
+    return f"As POP metrics: {', '.join(values)}." if values else ""
+
+
+def _points(share: Interval) -> str:
+    text = percent_text(share).removesuffix(" %")
+    half = in_digits_of(text, 100 * share.half_width)
+    return f"{text} ±{half}" if float(half) else text
+
+
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its least is above the most of every other part; else the sum."""
     found = [(row, parts) for row in rows if (row.n_gpus or 0) > 1 and (parts := lost_efficiency(row))]
@@ -125,8 +171,9 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     row, parts = min(found, key=lambda each: _value(each[0].efficiency))
     lost, many, name = lost_text(row.efficiency), count_words(row.n_gpus or 0), clean(row.model)
     most = max(parts, key=lambda each: each.share.value)
-    if all(most.share.lo > other.share.hi for other in parts if other is not most):
-        what = "The short last batch costs" if most is parts[0] else "Slower steps cost"
+    clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
+    if clear and most.name != UNEXPLAINED:
+        what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         share = percent_text(most.share).removesuffix(" %")
         return f"{what} most: {share} of the {lost} points that {name} loses on {many}"
     return f"{name} loses {lost} points of efficiency on {many}"

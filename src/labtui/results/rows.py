@@ -13,6 +13,7 @@ from typing import Literal
 from labtui.domain.model import Interval, Program
 from labtui.results.grouping import Configuration, LeftOut, devices, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
+from labtui.results.step_times import StepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class ResultRow:
     GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
     true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
     `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
-    are as its script says; `apart_by` is the part of the tuning that tells it from other rows of its model.
+    are as its script says; `step_times` says where the time of a step goes, as its log tells. `apart_by` is the part
+    of the tuning that tells it from other rows of its model.
     A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are strong
     scaling's, `weak_efficiency` is weak scaling's.
     """
@@ -73,6 +75,8 @@ class ResultRow:
     printed_acceleration: float | None = None
     doubling_gain: Interval | None = None
     baseline: Configuration | None = None
+    step_times: StepTimes | None = None
+    baseline_step_times: StepTimes | None = None
     from_rate: bool = False
     total_seconds: Interval | None = None
     gpu_memory: Interval | None = None

@@ -122,15 +122,55 @@ class LostPart(NamedTuple):
     evidence: str
 
 
+SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
+_MIN_SHARE = 0.001
+"""A tenth of a point: less is not shown as a part of its own."""
+WAITING_FOR_SLOWEST = "waiting for the slowest GPU"
+_PARTS_OF_A_STEP = {
+    "data_seconds": "waiting for data",
+    "imbalance_seconds": WAITING_FOR_SLOWEST,
+    "allreduce_seconds": "communication",
+    "compute_seconds": "slower computing on each GPU",
+}
+
+
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
-    """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E."""
+    """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
+
+    Where the logs of the row and of its baseline tell where the time of a step goes, slower steps are split into what
+    each part of a step costs more than on one GPU. A part that its bounds cannot tell from zero is left in the rest.
+    """
     if row.efficiency is None or row.batch_factor is None:
         return ()
-    steps = Interval.exact(row.batch_factor).minus(row.efficiency)
-    return (
-        LostPart("short last batch", Interval.exact(1 - row.batch_factor), "the number of steps"),
-        LostPart("slower steps", steps, "the time of a step"),
-    )
+    short = LostPart(SHORT_BATCH, Interval.exact(1 - row.batch_factor), "the number of steps")
+    slower = Interval.exact(row.batch_factor).minus(row.efficiency)
+    mine, base = row.step_times, row.baseline_step_times
+    if mine is None or base is None:
+        return short, LostPart(SLOWER_STEPS, slower, "the time of a step")
+    points_per_second = row.batch_factor / mine.seconds.value
+    known = []
+    for field, name in _PARTS_OF_A_STEP.items():
+        share = getattr(mine, field).minus(getattr(base, field)).scaled(points_per_second)
+        if share.lo > 0 and share.value >= _MIN_SHARE:
+            known.append(LostPart(name, share, "the step times of both logs"))
+            slower = slower.minus(share)
+    return short, *known, LostPart(UNEXPLAINED, slower, "what is left")
+
+
+def pop_metrics(row: ResultRow) -> dict[str, Interval]:
+    """The step's efficiency as factors, as the POP project names them (pop-coe.eu); {} where a log lacks step times.
+
+    The fastest GPU's computing stands for the mean of all. Waiting for data is part of the communication efficiency.
+    """
+    mine, base = row.step_times, row.baseline_step_times
+    if mine is None or base is None or base.compute_seconds.lo <= 0 or mine.compute_seconds.lo <= 0:
+        return {}
+    longest = mine.compute_seconds.value + mine.imbalance_seconds.value
+    return {
+        "load balance": mine.compute_seconds.scaled(1 / longest),
+        "communication efficiency": Interval.exact(longest).over(mine.seconds),
+        "computation scaling": base.compute_seconds.over(mine.compute_seconds),
+    }
 
 
 # --------------------------------------------------------------------------- beyond the measured sizes
