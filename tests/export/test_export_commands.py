@@ -43,6 +43,15 @@ def test_plot_draws_one_chart_as_the_book_has_it_in_each_format_that_is_named(tm
     capsys.readouterr()
 
 
+def test_plot_says_why_a_small_run_is_in_no_chart(tmp_path, capsys):
+    small = tmp_path / "small.out"
+    command = "+ python ResNet50.py --epochs 2 --batch_size 512 --n_gpus 2 --device cpu\n"
+    log = Path(LOGS[0]).read_text(encoding="utf-8").split(" Model ResNet50 2 GPUs")[1].split(" Model ")[0]
+    small.write_text(f"{command} Model ResNet50 2 GPUs{log}", encoding="utf-8")
+    assert main(["plot", LOGS[1], str(small), "--out", str(tmp_path / "p"), "--format", "svg"]) == 0
+    assert "ResNet50 on 2 GPUs is a small run: not in the charts" in capsys.readouterr().err
+
+
 def test_plot_lists_and_knows_what_it_has(tmp_path, capsys):
     assert main(["plot", *LOGS, "--list"]) == 0
     assert "efficiency-loss" in capsys.readouterr().out

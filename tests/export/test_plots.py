@@ -87,3 +87,4 @@ def test_labels_are_moved_no_further_than_they_must(wanted, placed):
     assert sorted(spread(wanted, 20)) == pytest.approx(placed)
     found = sorted(spread([3.0, 3.1, 3.2, 3.3, 60.0, 61.0], 20))
     assert all(b - a >= 20 - 1e-6 for a, b in itertools.pairwise(found))
+    assert spread([2.0, 2.0, 5.0], 20, 10.0) == [10.0, 30.0, 50.0], "no label stands on the axis"

@@ -177,6 +177,7 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
     from labtui.export import lab_plots
+    from labtui.export.measurements import small_notes
     from labtui.export.plots import write_plots
     from labtui.results.charts import with_kind
 
@@ -203,6 +204,8 @@ def run_plot(args: argparse.Namespace) -> int:
             formats=args.format,
             progress=meter.show,
         )
+    for note in small_notes(results):
+        say(f"note: {note}")
     print("\n".join(map(str, written)))
     return 2 if given.unread else 0
 

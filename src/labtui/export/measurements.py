@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import LabState
+from labtui.results.numbers import clean
 from labtui.results.rows import Results
 from labtui.results.serialize import results_json
 
@@ -59,6 +60,13 @@ def without_small(results: Results) -> Results:
 
     rows = [row for row in results.rows if not row.small]
     return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
+
+
+def small_notes(results: Results) -> list[str]:
+    """Which rows the charts leave out, and why."""
+    shown = without_small(results).rows
+    left = [clean(row.configuration.label) for row in results.rows if row not in shown]
+    return [f"{label} is a small run: not in the charts, not a result of the lab." for label in left]
 
 
 SAMPLER_END = ".gpu.csv"

@@ -70,7 +70,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
         facts=title_facts(measurements.without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
         mark=contents.mark,
-        notes=(*notes, *_unanswered(contents), *_small(contents), *missing),
+        notes=(*notes, *_unanswered(contents), *measurements.small_notes(contents.results), *missing),
     )
 
 
@@ -107,14 +107,6 @@ def _unanswered(contents: LabContents) -> Iterable[str]:
         missing = sum(not text for text in contents.answers[task.id].texts) if task.handed_in else 0
         if missing:
             yield f"Task {task.id}: {missing} of {len(task.questions)} questions have no answer yet."
-
-
-def _small(contents: LabContents) -> Iterable[str]:
-    """Which rows the charts leave out, and why."""
-    shown = measurements.without_small(contents.results).rows
-    for row in contents.results.rows:
-        if row not in shown:
-            yield f"{clean(row.configuration.label)} is a small run: not in the charts, not a result of the lab."
 
 
 # --------------------------------------------------------------------------- one page

@@ -102,7 +102,8 @@ def spread_names(axes: Any) -> None:
     points = [axes.transData.transform(name.xy) / scale for name in names]
     right = max(x for x, _ in points)
     height = max(name.get_window_extent().height for name in names) / scale
-    places = spread([y for _, y in points], height * 1.04)
+    lowest = axes.get_window_extent().y0 / scale + height / 2
+    places = spread([y for _, y in points], height * 1.04, lowest)
     for name, (x, y), place in zip(names, points, places, strict=True):
         name.set_position((10 + right - x, place - y))
         if abs(place - y) > height / 2:

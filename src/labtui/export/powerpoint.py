@@ -241,8 +241,14 @@ class _Slides:
             for at, spec in enumerate(page.charts):
                 if at:
                     self.new_slide()
-                self.panelled(spec, width, 4.7)
-            self.y = TOP + 4.7
+                last = (
+                    at == len(page.charts) - 1
+                    and len(panels(spec)) <= 5
+                    and any(a.blocks for a in page.answers)
+                )
+                height = 3.5 if last else 4.7  # the answers stand below one row of panels
+                self.panelled(spec, width, height)
+            self.y = TOP + height
             return
         first = page.charts[0]
         share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))

@@ -109,6 +109,7 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
         axis.has_major_gridlines = False
         axis.major_tick_mark = XL_TICK_MARK.NONE
         axis.tick_labels.font.size, axis.tick_labels.font.color.theme_color = Pt(TEXT), QUIET
+        axis._element.txPr.bodyPr.set("rot", "0")  # never turned
     if title:
         across.axis_title.text_frame.text = title
         font = across.axis_title.text_frame.paragraphs[0].runs[0].font
@@ -122,9 +123,10 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
 
 
 def _drawn(spec: ChartSpec) -> list[Series]:
-    """Measured lines first, then ideal, laws and outlook; bands are left to the pictures."""
+    """Measured lines first, over time the longest below the others, then ideal, laws and outlook."""
+    measured = sorted(spec.measured, key=lambda each: -len(each.points) if spec.over_time else 0)
     others = [each for each in spec.series if each.role in ("ideal", "fit", "reference") and each.points]
-    return [*spec.measured, *others]
+    return [*measured, *others]
 
 
 def _places(spec: ChartSpec, series: Series) -> list[float]:
@@ -171,16 +173,23 @@ def _dress_lines(
         ends.append(
             (native, series, end_text(spec, series, named=named and len(chosen or spec.measured) > 1), colour)
         )
-    low, high = _axes(chart, spec, labelled=labelled)
+    low, high = _axes(chart, spec, labelled=labelled, chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
-    wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in ends]
-    for (native, series, text, colour), at, moved in zip(ends, wanted, spread(wanted, 18), strict=True):
-        if text:
-            last, bold = len(_places(spec, series)) - 1, series.role == "measured"
-            label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
-            if abs(at - moved) > 1:
-                _move(label, "c:idx", 0.0, (at - moved) / height)
+    last_x = max(p.x for s in drawn for p in s.points)
+    ends = [each for each in ends if each[2]]
+    at_end = [each for each in ends if ordered(each[1])[-1].x == last_x]
+    wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in at_end]
+    moves = dict(
+        zip((each[1].name for each in at_end), zip(wanted, spread(wanted, 18, 10), strict=True), strict=True)
+    )
+    for native, series, text, colour in ends:
+        last, bold = len(_places(spec, series)) - 1, series.role == "measured"
+        side = XL_LABEL_POSITION.RIGHT if series.name in moves else XL_LABEL_POSITION.BELOW
+        label = _label(native, last, text, colour, side, bold=bold)
+        at, moved = moves.get(series.name, (0.0, 0.0))
+        if abs(at - moved) > 1:
+            _move(label, "c:idx", 0.0, (at - moved) / height)
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> None:
@@ -193,7 +202,7 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> No
         _error_bars(native, spec, series)
 
 
-def _axes(chart: Any, spec: ChartSpec, *, labelled: bool) -> tuple[float, float]:
+def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, chosen: bool) -> tuple[float, float]:
     """Scales and tick labels of both axes; the limits of y."""
     xs = [p.x for s in _drawn(spec) if s.role != "fit" for p in s.points]
     across, up = _quiet_axes(chart, clean(spec.x_label))
@@ -206,14 +215,19 @@ def _axes(chart: Any, spec: ChartSpec, *, labelled: bool) -> tuple[float, float]
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         across.minimum_scale = 0 if spec.over_time or first <= 1 else first - span * 0.1
         across.maximum_scale = last + span * (0.22 if spec.over_time else 0.45)
-        step = span / 6 if spec.over_time else min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
+        step = (
+            span / (2 if chosen else 6)
+            if spec.over_time
+            else min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
+        )
         across.major_unit = max(1.0, float(round(step)))
         missing = [x for x in range(1, int(last)) if x not in ticks and not spec.over_time]
         _format(across, f'[>{last:g}]"";' + "".join(f'[={x}]"";' for x in missing[:1]) + "#")
     low, high = drawing.y_limits(spec)
     if spec.y_log:
         _log(up, 10)
-        low, high = 10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high))
+        least = min(p.y for s in _drawn(spec) for p in s.points)
+        low, high = 10 ** math.floor(math.log10(least)), 10 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
     if labelled:
         up.tick_label_position = XL_TICK_LABEL_POSITION.NONE

@@ -233,8 +233,10 @@ def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
     return pieces
 
 
-def spread(wanted: Sequence[float], size: float) -> list[float]:
+def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> list[float]:
     """Places for labels of one `size`, none nearer to the next than that and each as near to `wanted` as can be.
+
+    None lies below `lowest`, where the axis is.
 
     Labels that would touch become a group, which is centred on what its labels wanted.
     """
@@ -243,13 +245,13 @@ def spread(wanted: Sequence[float], size: float) -> list[float]:
     starts: list[float] = []
     for at in order:
         groups.append([at])
-        starts.append(wanted[at])
+        starts.append(max(lowest, wanted[at]))
         while len(groups) > 1 and starts[-1] < starts[-2] + size * len(groups[-2]) - 1e-9:
             last = groups.pop()
             starts.pop()
             groups[-1] += last
             middle = math.fsum(wanted[each] for each in groups[-1]) / len(groups[-1])
-            starts[-1] = middle - size * (len(groups[-1]) - 1) / 2
+            starts[-1] = max(lowest, middle - size * (len(groups[-1]) - 1) / 2)
     placed = [0.0] * len(wanted)
     for group, start in zip(groups, starts, strict=True):
         for place, at in enumerate(group):
