@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.results.scaling_charts import Reading
 
+Work = dict[str, Callable[[], Mapping[str, bytes]]]
+"""What is being made, and what makes its files."""
 DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
 
@@ -62,8 +64,6 @@ def export_lab(
         LabError: when the lab folder cannot be read.
     """
     from labtui.export.contents import read_contents
-    from labtui.export.measurements import stamp_of
-    from labtui.export.tables import FORMS
     from labtui.session.folder import LabFolder
 
     for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
@@ -72,24 +72,23 @@ def export_lab(
     lab = LabFolder.open(folder)
     progress("reading the lab folder", 0.0)
     contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
-    hand_in = contents.edition.hand_in
     if formats is None:
+        hand_in = contents.edition.hand_in
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
-    results, target = contents.results, out or lab.path
-    root = lab.path if out is None else None
-    notes, documents = _documents(contents, formats, reports, template)
-    charts = lab_plots(contents.measurements, contents.named) if plots else ()
-    work: dict[str, Callable[[], Mapping[str, bytes]]] = {
-        "results.json": lambda: {"results.json": contents.measurements.json_text(results).encode()},
-        **{f"results.{name}": partial(_table, name, results) for name in FORMS},
-        **{name: partial(_one, name, make) for name, make in documents.items()},
-        **{f"chart {chart.key}": partial(_drawn, chart, stamp_of(results)) for chart in charts},
-    }
+    notes, work = _documents(contents, formats, reports, template)
+    work = _tables(contents) | work | (_charts(contents) if plots else {})
+    files = _written(work, out or lab.path, lab.path if out is None else None, progress)
+    if not contents.results.measured and not contents.results.programs:
+        notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
+    return ExportReport(tuple(files), tuple(dict.fromkeys(notes)))
+
+
+def _written(work: Work, target: Path, root: Path | None, progress: Progress) -> list[Path]:
+    """Make and write each file; what cannot be made or written is raised when all others are there."""
     files: list[Path] = []
     problems: list[ExportError] = []
-    total = len(work) + len(charts)
-    for name, make in work.items():
-        progress(f"file {len(files) + 1} of {total}: {name}", len(files) / total)
+    for at, (name, make) in enumerate(work.items()):
+        progress(f"file {at + 1} of {len(work)}: {name}", at / len(work))
         try:
             for path, data in make().items():
                 write_whole(target / path, data, root)
@@ -99,9 +98,7 @@ def export_lab(
     progress("done", 1.0)
     if problems:
         raise _with_count(problems, len(files))
-    if not results.measured and not results.programs:
-        notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
-    return ExportReport(tuple(files), tuple(dict.fromkeys(notes)))
+    return files
 
 
 def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
@@ -109,21 +106,35 @@ def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
     return [*(f"deck.{name}" for name in formats), *(of_reports[name] for name in reports)]
 
 
-def _table(form: str, results: Results) -> dict[str, bytes]:
+def _tables(contents: LabContents) -> Work:
     from labtui.export.tables import FORMS
 
-    return {f"results.{form}": FORMS[form](results).encode()}
+    made: dict[str, Callable[[], str | bytes]] = {
+        "results.json": partial(contents.measurements.json_text, contents.results),
+        **{f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()},
+    }
+    return {name: partial(_one, name, make) for name, make in made.items()}
 
 
-def _one(name: str, make: Callable[[], bytes]) -> dict[str, bytes]:
-    return {name: make()}
+def _one(name: str, make: Callable[[], str | bytes]) -> dict[str, bytes]:
+    made = make()
+    return {name: made.encode() if isinstance(made, str) else made}
 
 
-def _drawn(chart: ChartSpec, stamp: str) -> dict[str, bytes]:
+def _charts(contents: LabContents) -> Work:
+    """Every chart as PNG and SVG, made of one figure."""
+    from labtui.export.measurements import stamp_of
     from labtui.export.plots import pictures
 
-    drawn = pictures(chart, ("png", "svg"), stamp=stamp)
-    return {f"plots/{chart.key}.{form}": data for form, data in drawn.items()}
+    stamp = stamp_of(contents.results)
+
+    def drawn(chart: ChartSpec) -> dict[str, bytes]:
+        made = pictures(chart, ("png", "svg"), stamp=stamp)
+        return {f"plots/{chart.key}.{form}": data for form, data in made.items()}
+
+    return {
+        f"chart {each.key}": partial(drawn, each) for each in lab_plots(contents.measurements, contents.named)
+    }
 
 
 def _with_count(problems: Sequence[ExportError], written: int) -> ExportError:
@@ -152,7 +163,7 @@ def lab_plots(
 
 def _documents(
     contents: LabContents, formats: Sequence[str], reports: Sequence[str], template: Path | None
-) -> tuple[tuple[str, ...], dict[str, Callable[[], bytes]]]:
+) -> tuple[tuple[str, ...], Work]:
     """What the student should know, and what makes each document that is wanted."""
     if not (formats or reports):
         return (), {}
@@ -161,13 +172,13 @@ def _documents(
     from labtui.export.powerpoint import pptx
 
     document = hand_in(contents)
-    known: dict[str, Callable[[], bytes]] = {
-        "deck.pptx": lambda: pptx(document, template),
-        "deck.pdf": lambda: pdf(document, "slides"),
-        "report.pdf": lambda: pdf(document, "report"),
-        "analysis.ipynb": lambda: notebook(document).encode(),
+    known: dict[str, Callable[[], str | bytes]] = {
+        "deck.pptx": partial(pptx, document, template),
+        "deck.pdf": partial(pdf, document, "slides"),
+        "report.pdf": partial(pdf, document, "report"),
+        "analysis.ipynb": partial(notebook, document),
     }
-    return document.notes, {name: known[name] for name in _names(formats, reports)}
+    return document.notes, {name: partial(_one, name, known[name]) for name in _names(formats, reports)}
 
 
 def notebook(document: HandInDocument) -> str:

@@ -29,16 +29,6 @@ MAX_PICTURE_BYTES = 20_000_000
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedScript:
-    """A script of the student that differs from what labtui shipped; `original` is "" for one of their own."""
-
-    name: str
-    text: str
-    original_name: str = ""
-    original: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabContents:
     """A lab at one moment; job scripts, logs and pictures are read from its folder when a page shows them."""
@@ -52,8 +42,8 @@ class LabContents:
     results: Results
     checks: Mapping[str, TaskCheck]
     answers: Mapping[str, AnswerSheet]
-    changed: tuple[ChangedScript, ...]
     scripts: Mapping[str, str]
+    originals: Mapping[str, str]
     today: date
 
     @property
@@ -88,6 +78,13 @@ class LabContents:
             s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in NEVER_SENT
         ]
         return max(sent, key=lambda s: (gave_epochs(s), s.run_ids), default=None)
+
+    def original_of(self, script: str) -> tuple[str, str]:
+        """What a script of the student began as: its name and text; a copy that the lab asks for has another name."""
+        copied = {to: source for task in self.edition.tasks for source, to in copies_to_start(task)}
+        name = copied.get(script, script)
+        text = self.scripts.get(name) if name != script else None
+        return name, self.originals.get(name, "") if text is None else text
 
     def text(self, path: str) -> str:
         """A text file of the folder, a long one up to `MAX_LOG_BYTES`; "" without one."""
@@ -133,8 +130,6 @@ def read_contents(
     results = measurements.results()
     evidence = gather_evidence(folder, edition, state, results=results)
     evidence = replace(evidence, files=evidence.files | frozenset(made))
-    scripts = {path: fact.text for path, fact in evidence.scripts.items()}
-    originals = {path: fact.text for path, fact in evidence.originals.items()}
     answers = {task.id: read_answers(folder, task) for task in edition.tasks}
     return LabContents(
         folder=folder,
@@ -146,8 +141,8 @@ def read_contents(
         results=results,
         checks={check.task_id: check for check in check_all(edition, evidence)},
         answers=answers,
-        changed=tuple(_changed(edition, scripts, originals)),
-        scripts=scripts,
+        scripts={path: fact.text for path, fact in evidence.scripts.items()},
+        originals={path: fact.text for path, fact in evidence.originals.items()},
         today=today or date.today(),
     )
 
@@ -159,22 +154,3 @@ def _cluster(settings: Settings, folder: LabFolder) -> str:
         return load_profile(settings.profile, folder.path).title
     except LabError:
         return settings.profile
-
-
-def _changed(
-    edition: Edition, scripts: Mapping[str, str], originals: Mapping[str, str]
-) -> Iterable[ChangedScript]:
-    """Scripts that differ from what was shipped; copies the lab asks for are compared with what they began as."""
-    copied = {target: source for task in edition.tasks for source, target in copies_to_start(task)}
-    for name, text in sorted(scripts.items()):
-        if _same(text, originals.get(name)):
-            continue
-        source = copied.get(name, name if name in originals else "")
-        original = scripts.get(source) if source != name else originals.get(source)
-        if source and original is None:
-            original = originals.get(source, "")
-        yield ChangedScript(name, text, source, original or "")
-
-
-def _same(text: str, other: str | None) -> bool:
-    return other is not None and text.splitlines() == other.splitlines()

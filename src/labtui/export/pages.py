@@ -322,12 +322,7 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
     """The lines that a page shows of a script, a job script or a log."""
     job = contents.job_of(task)
     if wanted.source == "changes":
-        names = {*task.files, *(run.spec.script for run in task.runs)}
-        script = next((each for each in contents.changed if each.name in names), None)
-        if script is None or not script.original_name:
-            return whole(script.text, script.name) if script is not None else None
-        caption = f"{script.name}: what differs from {script.original_name}"
-        return difference(script.original, script.text, script.name, caption)
+        return _changes(contents, task)
     if wanted.source == "job":
         name = job.script_file if job is not None else ""
         mine = own_part(contents.text(name)) if name else ""
@@ -345,3 +340,16 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
     if wanted.parts:
         return with_parts(text, wanted.source, wanted.lines, wanted.parts)
     return excerpt(text, wanted.source, wanted.lines) if wanted.lines else whole(text, wanted.source)
+
+
+def _changes(contents: LabContents, task: Task) -> Listing | None:
+    """What the student changed in the first script of a task that is not as it was shipped."""
+    for name in sorted({*task.files, *(run.spec.script for run in task.runs)} & contents.scripts.keys()):
+        text = contents.scripts[name]
+        if text.splitlines() == contents.originals.get(name, "").splitlines():
+            continue
+        source, original = contents.original_of(name)
+        if not original:
+            return whole(text, name)
+        return difference(original, text, name, f"{name}: what differs from {source}")
+    return None
