@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
-from tests.tui.fed_session import FedSession
+from tests import changes
+from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
 from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
+UNKNOWN = ("model", "n_gpus", "batch_size", "epochs")
 TOLD = """#!/bin/bash
 #SBATCH --job-name=mine
 #SBATCH --account=nct_345
@@ -156,3 +160,31 @@ async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(
         await app.show_plan("10.5", (draft,))
         await until(pilot, lambda: ready(app.screen))
         assert app.screen.plan.drafts == (draft,)  # type: ignore[attr-defined]
+
+
+async def test_an_own_job_of_no_task_and_no_model_is_listed_and_charted(
+    session: FedSession, app_of: Make
+) -> None:
+    """Its log told epochs and nothing else."""
+    log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
+    own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
+    session.feed(
+        *online(),
+        planned("lt0000000000000000own", "", 1, log_only, **own),
+        accepted("lt0000000000000000own", "77"),
+        changes.started(1, framework="Keras"),
+        *(epoch(1, number, 14.0) for number in range(1, 4)),
+        observed("lt0000000000000000own", "77", JobPhase.RUNNING, slurm_state="RUNNING"),
+    )
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Own jobs" in text_of(app) and app.view_model.task_id == "")
+        await pilot.press("r")
+        await until(pilot, lambda: "epoch 4" in text_of(app) and "Time of each epoch" in text_of(app))
+        await pilot.press("c")
+        await until(pilot, lambda: any(chart.series for chart in app.view.charts))
+        assert "Charts fill in" not in text_of(app)
+        await pilot.press("[")
+        await until(pilot, lambda: app.view_model.task_id == app.view.tasks[-1].task_id)
+        await pilot.press("]")
+        await until(pilot, lambda: app.view_model.task_id == "")

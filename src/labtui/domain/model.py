@@ -305,12 +305,16 @@ class RunSpec:
         model = self.model or self.script or "run"
         if self.program is not None:
             return f"{model} · {self.size} · {self.program.counted(self.processes)}"
+        if "n_gpus" not in self.unknown and self.data_set:
+            model = f"{model} · {self.data_set}"
+        return f"{model} · {self.devices}".removesuffix(" · ")
+
+    @property
+    def devices(self) -> str:
+        """``CPU``, ``2 GPUs``; "" where that is not known."""
         if "n_gpus" in self.unknown:
-            return model
-        model = f"{model} · {self.data_set}" if self.data_set else model
-        if self.device == "cpu":
-            return f"{model} · CPU"
-        return f"{model} · {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+            return ""
+        return "CPU" if self.device == "cpu" else f"{self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
 
 
 TemplateForm = Literal[

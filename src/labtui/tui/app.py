@@ -422,9 +422,9 @@ class LabApp(SanitizedApp[int]):
             yield SystemCommand(
                 f"{binding.description}  {self.get_key_display(binding)}", binding.tooltip, run
             )
-        for row in self.view_model.view().tasks:
+        for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
-            yield SystemCommand(f"Task {row.task_id} {row.title}", row.word, go)
+            yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)
         yield SystemCommand("Theme", "dark colours or light ones", self.action_other_theme)
         requests = "every command labtui ran on the cluster, and how long it took"
         yield SystemCommand("Requests", requests, self.action_remote_commands)

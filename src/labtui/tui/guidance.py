@@ -166,8 +166,10 @@ def _hand_in(view: View) -> NextStep:
 def instead_of_runs(view: View) -> str:
     """For a task that plans no runs: where the next runs are."""
     task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
+    if task is None and tasks:
+        return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:
-        return "This lab's edition could not be read. Run `labtui labs check`."
+        return "This lab's edition could not be read. Runs, logs and charts still work."
     after = next((each.id for each in tasks[tasks.index(task) + 1 :] if each.runs), "")
     return "This task needs no run." + (
         f" Task {after} plans the next ones. Press ] to go on." if after else ""

@@ -26,6 +26,7 @@ LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run that is still to end, the later the nearer to its end."""
 SMALL = "small run, in no chart"
 """Why the numbers of a real cluster's run on stand-in devices do not count."""
+OWN_JOBS = "Own jobs"
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 _STOPPED = {
@@ -160,6 +161,16 @@ class View:
             self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
         )
 
+    @cached_property
+    def rows(self) -> tuple[TaskLine, ...]:
+        """What can be chosen: the tasks, and behind them the student's own jobs that belong to none."""
+        own = [line for line in self.every.values() if not line.run.task_id]
+        if self.edition is None or not own:
+            return self.tasks
+        row = self._task_line("", OWN_JOBS, own)
+        done = all(line.phase is RunPhase.DONE for line in own)
+        return (*self.tasks, replace(row, status="done") if done else row)
+
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
         check = self.checks.get(task_id)
         status = check.status if check is not None else "open"
@@ -175,11 +186,11 @@ class View:
 
     @property
     def task_line(self) -> TaskLine | None:
-        return next((row for row in self.tasks if row.task_id == self.task_id), None)
+        return next((row for row in self.rows if row.task_id == self.task_id), None)
 
-    def count(self, kind: str, task_id: str = "") -> Count:
+    def count(self, kind: str, task_id: str | None = None) -> Count:
         """How many conditions of a kind ("runs", "charts", "answers") of a task are met, and how many there are."""
-        check = self.checks.get(task_id or self.task_id)
+        check = self.checks.get(self.task_id if task_id is None else task_id)
         items = [item for item in check.items if item.kind == kind] if check is not None else []
         return Count(sum(item.met for item in items), len(items))
 
@@ -311,7 +322,7 @@ def first_task(view: View) -> str:
         of_newest = newest is not None and row.task_id == newest.task_id
         return row.live not in TRAINING, not of_newest, row.status == "done"
 
-    return min(view.tasks, key=rank).task_id if view.tasks else ""
+    return min(view.rows, key=rank).task_id if view.rows else ""
 
 
 # ------------------------------------------------------------------ sentences

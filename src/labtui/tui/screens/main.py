@@ -186,7 +186,7 @@ class MainScreen(FramedScreen):
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
-        names = [row.task_id for row in self._now.tasks]
+        names = [row.task_id for row in self._now.rows]
         place = names.index(self.app.view_model.task_id) + step if names else -1
         if 0 <= place < len(names):
             self.app.go_to_task(names[place])
@@ -213,7 +213,7 @@ class MainScreen(FramedScreen):
             self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
             return
         self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
-        names, ahead = [row.task_id for row in view.tasks], next_task(view)
+        names, ahead = [row.task_id for row in view.rows], next_task(view)
         if ahead is not None and names.index(ahead.task_id) > names.index(view.task_id):
             await self._go_to(ahead.task_id)
 
@@ -235,7 +235,7 @@ class MainScreen(FramedScreen):
     async def action_plan(self) -> None:
         """The plan of the task on the screen."""
         session, task_id = self.app.session, self.app.view_model.task_id
-        drafts = session.drafts(task_id)
+        drafts = session.drafts(task_id) if task_id else ()
         if not drafts and not session.job_files():
             self.notify(instead_of_runs(self._now), timeout=8, markup=False)
             return

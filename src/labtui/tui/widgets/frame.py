@@ -104,7 +104,8 @@ class TitleBar(Slice):
         row = view.task_line if view is not None else None
         if view is None or row is None:
             return Text("")
-        left = ink(row.task_id, f"bold {styles.busy}").append(f"  {row.title}", "bold")
+        left = ink(row.task_id, f"bold {styles.busy}")
+        left.append(f"  {row.title}" if row.task_id else row.title, "bold")
         phase, word, rest = title_state(view)
         sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "○")
         right = ink(f"{sign} {word}", getattr(styles, PHASE_ROLES.get(phase, "soft")))
@@ -116,7 +117,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:
     current = row.task_id == view.task_id
     role = getattr(styles, PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
     left = ink("▌" if current else " ", styles.busy).append(f" {row.sign} ", role)
-    left.append(f"{row.task_id} ", "bold" if current else styles.soft)
+    left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
     left.append(row.title, "bold" if current else "" if row.status == "done" or row.live else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
     if width >= 60:
@@ -137,7 +138,7 @@ class TaskList(OptionList):
         self._shown: tuple[object, ...] = ()
 
     def show(self, view: View) -> None:
-        rows, width, styles = view.tasks, self.size.width, roles(self.app)
+        rows, width, styles = view.rows, self.size.width, roles(self.app)
         shown = (rows, view.task_id, width, styles, width >= 60 and view.checks)
         if shown == self._shown:
             return
@@ -150,7 +151,7 @@ class TaskList(OptionList):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Moving the cursor goes to that task."""
         event.stop()
-        if event.option_id and event.option_id != self._current:
+        if event.option_id not in (None, self._current):
             self.post_message(TaskChosen(event.option_id))
 
 

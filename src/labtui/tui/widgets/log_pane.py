@@ -83,12 +83,12 @@ class LogPane(RunPane):
         if line is None:
             self.query_one("#log-title", Static).update(ink("No run is selected.", styles.quiet))
             return
-        size = "CPU" if line.run.spec.device == "cpu" else words.plural(line.run.spec.n_gpus, "GPU")
+        size = line.run.spec.devices
         path = view.file.path if view.file is not None else None
         which = (
             path.name if path is not None else f"standard {'output' if self._stream == 'out' else 'error'}"
         )
-        left = ink(f"Run {line.run_id}, {size}", "bold").append(f"   {which}", styles.soft)
+        left = ink(f"Run {line.run_id}, {size}".removesuffix(", "), "bold").append(f"   {which}", styles.soft)
         in_err = any(found.stream == "err" for found in line.run.diagnosis[:1])
         if in_err and self._stream == "out":
             left.append("   why it failed: o", styles.warn)

@@ -329,7 +329,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     run, spec, submission = line.run, line.run.spec, line.submission
     job = submission.job if submission is not None else None
     where = f" on {job.node}" if job is not None and job.node else ""
-    size = "CPU" if spec.device == "cpu" else words.plural(spec.n_gpus, "GPU")
+    size = spec.devices
     if spec.program is not None:
         size = spec.program.counted(spec.processes)
     text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)

@@ -14,6 +14,7 @@ from textual.events import Click
 from textual.widgets import Static
 
 from labtui.tui import format as words
+from labtui.tui.guidance import instead_of_runs
 from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View, result_line
@@ -80,9 +81,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open is the first unfinished of runs, charts and answers, or the `whole` of it."""
     task = view.task
     if task is None:
-        return Text(
-            "" if view.loading else "This lab's edition could not be read. Runs, logs and charts still work."
-        )
+        return Text("" if view.loading else instead_of_runs(view))
     page = ink(" ".join(task.what.split()), "bold")
     if task.why.strip():
         page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
