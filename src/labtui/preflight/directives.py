@@ -157,7 +157,9 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
 
 
-_GPUS = re.compile(rf"(?:{'|'.join(GPU_OPTIONS)}|--nproc[_-]per[_-]node)[= ]+(\d{{1,4}})\b")
+_GPUS = re.compile(
+    rf"--(?:{'|'.join(GPU_OPTIONS).replace('_', '[_-]')}|nproc[_-]per[_-]node)[= ]+(\d{{1,4}})\b"
+)
 
 
 def gpus_of(command: str) -> int | None:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from labtui.domain.model import Diagnosis
 from labtui.training_logs.errors import is_hint
 from labtui.training_logs.runs import (
-    GRAVITY,
     Failure,
     GpuCount,
     LogReport,
     ParsedRun,
     contradiction,
+    is_worse,
     most_reliable,
 )
 
@@ -104,7 +104,7 @@ def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogRep
 
 
 def _more_severe(run: ParsedRun, failure: Failure) -> ParsedRun:
-    if run.outcome == "unfinished" or GRAVITY[failure.outcome] > GRAVITY[run.outcome]:
+    if run.outcome == "unfinished" or is_worse(failure.outcome, run.outcome):
         return replace(run, outcome=failure.outcome)
     return run
 

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
-from labtui.training_logs.runs import GRAVITY, Failure
+from labtui.training_logs.runs import Failure, is_worse
 
 TEXT_LIMIT = 300
 """Characters of a line that a diagnosis keeps."""
@@ -284,7 +284,7 @@ class Diagnoser:
         self._failed = True
         if self._open_failure:
             place = max(index for index, old in enumerate(self.failures) if not old.job_level)
-            if GRAVITY[outcome] > GRAVITY[self.failures[place].outcome]:
+            if is_worse(outcome, self.failures[place].outcome):
                 self.failures[place] = failure
         elif len(self.failures) < _LIMIT:
             self.failures.append(failure)

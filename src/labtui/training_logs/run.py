@@ -10,22 +10,17 @@ from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit, tuning
 from labtui.training_logs.imagenet import ImagenetLines
 from labtui.training_logs.keras_runs import KerasLines
 from labtui.training_logs.runs import (
-    GRAVITY,
     Failure,
     GpuCount,
     GpuSource,
     ParsedRun,
     RunFacts,
     contradiction,
+    is_worse,
     most_reliable,
 )
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 
-_SHARED = (
-    *("model", "device", "n_gpus", "batch_size", "epochs_planned", "learning_rate", "sequence_length"),
-    *("batch_per_gpu", "program", "processes", "gpu_kind", "total_seconds", "gpu_memory"),
-)
-"""What a run takes over from its facts as it is."""
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
@@ -311,7 +306,7 @@ class OpenRun:
 
     def fail(self, failure: Failure) -> None:
         self.broken = self.fresh = True
-        if self.failure is None or GRAVITY[failure.outcome] > GRAVITY[self.failure.outcome]:
+        if self.failure is None or is_worse(failure.outcome, self.failure.outcome):
             self.failure = failure
 
     def shut(self) -> None:
@@ -383,31 +378,27 @@ class OpenRun:
         over = self.clock is not None and self.last >= self.clock[0] + max(1, self.clock[2])
         if over and self.form and not (self.clocked or self.ended):
             return self._without_records().view()
-        facts = self.facts
         numbers = () if self.refused else sorted(self.epochs.keys() | self.clocked.keys())
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
+        told = self.facts.given() | {"images": images}
+        if self.options:
+            told["tuning"] = tuning_of(self.options)
         rate = None if self.refused else self._rate(samples)
         return ParsedRun(
-            **{name: getattr(facts, name) for name in _SHARED},
+            **told,
             outcome=self.outcome,
             epochs=samples,
-            images=images,
             throughput=rate,
             throughput_printed=self.throughput_printed if rate is not None else None,
             batch_seconds=None if self.refused else self._step(),
             totals_line=self.totals_line,
             unit=self.unit,
-            tuning=tuning_of(self.options) if self.options else facts.tuning or (),
             contradictions=tuple(self.contradictions),
             notes=notes,
             interleaved=self.interleaved,
-            practice=bool(facts.practice),
-            small=bool(facts.small),
-            framework=facts.framework or "",
             first_line=self.first_line,
             last_line=self.last_line,
-            size=facts.size or "",
             gpu_lines=tuple(self.gpus.values()),
         )
 

@@ -5,70 +5,105 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from labtui.domain.model import Device, Diagnosis, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRun:
-    """One run as read from a log; fields the log does not tell are None."""
+class RunFacts:
+    """What a banner, a command, a header line or a record tells about a run; what it does not tell is None."""
 
     model: str | None = None
     device: Device | None = None
     n_gpus: int | None = None
     batch_size: int | None = None
+    """The global batch."""
+    batch_per_gpu: int | None = None
+    """The batch of one process, for logs that print it (torchrun scripts)."""
+    batch_shares: int | None = None
+    """How many times the script's own batch option makes the global batch, where the job's header says so."""
     epochs_planned: int | None = None
-    outcome: Outcome = "unfinished"
-    epochs: tuple[EpochSample, ...] = ()
     images: int | None = None
     learning_rate: float | None = None
+    framework: str | None = None
+    practice: bool | None = None
+    """Whether the practice cluster's own mark stands in its log."""
+    small: bool | None = None
+    """A small run, or one on CPU devices that stand in for GPUs."""
+    tuning: tuple[str, ...] | None = None
+    """What its options change of its speed, in words."""
+    sequence_length: int | None = None
+    """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
+    program: Program | None = None
+    """The program whose time this is: it has one sample, and no epochs."""
+    processes: int | None = None
+    size: str | None = None
+    """The size of a program's problem as its line prints it."""
+    gpu_kind: str | None = None
+    """The GPU's name, without its maker's."""
+    tokens_per_step: int | None = None
+    process_samples: int | None = None
+    """Samples an epoch of one process, where the log gives those; `process_steps` its batches."""
+    process_steps: int | None = None
+    total_seconds: Interval | None = None
+    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
+    gpu_memory: Interval | None = None
+    """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether no GPU is expected though one may be named."""
+        return bool(self.practice or self.small)
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are known."""
+        return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
+
+    def with_others(self, other: RunFacts, *, sure: bool = True) -> RunFacts:
+        """These facts with another line's; an unsure line fills gaps only. A rehearsal stays one."""
+        new = other.given()
+        if not sure:
+            new = {name: value for name, value in new.items() if getattr(self, name) is None}
+        for name in ("practice", "small"):
+            if getattr(self, name) or getattr(other, name):
+                new[name] = True
+        return replace(self, **new) if new else self
+
+
+_FACTS = tuple(field.name for field in fields(RunFacts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRun(RunFacts):
+    """One run as read from a log."""
+
+    practice: bool = False
+    small: bool = False
+    framework: str = ""
+    size: str = ""
+    tuning: tuple[str, ...] = ()
+    outcome: Outcome = "unfinished"
+    epochs: tuple[EpochSample, ...] = ()
     throughput: Interval | None = None
     """Units of work per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
     throughput_printed: float | None = None
     """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
     batch_seconds: Interval | None = None
     """Seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
-    total_seconds: Interval | None = None
-    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
-    gpu_memory: Interval | None = None
-    """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
     unit: WorkUnit = "images"
     """What its rate counts, in the log's own word."""
-    tuning: tuple[str, ...] = ()
-    """What its options change of its speed, in words; empty where the log does not tell them."""
-    sequence_length: int | None = None
-    """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
     totals_line: int | None = None
     """The 1-based line of the figures about the whole run."""
-    batch_per_gpu: int | None = None
-    """Batch of one process, for logs that print it (torchrun scripts); `batch_size` is always the global one."""
     contradictions: tuple[str, ...] = ()
     """Lines of the log that cannot both be true of this run; each names both. Such a run proves no scaling."""
     notes: tuple[str, ...] = ()
     """Why a figure of this run is absent or wider than one would expect; sentences."""
     interleaved: bool = False
-    practice: bool = False
-    """Whether the practice cluster's own mark stands in its log."""
-    small: bool = False
-    """A small run, or one on CPU devices that stand in for GPUs."""
-    framework: str = ""
     first_line: int = 1
     last_line: int = 1
-    program: Program | None = None
-    """The program whose time this is: it has one sample, and no epochs."""
-    processes: int | None = None
-    size: str = ""
-    """The size of a program's problem as its line prints it."""
-    gpu_kind: str | None = None
-    """The GPU's name, without its maker's."""
     gpu_lines: tuple[GpuCount, ...] = ()
     """The lines that tell its GPUs."""
-
-    @property
-    def stand_in(self) -> bool:
-        """Whether it is meant to have no GPU."""
-        return self.practice or self.small
 
     @property
     def printed_rate(self) -> float | None:
@@ -78,15 +113,12 @@ class ParsedRun:
         return self.throughput.value
 
 
-GRAVITY: dict[Outcome, int] = {
-    "unfinished": -1,
-    "completed": -1,
-    "failed": 0,
-    "oom": 1,
-    "cancelled": 2,
-    "time-limit": 3,
-}
-"""Which of two failures of one run names its outcome."""
+_GRAVITY = ("unfinished", "completed", "failed", "oom", "cancelled", "time-limit")
+
+
+def is_worse(outcome: Outcome, than: Outcome) -> bool:
+    """Whether the first of two failures of one run names its outcome."""
+    return _GRAVITY.index(outcome) > max(1, _GRAVITY.index(than))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,59 +190,6 @@ class LogReport:
     lines: int = 0
     size: int = 0
     binary: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """What a banner, a command, a header line or a record tells about a run."""
-
-    model: str | None = None
-    device: Device | None = None
-    n_gpus: int | None = None
-    batch_size: int | None = None
-    epochs_planned: int | None = None
-    images: int | None = None
-    learning_rate: float | None = None
-    framework: str | None = None
-    practice: bool | None = None
-    small: bool | None = None
-    batch_per_gpu: int | None = None
-    batch_shares: int | None = None
-    """How many times the script's own batch option makes the global batch, where the job's header says so."""
-    tuning: tuple[str, ...] | None = None
-    sequence_length: int | None = None
-    program: Program | None = None
-    processes: int | None = None
-    size: str | None = None
-    gpu_kind: str | None = None
-    tokens_per_step: int | None = None
-    process_samples: int | None = None
-    """Samples an epoch of one process, where the log gives those; `process_steps` its batches."""
-    process_steps: int | None = None
-    total_seconds: Interval | None = None
-    gpu_memory: Interval | None = None
-
-    @property
-    def stand_in(self) -> bool:
-        """Whether no GPU is expected though one may be named."""
-        return bool(self.practice or self.small)
-
-    def given(self) -> dict[str, object]:
-        """The fields that are known."""
-        return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
-
-    def with_others(self, other: RunFacts, *, sure: bool = True) -> RunFacts:
-        """These facts with another line's; an unsure line fills gaps only. A rehearsal stays one."""
-        new = other.given()
-        if not sure:
-            new = {name: value for name, value in new.items() if getattr(self, name) is None}
-        for name in ("practice", "small"):
-            if getattr(self, name) or getattr(other, name):
-                new[name] = True
-        return replace(self, **new) if new else self  # type: ignore[arg-type]
-
-
-_FACTS = tuple(field.name for field in fields(RunFacts))
 
 
 def rounded(text: str) -> Interval:
