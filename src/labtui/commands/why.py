@@ -6,7 +6,15 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from labtui.commands.results import add_input, named_folder, of_files, of_folder
-from labtui.commands.terminal import Open, add_json_argument, print_json, print_line, run_number, say
+from labtui.commands.terminal import (
+    Open,
+    add_folder_argument,
+    add_json_argument,
+    print_json,
+    print_line,
+    run_number,
+    say,
+)
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +30,7 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = "With two run numbers it shows what differs between them: labtui why 3 7"
     add_input(parser)
-    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
-    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
+    add_folder_argument(parser, default=None)
     add_pattern_argument(parser)
     add_json_argument(parser)
 
@@ -104,7 +111,8 @@ def _compare(args: argparse.Namespace) -> int:
 
     if len(args.files) != 2:
         raise UsageError("Two runs are compared.", "labtui why 3 7; `labtui queue` lists the runs.")
-    with Open(args, start=False) as lab:
+    args.folder = args.folder or "."
+    with Open(args, start=False, looks=True) as lab:
         numbers = [run_number(word) for word in args.files]
         first, second = (_row_of(lab.session.results(), number) for number in numbers)
         known = [_facts(lab.state, number) for number in numbers]
