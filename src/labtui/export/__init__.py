@@ -88,7 +88,7 @@ def _written(work: Work, target: Path, root: Path | None, progress: Progress) ->
     files: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items()):
-        progress(f"file {at + 1} of {len(work)}: {name}", at / len(work))
+        progress(f"{at + 1} of {len(work)}: {name}", at / len(work))
         try:
             for path, data in make().items():
                 write_whole(target / path, data, root)
