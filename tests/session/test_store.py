@@ -116,14 +116,17 @@ def test_files_are_for_the_owner_alone(bench: Bench) -> None:
 # ----------------------------------------------------------------------------- other versions, damage
 
 
-def test_an_older_database_migrates_and_loses_nothing(tmp_path: Path) -> None:
+def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path: Path) -> None:
+    """Its runs are as planned until their logs are read again."""
     path = tmp_path / "labtui.db"
     old = sqlite3.connect(path)
     old.executescript((DATA / "v1.sql").read_text())
     old.close()
     state = stored(path)
-    assert [sample.epoch for sample in state.runs[1].epochs] == [1, 2]
-    assert state.runs[1].outcome == "completed"
+    (submission,) = state.submissions.values()
+    assert submission.status is SubmissionStatus.ACCEPTED and submission.run_ids == (1,)
+    assert submission.job.job_id == "31337"
+    assert (state.runs[1].spec.n_gpus, state.runs[1].epochs, state.runs[1].outcome) == (1, (), None)
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} >= {

@@ -150,10 +150,9 @@ class Journal:
     def intend(
         self,
         *changes: Change,
-        blobs: Mapping[str, bytes] | None = None,
-        snapshot: Mapping[str, Mapping[str, str]] | None = None,
+        files: Mapping[str, Mapping[str, bytes]] | None = None,
     ) -> None:
-        """Store intents; only what is on disk becomes state.
+        """Store intents, with the files of new submissions by token; only what is on disk becomes state.
 
         Raises:
             StoreError: nothing was stored and the state is as before.
@@ -161,7 +160,7 @@ class Journal:
         with self._changed:
             state = _after(self._state, changes)
             try:
-                written = self._store.write(self._stored, state, blobs=blobs, snapshot=snapshot)
+                written = self._store.write(self._stored, state, files)
             except FolderTaken as error:
                 self._taken(error)
                 self._changed.notify_all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,16 +39,6 @@ class Planned:
     def change(self, state: LabState) -> LabState:
         """The state with this submission in the submission queue."""
         return state.with_planned(self.submission, self.runs)
-
-    @property
-    def blobs(self) -> dict[str, bytes]:
-        """File contents by SHA-256 hex digest."""
-        return {hashlib.sha256(data).hexdigest(): data for data in self.files.values()}
-
-    @property
-    def snapshot(self) -> dict[str, dict[str, str]]:
-        """Path -> digest of this submission's files."""
-        return {self.submission.token: hashes(self.files)}
 
 
 def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:

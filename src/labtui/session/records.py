@@ -136,22 +136,16 @@ def read_files(folder: LabFolder) -> tuple[Record, ...]:
 
 
 class _Folded:
-    """The events so far, as the JSON that `records` reads."""
+    """The events so far, as the JSON of records."""
 
     def __init__(self) -> None:
         self.submissions: dict[str, dict[str, Any]] = {}
         self.plans: dict[int, dict[str, Any]] = {}
-        self.runs: dict[int, dict[str, Any]] = {}
-        self.places: dict[str, dict[str, Any]] = {}
 
     def plan(self, token: str, run_id: int, spec: dict[str, Any]) -> None:
-        item = self.submissions[token]
         if run_id not in self.plans:
-            item["run_ids"].append(run_id)
-            self.runs[run_id] = {"epochs": {}}
+            self.submissions[token]["run_ids"].append(run_id)
         self.plans[run_id] = spec
-        known = {"token": token, "task_id": item["task_id"], "practice": item.get("practice", False)}
-        self.runs[run_id] |= {**known, "run_id": run_id, "spec": spec}
 
 
 def _planned(state: _Folded, event: dict[str, Any]) -> None:
@@ -183,58 +177,26 @@ def _log(state: _Folded, event: dict[str, Any]) -> None:
     state.submissions[event["token"]]["logs"][event["stream"]] = log
 
 
-def _started(state: _Folded, event: dict[str, Any]) -> None:
-    told = ("images", "framework", "learning_rate", "practice")
-    state.runs[event["run_id"]] |= {name: event[name] for name in told if event.get(name)} | {"started": True}
+def _set(state: _Folded, event: dict[str, Any]) -> None:
+    names = {"minutes": "early_end_minutes", "held": "held"}
+    state.submissions[event["token"]] |= {names[name]: event[name] for name in names if name in event}
 
 
-def _epoch(state: _Folded, event: dict[str, Any]) -> None:
-    run, sample = state.runs[event["run_id"]], event["sample"]
-    run["epochs"][sample["epoch"]] = sample
-    run["started"] = True
-
-
-def _reset(state: _Folded, event: dict[str, Any]) -> None:
-    for run_id in event["run_ids"]:
-        if run_id in state.runs:
-            again: dict[str, Any] = {"epochs": {}, "totals": None, "outcome": None}
-            state.runs[run_id] |= {**again, "diagnosis": [], "started": False}
-
-
-_ENTRIES: dict[str, Callable[[_Folded, dict[str, Any]], object]] = {
+_ENTRIES: dict[str, Callable[[_Folded, dict[str, Any]], None]] = {
     "submission-planned": _planned,
     "submission-changed": _changed,
-    "early-end": lambda state, event: state.submissions[event["token"]].update(
-        early_end_minutes=event["minutes"]
-    ),
-    "submission-held": lambda state, event: state.submissions[event["token"]].update(held=event["held"]),
+    "early-end": _set,
+    "submission-held": _set,
     "job-observed": _observed,
     "log-segment": _log,
     "log-grew": _log,
     "run-found": lambda state, event: state.plan(event["token"], event["run_id"], event["spec"]),
-    "run-started": _started,
-    "epoch": _epoch,
-    "totals": lambda state, event: state.runs[event["run_id"]].update(totals=event),
-    "run-ended": lambda state, event: state.runs[event["run_id"]].update(
-        outcome=event["outcome"], diagnosis=event.get("diagnosis", [])
-    ),
-    "samples-reset": _reset,
-    "paths-seen": lambda state, event: state.places.update(
-        {path: {"there": there, "at": event["at"]} for path, there in event["paths"].items()}
-    ),
 }
+"""The events that count. What others say of runs is read from the mirrors again."""
 
 
-def _is_of_something_known(state: _Folded, event: dict[str, Any]) -> bool:
-    """An event about a submission or run that is not there changed nothing."""
-    if event["type"] == "submission-planned":
-        return True
-    run_known = event["type"] == "run-found" or event.get("run_id", 0) in {0, *state.runs}
-    return run_known and event.get("token", "") in {"", *state.submissions}
-
-
-def fold_events(db: sqlite3.Connection) -> tuple[list[Record], list[Reading], Places]:
-    """The submissions of an event log, in order, what was read of each one's runs, and the remote paths.
+def fold_events(db: sqlite3.Connection) -> list[Record]:
+    """The submissions of an event log, in order.
 
     Raises:
         ValueError: when an event is damaged.
@@ -243,17 +205,17 @@ def fold_events(db: sqlite3.Connection) -> tuple[list[Record], list[Reading], Pl
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
         try:
             event = msgspec.json.decode(unsealed(data))
-            if _is_of_something_known(state, event):
-                _ENTRIES[event["type"]](state, event)
+            take = _ENTRIES.get(event["type"])
+            # An event about a submission that is not there changed nothing.
+            if take is not None and (take is _planned or event["token"] in state.submissions):
+                take(state, event)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"event {row_id} cannot be read") from error
-    records, readings = [], []
-    for item in state.submissions.values():
-        numbers = item["run_ids"]
-        runs = [{"run_id": number, "spec": state.plans[number]} for number in numbers]
-        records.append(msgspec.convert({"submission": item, "runs": runs}, Record, strict=False))
-        read = [state.runs[number] for number in numbers]
-        read = [run | {"epochs": [run["epochs"][n] for n in sorted(run["epochs"])]} for run in read]
-        readings.append(msgspec.convert({"runs": read}, Reading, strict=False))
-    places = msgspec.convert({"paths": state.places}, Places, strict=False)
-    return records, readings, places
+    return [
+        msgspec.convert(
+            {"submission": item, "runs": [{"run_id": n, "spec": state.plans[n]} for n in item["run_ids"]]},
+            Record,
+            strict=False,
+        )
+        for item in state.submissions.values()
+    ]

@@ -9,10 +9,8 @@ connection, and is sent then only if its files are still those that it was plann
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labtui.cluster.local_files import stat_inside
@@ -53,49 +51,42 @@ def repair(folder: LabFolder) -> RepairReport:
         lock.release()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    """Everything in a database: the state, from which bytes its runs were read, file contents, and whose they are."""
-
-    state: LabState = field(default_factory=LabState)
-    sources: Mapping[str, str] = field(default_factory=dict)
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
-    snapshots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
 def _repair(folder: LabFolder) -> RepairReport:
-    stored = _read(folder, folder.database_path)
-    damaged = folder.database_path.exists() and stored is None
-    kept = stored or _read(folder, backup_path(folder.database_path)) or _Stored()
-    state = kept.state if stored is not None else _with_files_beside(folder, kept.state)
-    blobs, snapshots = _files(folder, state, kept)
+    database = folder.database_path
+    new = database.with_name(f"{database.name}.new")
+    healthy = _copied_whole(folder, database, new)
+    copied = healthy or _copied_whole(folder, backup_path(database), new)
+    damaged = database.exists() and not healthy
     old = _set_aside(folder, "damaged" if damaged else "old")
-    with contextlib.closing(Store(folder.database_path)) as store:
-        store.write(LabState(), state, blobs=blobs, snapshot=snapshots)
-        store.write_readings(state, kept.sources)
+    if copied:
+        new.replace(database)
+    with contextlib.closing(Store(database)) as store:
+        before = store.load()
+        state = before if healthy else _with_files_beside(folder, before)
+        fresh = state.submissions.keys() - before.submissions.keys()
+        planned = {token: _files_as_planned(folder, state.submissions[token]) for token in fresh}
+        store.write(before, state, {token: files for token, files in planned.items() if files is not None})
         whole = state_of(folder, store)
     return RepairReport(
         submissions=len(state.submissions),
-        rebuilt=len(state.submissions.keys() - kept.state.submissions.keys()),
+        rebuilt=len(fresh),
         epochs=sum(len(run.epochs) for run in whole.runs.values()),
         old_database=old,
         damaged=damaged,
     )
 
 
-def _read(folder: LabFolder, path: Path) -> _Stored | None:
-    """Everything in a database; None where it is not there or not whole."""
+def _copied_whole(folder: LabFolder, path: Path, new: Path) -> bool:
+    """Whether a database is there and whole; then `new` is a copy of it."""
     status = stat_inside(path.parent, path)
     if status is None or not status.st_size:
-        return None
+        return False
     try:
         with contextlib.closing(copied_store(folder, path)) as store:
-            state = store.load()
-            blobs, snapshots = store.files()
-            sources = {token: source for token, source in store.sources.items() if token in state.submissions}
+            store.copy_to(new)
     except StoreError:
-        return None
-    return _Stored(state=state, sources=sources, blobs=blobs, snapshots=snapshots)
+        return False
+    return True
 
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
@@ -144,16 +135,3 @@ def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, byt
         return None
     files = {**folder.script_files(), SCRIPT_NAME: folder.read(script)}
     return files if hashes(files) == dict(item.script_hashes) else None
-
-
-def _files(
-    folder: LabFolder, state: LabState, kept: _Stored
-) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
-    """The files of the submissions: as stored, else as they lie in the folder if they did not change since."""
-    blobs, snapshots = dict(kept.blobs), {token: dict(files) for token, files in kept.snapshots.items()}
-    for token, item in state.submissions.items():
-        files = None if token in snapshots else _files_as_planned(folder, item)
-        if files is not None:
-            snapshots[token] = hashes(files)
-            blobs.update({hashlib.sha256(data).hexdigest(): data for data in files.values()})
-    return blobs, snapshots

@@ -494,7 +494,7 @@ class Session:
         planned = plan(self, draft, script, accepted=accepted)
         worker, token = self._running_worker(), planned.submission.token
         future = worker.track_submission(token)
-        self._journal.intend(planned.change, blobs=planned.blobs, snapshot=planned.snapshot)
+        self._journal.intend(planned.change, files={token: planned.files})
         worker.look()
         return token, future
 

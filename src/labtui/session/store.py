@@ -42,8 +42,8 @@ _KEEP_SUBMISSION = (
     "INSERT INTO submissions VALUES (?, ?) ON CONFLICT (token) DO UPDATE SET data = excluded.data"
 )
 SCHEMA_VERSION = 4
-_EVENTS_UNTIL = 3
 _OF_EVENTS = ("events", "epochs", "runs", "jobs", "submissions")
+"""The tables of schema 1 to 3."""
 _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
 
@@ -95,21 +95,21 @@ class Store:
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = _connect(self.path.as_uri())
-        if version_of(connection) > _ABSURD_VERSION:
+        try:
+            if version_of(connection) > _ABSURD_VERSION:
+                raise damaged("its version")
+            if version_of(connection) > SCHEMA_VERSION:
+                raise StoreError(
+                    "This lab folder was used with a newer labtui.",
+                    "Update labtui: `pip install --upgrade labtui`.",
+                )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            _quick_check(connection)
+            migrate(connection)
+        except BaseException:
             connection.close()
-            raise damaged("its version")
-        if version_of(connection) > SCHEMA_VERSION:
-            connection.close()
-            raise StoreError(
-                "This lab folder was used with a newer labtui.",
-                "Update labtui: `pip install --upgrade labtui`.",
-            )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            connection.close()
-            raise sqlite3.DatabaseError("database disk image is malformed")
-        migrate(connection)
+            raise
         return connection
 
     # ------------------------------------------------------------------ writing
@@ -157,14 +157,12 @@ class Store:
         self,
         before: LabState,
         after: LabState,
-        *,
-        blobs: Mapping[str, bytes] | None = None,
-        snapshot: Mapping[str, Mapping[str, str]] | None = None,
+        files: Mapping[str, Mapping[str, bytes]] | None = None,
     ) -> tuple[str, ...]:
         """Store what differs between two states in one transaction; the tokens of the submissions that do.
 
-        `blobs` are file contents by SHA-256 hex digest, `snapshot` path -> digest by token. What is of the moment
-        (connection, problems, queue) and what the mirrors tell is left out.
+        `files` are those of new submissions, by token and path. What is of the moment (connection, problems, queue)
+        and what the mirrors tell is left out.
 
         Raises:
             StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
@@ -176,7 +174,7 @@ class Store:
             and (text := sealed(Record.of(after, token))) != _row(before, token)
         }
         places = after.places if after.places is not before.places else None
-        if not rows and places is None and not blobs and not snapshot:
+        if not rows and places is None and not files:
             return ()
 
         def work() -> None:
@@ -185,10 +183,13 @@ class Store:
                 if places is not None:
                     text = sealed(Places(paths=dict(places)))
                     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
-                db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (blobs or {}).items())
-                for token, paths in (snapshot or {}).items():
-                    files = [(token, path, digest) for path, digest in paths.items()]
-                    db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", files)
+                for token, contents in (files or {}).items():
+                    named = [(token, path, _digest(data), data) for path, data in contents.items()]
+                    blobs = [(digest, data) for _, _, digest, data in named]
+                    db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
+                    db.executemany(
+                        "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", [row[:3] for row in named]
+                    )
 
         with self._lock:
             self._translated(work)
@@ -246,9 +247,9 @@ class Store:
         with self._lock:
             self._seen = self._translated(self._data_version)
             submissions, readings, places = self._translated(work)
-        records = [_decoded(Record, token, data) for token, data in submissions]
         state = LabState()
-        for record in records:
+        for token, data in submissions:
+            record = _decoded(Record, token, data)
             state = state.with_planned(record.submission, record.runs)
         read = {token: _decoded(Reading, token, data) for token, data in readings}
         for token, reading in read.items():
@@ -256,8 +257,7 @@ class Store:
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in places:
-            paths = _decoded(Places, _PLACES, data).paths
-            state = replace(state, places=MappingProxyType(paths))
+            state = replace(state, places=MappingProxyType(_decoded(Places, _PLACES, data).paths))
         return state
 
     def changed(self) -> bool:
@@ -289,57 +289,59 @@ class Store:
         with self._lock:
             return self._translated(lambda: bool(self._connection.execute(ask).fetchone()[0]))
 
-    def files(self) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
-        """The files of all submissions: contents by digest, and path -> digest by token.
+    def check(self) -> None:
+        """Read everything.
 
         Raises:
             StoreError: when anything in the database is damaged.
         """
         self.load()
+        files = "SELECT hash, data FROM (SELECT DISTINCT hash FROM snapshots) LEFT JOIN blobs USING (hash)"
 
-        def work() -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
-            db = self._connection
-            if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise damaged("quick_check")
-            blobs = {digest: _content(digest, data) for digest, data in db.execute("SELECT * FROM blobs")}
-            snapshots: dict[str, dict[str, str]] = {}
-            for token, name, digest in db.execute("SELECT token, path, hash FROM snapshots"):
-                if digest not in blobs:
-                    raise damaged(f"the files of {token}")
-                snapshots.setdefault(str(token), {})[str(name)] = digest
-            return blobs, snapshots
+        def work() -> None:
+            _quick_check(self._connection)
+            for digest, data in self._connection.execute(files):
+                _content(digest, data)
 
         with self._lock:
-            return self._translated(work)
+            self._translated(work)
+
+    def copy_to(self, target: Path) -> None:
+        """Write a whole copy, which nobody has claimed.
+
+        Raises:
+            StoreError: it could not be written, or the database is damaged; then there is no copy.
+        """
+
+        def work() -> None:
+            os.close(open_inside(target.parent, target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
+            with self._lock, contextlib.closing(_connect(target.as_uri())) as copy:
+                self._connection.backup(copy)
+                copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
+            with contextlib.closing(Store(target, read_only=True)) as copy_of_all:
+                copy_of_all.check()
+
+        try:
+            self._translated(work)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                target.unlink(missing_ok=True)
+            raise
 
     def back_up(self) -> None:
         """Keep a whole copy beside the database, from which `labtui repair` starts.
 
         Raises:
-            StoreError: it could not be written, or the database is damaged; the copy before stays.
+            StoreError: as `copy_to`; the copy before stays.
         """
         target = backup_path(self.path)
-        part = target.with_name(f"{target.name}.part")
-
-        def work() -> None:
-            if target.exists() and target.stat().st_mtime_ns >= self._changed_at_ns():
-                return
-            os.close(open_inside(part.parent, part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
-            with self._lock, contextlib.closing(_connect(part.as_uri())) as copy:
-                self._connection.backup(copy)
-            with contextlib.closing(Store(part, read_only=True)) as copy_of_all:
-                copy_of_all.files()
-            part.replace(target)
-
-        try:
-            self._translated(work)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-
-    def _changed_at_ns(self) -> int:
         paths = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+        changed_at_ns = max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+        if target.exists() and target.stat().st_mtime_ns >= changed_at_ns:
+            return
+        part = target.with_name(f"{target.name}.part")
+        self.copy_to(part)
+        self._translated(lambda: part.replace(target))
 
     def close(self) -> None:
         """Close the file; the last one to close folds the write-ahead log into it."""
@@ -443,13 +445,22 @@ def _decoded(kind: type[_T], of: object, data: object) -> _T:
         raise damaged(f"what is stored of {of} cannot be read") from error
 
 
-def _content(digest: object, data: object) -> bytes:
-    """A file's content as it was stored."""
+def _digest(data: bytes) -> str:
     import hashlib  # costs time, and the first paint needs no digest
 
-    if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _content(digest: object, data: object) -> bytes:
+    """A file's content as it was stored."""
+    if not isinstance(data, bytes) or _digest(data) != digest:
         raise damaged("a stored file differs")
     return data
+
+
+def _quick_check(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise damaged("quick_check")
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -457,34 +468,25 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def migrate(connection: sqlite3.Connection) -> bool:
-    """Bring a database to the current version in one transaction; says whether anything was done."""
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database to the current version in one transaction."""
     present = version_of(connection)
     if present >= SCHEMA_VERSION:
-        return False
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _to_tables(connection, present)
+        try:
+            records = fold_events(connection) if present else []
+        except ValueError as error:
+            raise damaged(str(error)) from error
+        for table in _OF_EVENTS:
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        rows = [(record.submission.token, sealed(record)) for record in records]
+        connection.executemany(_KEEP_SUBMISSION, rows)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-    return True
-
-
-def _to_tables(db: sqlite3.Connection, present: int) -> None:
-    try:
-        records, readings, places = fold_events(db) if present else ([], [], Places(paths={}))
-    except ValueError as error:
-        raise damaged(str(error)) from error
-    for table in _OF_EVENTS:
-        db.execute(f"DROP TABLE IF EXISTS {table}")
-    for statement in _SCHEMA:
-        db.execute(statement)
-    for record, reading in zip(records, readings, strict=True):
-        token = record.submission.token
-        db.execute(_KEEP_SUBMISSION, (token, sealed(record)))
-        db.execute("INSERT INTO readings VALUES (?, ?)", (token, sealed(reading)))
-    if places.paths:
-        db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, sealed(places)))
