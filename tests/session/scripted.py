@@ -12,7 +12,7 @@ from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
-from labtui.slurm.job_control import TestOnly
+from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import FileDigest
 from labtui.slurm.queue import Tick, job_row
 from labtui.slurm.remote_command import Call
@@ -237,9 +237,9 @@ class ScriptedCluster:
         self._call("job_details", job_id)
         return None
 
-    def test_only(self, remote_dir: str) -> TestOnly:
+    def test_only(self, remote_dir: str) -> SbatchAnswer:
         self._call("test_only", remote_dir)
-        return TestOnly(ok=True, sentence="Slurm would accept this job.")
+        return SbatchAnswer(sentence="Slurm would accept this job.")
 
     def cancel(self, job_id: str) -> None:
         self._call("cancel", job_id)

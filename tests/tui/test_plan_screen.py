@@ -16,7 +16,7 @@ from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
-from labtui.slurm.job_control import TestOnly
+from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import cells
@@ -138,7 +138,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession, app
         await pilot.press("i")
         await until(pilot, lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
         detail = "sbatch: Job 12 to start at 2025-11-20T21:01:14 using 80 processors"
-        session.requests[0][2].set_result(TestOnly(ok=True, detail=detail))
+        session.requests[0][2].set_result(SbatchAnswer(detail=detail))
         await until(
             pilot, lambda: "Slurm accepts this job and would start it at 21:01.  acc_debug" in text_of(app)
         )
@@ -148,10 +148,10 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession, app
         await until(pilot, lambda: ready(screen))
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
-        session.requests[0][2].set_result(TestOnly(ok=True))
+        session.requests[0][2].set_result(SbatchAnswer())
         session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))
-        refused = TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
+        refused = SbatchAnswer(key="qos", sentence="No such [QoS].", hint="Ask your teacher.")
         session.requests[1][2].set_result(refused)
         await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.batches import Proposal
     from labtui.session.preview import Preview
-    from labtui.slurm.job_control import TestOnly
+    from labtui.slurm.job_control import SbatchAnswer
 
 _UNKNOWN_LIMIT_S = 400.0
 """How long an unanswered submission is looked up before the command leaves it to the next session."""
@@ -253,9 +253,11 @@ def _dry_run(
     return 1 if refused or blocked(previews) else 0
 
 
-def _ask_cluster(lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None) -> list[TestOnly | None]:
+def _ask_cluster(
+    lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
+) -> list[SbatchAnswer | None]:
     """The cluster's own word on each draft; None where it could not be asked, as `trouble` may say already."""
-    words: list[TestOnly | None] = []
+    words: list[SbatchAnswer | None] = []
     try:
         if trouble is not None:
             raise trouble
@@ -270,7 +272,7 @@ def _ask_cluster(lab: Open, drafts: list[SubmissionDraft], trouble: LabError | N
 _DRAFT_FIELDS = ["job_name", "account", "qos", "partition", "nodes", "gpus", "cpus", "time_limit_minutes"]
 
 
-def _row(draft: SubmissionDraft, preview: Preview, word: TestOnly | None) -> dict[str, Any]:
+def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) -> dict[str, Any]:
     return {
         "task": draft.task_id,
         "form": draft.form,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.profile import Profile
-from labtui.slurm.job_control import TestOnly
+from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import QosLimits, SlurmProbe
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -247,10 +247,10 @@ def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus:
     return tuple(f"--{name}={value}" for name, value in values.items() if value)
 
 
-def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
+def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Check:
     """Slurm's own word on the smallest job; it sees what no setting shows."""
     seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
-    if trial.kind in {"qos-submit-limit", "submit-limit"}:
+    if trial.key in {"qos-submit-limit", "submit-limit"}:
         seen = "later"
     last = [line for line in trial.detail.splitlines() if line.strip()]
     said = f" (Slurm: {last[-1].strip()})" if last else ""

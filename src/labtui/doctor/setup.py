@@ -23,7 +23,7 @@ from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, r
 from labtui.doctor.findings import Requirements, trial_options
 from labtui.domain.errors import LoginRefused
 from labtui.domain.profile import Profile
-from labtui.slurm.job_control import TestOnly, check_options
+from labtui.slurm.job_control import SbatchAnswer, check_options
 from labtui.slurm.probe import SlurmProbe, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
@@ -182,7 +182,7 @@ class SiteSetup:
     profile: Profile
     text: str
     unknown: tuple[str, ...]
-    trial: TestOnly
+    trial: SbatchAnswer
     qos: str = ""
 
 
@@ -199,7 +199,7 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
         choices = choices.with_answer(question.key, answer(question).strip() or question.default)
     setup = _tried(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
-    if setup.trial.kind == "qos" and not choices.qos and question is not None:
+    if setup.trial.key == "qos" and not choices.qos and question is not None:
         choices = choices.with_answer("qos", answer(question).strip() or question.default)
         setup = _tried(connection, host, slurm, site, choices)
     return setup

@@ -39,7 +39,7 @@ from labtui.slurm.probe import present
 if TYPE_CHECKING:
     from labtui.cluster.push import PushReport
     from labtui.domain.model import Stream
-    from labtui.slurm.job_control import TestOnly
+    from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
@@ -159,10 +159,10 @@ class ClusterWorker:
         self._requests.put(begin).add_done_callback(begun)
         return future
 
-    def test_only(self, planned: Planned) -> Future[TestOnly]:
+    def test_only(self, planned: Planned) -> Future[SbatchAnswer]:
         """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
 
-        def work() -> TestOnly:
+        def work() -> SbatchAnswer:
             root = absolute(self._context, planned.submission.remote_dir).rpartition("/")[0]
             directory = f"{root}/{DRY_RUN}"
             self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)

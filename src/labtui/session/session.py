@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
-    from labtui.slurm.job_control import TestOnly
+    from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
 
@@ -399,7 +399,7 @@ class Session:
         """
         return self._do(Request(action="cancel_job", job_id=job_id))
 
-    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
+    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
         self._must_write()
         from labtui.session.planning import plan

@@ -20,19 +20,25 @@ from labtui.slurm.values import epoch_seconds
 # --------------------------------------------------------------------------- before it is a job
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """`wait`: the same submission may be accepted later. `unclear`: it may have been accepted: look it up.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SbatchAnswer:
+    """What sbatch says of a job. `key` is a stable word for why it refuses, "" where it accepts.
 
-    `key` is a stable word for the kind, `detail` Slurm's own words.
+    `wait`: the same submission may be accepted later. `unclear`: it may have been accepted: look it up. `detail` are
+    Slurm's own words.
     """
 
-    key: str
-    sentence: str
-    hint: str
+    key: str = ""
+    sentence: str = ""
+    hint: str = ""
     wait: bool = False
     unclear: bool = False
     detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it accepts."""
+        return not self.key
 
 
 NO_ANSWER = "no-answer"
@@ -40,10 +46,10 @@ NO_ANSWER = "no-answer"
 
 
 @cache
-def _refusals() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
+def _refusals() -> tuple[tuple[re.Pattern[str], SbatchAnswer], ...]:
     """What sbatch answers: the first pattern that is found counts."""
     return tuple(
-        (re.compile(words.pop("pattern"), re.IGNORECASE), Refusal(**words))
+        (re.compile(words.pop("pattern"), re.IGNORECASE), SbatchAnswer(**words))
         for words in map(dict, sentences()["refusals"])
     )
 
@@ -51,7 +57,7 @@ def _refusals() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
 _PREFIX = re.compile(r"^(sbatch|srun|salloc|allocation failure): ?(error: )?", re.MULTILINE)
 
 
-def classify(stderr: str) -> Refusal:
+def classify(stderr: str) -> SbatchAnswer:
     """The refusal in sbatch's standard error, with Slurm's own words as `detail`; `unclear` for unknown words."""
     words = _PREFIX.sub("", stderr).strip()
     # Site plugins put the useful sentence on a "Reason:" line.
@@ -66,30 +72,16 @@ def classify(stderr: str) -> Refusal:
     ):  # below a plugin's reason it means nothing more
         return replace(_refusals()[0][1], detail=words)  # the silent controller
     last = reason[1] if reason else lines[-1] if lines else ""
-    return Refusal(
-        "other",
-        f"Slurm refused the job: {last}" if last else "Slurm refused the job and gave no reason.",
-        "Press m in labtui to see the full answer.",
+    return SbatchAnswer(
+        key="other",
+        sentence=f"Slurm refused the job: {last}" if last else "Slurm refused the job and gave no reason.",
+        hint="Press m in labtui to see the full answer.",
         unclear=True,
         detail=words,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestOnly:
-    """Slurm's own word on a job script. `kind` is the `Refusal.key` of a job that would be refused."""
-
-    __test__ = False  # the name is Slurm's; this is no pytest class
-
-    ok: bool
-    sentence: str = ""
-    hint: str = ""
-    wait: bool = False
-    detail: str = ""
-    kind: str = ""
-
-
-def check_script(remote_dir: str, script_name: str, options: Sequence[str] = ()) -> Call[TestOnly]:
+def check_script(remote_dir: str, script_name: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
     """What ``sbatch --test-only`` says of `script_name` in `remote_dir`; nothing is submitted."""
     return Call(
         name="test-only",
@@ -100,7 +92,7 @@ def check_script(remote_dir: str, script_name: str, options: Sequence[str] = ())
     )
 
 
-def check_options(options: Sequence[str]) -> Call[TestOnly]:
+def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
     """The same of a job that does nothing, with these options; no file is needed."""
     return Call(
         name="try",
@@ -111,26 +103,20 @@ def check_options(options: Sequence[str]) -> Call[TestOnly]:
     )
 
 
-def _read_test_only(result: CommandResult) -> TestOnly:
+def _read_test_only(result: CommandResult) -> SbatchAnswer:
     """A status we do not know is "not ok" with a sentence that says so."""
     text = f"{result.err}\n{result.out}"
     if result.status == 0:
-        return TestOnly(ok=True, sentence="Slurm would accept this job.", detail=text.strip())
+        return SbatchAnswer(sentence="Slurm would accept this job.", detail=text.strip())
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
-        return TestOnly(ok=False, sentence=sentence, hint=hint, wait=True)
-    refusal = classify(text)
+        return SbatchAnswer(key=NO_ANSWER, sentence=sentence, hint=hint, wait=True)
     if result.status == 74:
         sentence = "The directory of this submission is not on the cluster."
-        refusal = Refusal("missing-script", sentence, "Push the files first.", detail=text.strip())
-    return TestOnly(
-        ok=False,
-        sentence=refusal.sentence,
-        hint=refusal.hint,
-        wait=refusal.wait or refusal.key == NO_ANSWER,
-        detail=refusal.detail,
-        kind=refusal.key,
-    )
+        hint = "Push the files first."
+        return SbatchAnswer(key="missing-script", sentence=sentence, hint=hint, detail=text.strip())
+    refusal = classify(text)
+    return replace(refusal, wait=refusal.wait or refusal.key == NO_ANSWER)
 
 
 # --------------------------------------------------------------------------- a job

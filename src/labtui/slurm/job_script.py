@@ -250,13 +250,8 @@ def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
         "partition": draft.partition or (queue.partition if queue else ""),
         "reservation": draft.reservation,
     }
-    for name, value in options.items():
-        if value and not safe_word(value):
-            raise TemplateError(
-                f"{value!r} cannot be the {'QoS' if name == 'qos' else name} of a job.",
-                "Use letters, digits, dots, dashes and underscores, without spaces.",
-            )
-    return "\n".join(f"#SBATCH --{name}={value}" for name, value in options.items() if value)
+    lines = (f"#SBATCH --{name}=@{{{name}}}" for name, value in options.items() if value)
+    return render("\n".join(lines), options)
 
 
 def run_facts(number: int, run: RunSpec) -> str:

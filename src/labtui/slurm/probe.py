@@ -20,8 +20,7 @@ ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS")
 QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Association:
+class Association(NamedTuple):
     """One account this user may charge; `qos` are the QoS allowed with it."""
 
     account: str
@@ -30,8 +29,7 @@ class Association:
     default_qos: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QosLimits:
+class QosLimits(NamedTuple):
     """A QoS with its limits; None means no limit that Slurm tells. `max_wall_s` is in seconds."""
 
     name: str
@@ -42,30 +40,14 @@ class QosLimits:
 
 def parse_associations(text: str) -> tuple[Association, ...]:
     """One for each readable line."""
-    return tuple(
-        Association(
-            account=row["Account"],
-            partition=row["Partition"],
-            qos=tuple(name for name in row["QOS"].split(",") if name),
-            default_qos=row["DefaultQOS"],
-        )
-        for row in _rows(text, ASSOCIATION_FIELDS)
-        if row["Account"]
-    )
+    rows = _rows(text, len(ASSOCIATION_FIELDS))
+    return tuple(Association(a, p, tuple(filter(None, qos.split(","))), first) for a, p, qos, first in rows)
 
 
 def parse_qos(text: str) -> tuple[QosLimits, ...]:
     """One for each readable line."""
-    return tuple(
-        QosLimits(
-            name=row["Name"],
-            max_wall_s=duration_seconds(row["MaxWall"]),
-            max_jobs_per_user=number(row["MaxJobsPU"]),
-            max_submit_per_user=number(row["MaxSubmitPU"]),
-        )
-        for row in _rows(text, QOS_FIELDS)
-        if row["Name"]
-    )
+    rows = _rows(text, len(QOS_FIELDS))
+    return tuple(QosLimits(name, duration_seconds(w), number(j), number(s)) for name, w, j, s in rows)
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
@@ -74,11 +56,12 @@ def parse_version(text: str) -> tuple[int, int] | None:
     return (int(version[1]), int(version[2])) if version else None
 
 
-def _rows(text: str, fields: tuple[str, ...]) -> Iterable[dict[str, str]]:
+def _rows(text: str, width: int) -> Iterable[list[str]]:
+    """The lines of so many fields whose first one says something."""
     for line in text.splitlines():
-        values = line.split("|")
-        if len(values) == len(fields):
-            yield dict(zip(fields, (value.strip() for value in values), strict=True))
+        values = [value.strip() for value in line.split("|")]
+        if len(values) == width and values[0]:
+            yield values
 
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sha256sum", "timeout")

@@ -19,7 +19,7 @@ from functools import partial
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
-from labtui.slurm.job_control import Refusal, classify
+from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.queue import (
     ACCOUNTING_FIELDS,
@@ -183,7 +183,7 @@ class Attempt:
     closed: bool
     job_id: str | None
     unread: str | None
-    refusal: Refusal | None
+    refusal: SbatchAnswer | None
 
     @property
     def clear(self) -> bool:
@@ -206,7 +206,7 @@ class Lookup:
     certain: bool = False
     problem: str = ""
     attempts: int = 0
-    refusal: Refusal | None = None
+    refusal: SbatchAnswer | None = None
     no_job_at: float | None = None
     started_id: str | None = None
     accepted_as: str | None = None
