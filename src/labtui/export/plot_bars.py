@@ -11,6 +11,7 @@ from labtui.export.drawing import bounds, is_tall, ordered, slots
 from labtui.export.plot_lines import name_line
 from labtui.results.charts import ChartSpec, Point, Series, value_text
 from labtui.results.numbers import clean, in_digits_of
+from labtui.results.scaling import UNEXPLAINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,9 +113,10 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
-    shades = (style.SERIES[2], style.SERIES[1], style.PART, style.SERIES[3])
-    for part, shade in zip(parts, itertools.cycle(shades), strict=False):
-        ink = "white" if shade in (style.SERIES[1], style.SERIES[3]) else style.TEXT
+    shades = itertools.cycle((style.SERIES[2], style.SERIES[1], style.PART, style.SERIES[3], style.SERIES[0]))
+    for order, part in enumerate(parts):
+        shade = style.OTHER if part.short == UNEXPLAINED else next(shades)
+        ink = "white" if shade in (style.SERIES[0], style.SERIES[1], style.SERIES[3]) else style.TEXT
         labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
@@ -123,7 +125,9 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         for point in part.points:
             if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
                 ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
-                axes.plot(ends, [rows[point.x] + 0.36] * 2, "|-", color=style.TEXT, lw=1.6, ms=7)
+                axes.plot(
+                    ends, [rows[point.x] + 0.33 + 0.04 * order] * 2, "|-", color=style.TEXT, lw=1.6, ms=7
+                )
             left[point.x] += 100 * point.y
     for x, total in left.items():
         text = f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost"
@@ -133,5 +137,5 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     _rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")
-    _legend(axes, len(parts))
+    _legend(axes, min(3, len(parts)))
     axes.set_title("")

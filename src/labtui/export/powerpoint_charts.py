@@ -29,6 +29,7 @@ from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, is_tall, ordered, slots
 from labtui.results.charts import ChartSpec, Series, spread, value_text
 from labtui.results.numbers import clean
+from labtui.results.scaling import UNEXPLAINED
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
@@ -287,7 +288,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
     plot, shown = chart.plots[0], _barred(spec)
     plot.gap_width, plot.overlap = 60, 100 if lost else -4
-    parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3])
+    parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0])
     for place, (native, series) in enumerate(zip(plot.series, shown, strict=True)):
         if series.role == "ideal":
             native.format.fill.background()
@@ -298,7 +299,8 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
             _error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
-        fill.fore_color.theme_color = parts[place % 4] if lost else ACCENTS[places[series.name]]
+        part = GRID if series.short == UNEXPLAINED else parts[place % 5]
+        fill.fore_color.theme_color = part if lost else ACCENTS[places[series.name]]
         if all(point.hollow for point in series.points):
             fill.fore_color.brightness = 0.6
         side = XL_LABEL_POSITION.CENTER if lost else XL_LABEL_POSITION.OUTSIDE_END

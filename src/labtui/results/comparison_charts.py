@@ -142,6 +142,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         for name, share in (("efficiency", kept), *lost):
             point = interval_point(float(x), share, label=percent_text(share), live=row.live)
             shares.setdefault(name, []).append(point)
+    shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     lowest = min([0.0, *(point.lo or 0.0 for points in shares.values() for point in points)])
     stacked = all(point.y >= -1e-9 for points in shares.values() for point in points)
     series = [
