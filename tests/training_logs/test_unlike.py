@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from labtui.results.measured import measured_from_reports, steady_samples
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs.samples import mllog
@@ -153,3 +154,43 @@ def test_epochs_of_zero_seconds_get_a_reason() -> None:
 )
 def test_the_gpus_name(line: str) -> None:
     assert [run.gpu_kind for run in runs_of(line + KERAS)] == ["P100-PCIE-16GB"]
+
+
+FIT = "Epoch 1/1\n196/196 - 24s - loss: 2.01 - accuracy: 0.25 - 24s/epoch - 121ms/step\n"
+SUMMARY = 'Model: "resnet50v2"\n_____\nTotal params: 23,585,290\n_____\n'
+ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
+
+
+@pytest.mark.parametrize("head", [SUMMARY, ARGUMENTS, "+ python resnet50.py --epochs 1 --batch_size 256\n"])
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        FIT,
+        "Epoch 1/1 | loss: 2.0 | time: 47.04 s\n",
+        "Epoch 1 | loss: 2.0 | time: 47.04 s\n",
+        "Epoch 1/1: 100%|####| 196/196 [00:24<00:00, 8.06it/s]\n",
+    ],
+)
+def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(
+    head: str, epoch: str
+) -> None:
+    runs = runs_of((head + epoch) * 2)
+    assert [(len(run.epochs), run.outcome, run.interleaved) for run in runs] == [(1, "completed", False)] * 2
+
+
+def test_an_epoch_header_that_comes_again_is_another_training_of_one_epoch() -> None:
+    assert [len(run.epochs) for run in runs_of(FIT * 3)] == [1, 1, 1]
+
+
+def test_a_last_epoch_that_reached_its_target_early_is_not_steady() -> None:
+    def steady(*seconds: int) -> list[int]:
+        text, now = mllog("run_start"), 0
+        for number, length in enumerate(seconds, start=1):
+            text += mllog("epoch_start", ms=now, epoch_num=number)
+            now += 1000 * length
+            text += mllog("epoch_stop", ms=now, epoch_num=number)
+        (run,) = measured_from_reports([("job", parse_log(text.encode()))])
+        return [sample.epoch for sample in steady_samples(run)]
+
+    assert steady(40, 30, 30, 30, 14) == [2, 3, 4]
+    assert steady(40, 30, 30, 30, 16) == [2, 3, 4, 5]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Literal
+
+import msgspec
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import Failure, is_worse
@@ -21,35 +22,23 @@ TEXT_LIMIT = 300
 _LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorPattern:
+class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row of `errors.toml`, whose head says what its fields are."""
 
-    kind: DiagnosisKind | None
+    kind: DiagnosisKind | Literal[""]
     near: tuple[str, ...]
     pattern: re.Pattern[str]
-    advice: str
-    outcome: Outcome | None
-    job_level: bool
-    in_container: bool
-    hint: bool
-
-
-def _rule(row: dict[str, Any]) -> ErrorPattern:
-    return ErrorPattern(
-        kind=row["kind"] or None,
-        near=tuple(row["near"]),
-        pattern=re.compile(row["pattern"]),
-        advice=row.get("advice", ""),
-        outcome=row.get("outcome", "failed") or None,
-        job_level=row.get("job_level", False),
-        in_container=row.get("add_in_container", False),
-        hint=row.get("hint", False),
-    )
+    advice: str = ""
+    outcome: Outcome | Literal[""] = "failed"
+    job_level: bool = False
+    add_in_container: bool = False
+    hint: bool = False
 
 
 _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.toml").read_text("utf-8"))
-RULES = tuple(_rule(row) for row in _FILE["errors"])
+RULES = tuple(
+    msgspec.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
+)
 _HARMLESS = re.compile("|".join(_FILE["harmless"]))
 _PASSED_ON = re.compile("|".join(_FILE["passed_on"]))
 SUSPECT: tuple[str, ...] = (
@@ -165,7 +154,7 @@ class Diagnoser:
         """The echoed command starts a container without GPU access although it asks for GPUs."""
         self._enter(run)
         self._container = True
-        self._tell(next(rule for rule in RULES if rule.in_container), number, text)
+        self._tell(next(rule for rule in RULES if rule.add_in_container), number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
         """A finding that rests on more than one line."""
@@ -246,8 +235,8 @@ class Diagnoser:
             return self._fail("failed", number)
         if rule is None:
             return None
-        failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
-        if rule.kind is not None:
+        failure = None if not rule.outcome else self._fail(rule.outcome, number, rule.job_level)
+        if rule.kind:
             self._tell(rule, number, text)
         elif _ENDED.match(text):
             self._new_episode()  # what follows is another process
@@ -256,7 +245,7 @@ class Diagnoser:
     def _tell(self, rule: ErrorPattern, number: int, text: str) -> None:
         key, trust = f"{rule.kind} hint" if rule.hint else str(rule.kind), RULES.index(rule)
         told = self._reported.get(key)
-        if rule.kind is None or (told is not None and (told[0] <= trust or rule.kind != "process-lost")):
+        if not rule.kind or (told is not None and (told[0] <= trust or rule.kind != "process-lost")):
             return
         if len(self._found) >= _LIMIT:
             return
@@ -265,7 +254,7 @@ class Diagnoser:
         match = rule.pattern.search(text)
         parts = match.groupdict() if match is not None else {}
         advice = rule.advice.format(**parts) if parts else rule.advice
-        if rule.in_container and self._container:
+        if rule.add_in_container and self._container:
             advice += _IN_CONTAINER
         spoken = text.startswith(
             ("error: ", "srun: ", " ")

@@ -313,7 +313,7 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
     if run is not None and run.trains_otherwise(key):
         _printed_beside(fold, line, said, seconds, key)
         return
-    if run is None or run.ended or not run.goes_on(said):
+    if run is None or run.ended or not run.goes_on(said, fold.coming.facts):
         if run is not None and run.repeats(said):
             run.interleaved = True
             return

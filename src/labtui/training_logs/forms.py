@@ -23,18 +23,10 @@ from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Open
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
 _COUNTS = (
-    *(
-        "n_gpus",
-        "workers",
-        "batch_size",
-        "batch_per_gpu",
-        "epochs_planned",
-        "images",
-        "samples",
-        "tokens_per_step",
-    ),
+    *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
     *("process_samples", "process_steps"),
 )
+_SAME = {"workers": "n_gpus", "samples": "images"}
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
@@ -77,13 +69,13 @@ def _form(row: dict[str, Any]) -> Form:
 
 def _facts(form: Form, groups: Groups) -> RunFacts:
     """What the groups of a line tell of its run, beside what the form alone tells."""
-    counts = {name: int(groups[name].replace(",", "")) for name in _COUNTS if name in groups}
-    values: dict[str, Any] = {name: count or None for name, count in counts.items()}
-    values["n_gpus"] = counts.get("workers", counts.get("n_gpus"))
-    values["images"] = values.pop("samples", values.get("images"))
-    values.pop("workers", None)
+    counts = {_SAME.get(name, name): text for name, text in groups.items()}
+    values: dict[str, Any] = {
+        name: int(counts[name].replace(",", "")) or None for name in _COUNTS if name in counts
+    }
+    device = run_headers.device_of(groups.get("device", "")) or form.facts.device
     if "devices" in groups:
-        values["n_gpus"] = len(_GPU.findall(groups["devices"]))
+        device, values["n_gpus"] = "gpu", len(_GPU.findall(groups["devices"])) or None
     if "model" in groups:
         values["model"] = run_headers.short_model(groups["model"])
     if "gpu_kind" in groups:
@@ -91,10 +83,7 @@ def _facts(form: Form, groups: Groups) -> RunFacts:
     for name in ("total_seconds", "gpu_memory"):
         if name in groups:
             values[name] = (cut_off if form.cut else rounded)(groups[name])
-    device = run_headers.device_of(groups.get("device", "")) or form.facts.device
-    if "devices" in groups:
-        device = "gpu"
-    if device == "cpu" or values["n_gpus"] == 0:
+    if device == "cpu" or (values.get("n_gpus", 1) is None):
         device, values["n_gpus"] = "cpu", 0
     return form.facts.with_others(RunFacts(device=device, **values))
 

@@ -142,8 +142,12 @@ class OpenRun:
         again = said.number is not None and int(said.number) + self.shift == self.last
         return key if again or (aside is not None and aside.form == key) else said.form
 
-    def goes_on(self, said: Epoch) -> bool:
-        """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on."""
+    def goes_on(self, said: Epoch, coming: RunFacts) -> bool:
+        """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on.
+
+        `coming` is what was said since the run began to train: a head before an epoch of the same number is another
+        training's.
+        """
         planned = {said.planned, self.facts.epochs_planned} - {None}
         if not self.trained:
             return True
@@ -153,7 +157,7 @@ class OpenRun:
             return True
         number = int(said.number) + self.shift
         if number == self.last:  # once more, by another process; or the one epoch of another training
-            return not (self.fresh or self.broken)
+            return not (self.fresh or self.broken or coming.given())
         return number > self.last
 
     def repeats(self, said: Epoch) -> bool:
