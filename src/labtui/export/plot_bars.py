@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from labtui.export.drawing import bounds, is_tall, ordered, slots
 from labtui.export.plot_lines import name_line
 from labtui.results.charts import ChartSpec, Point, Series, value_text
 from labtui.results.numbers import clean, in_digits_of
-from labtui.results.scaling import UNEXPLAINED
+from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,9 +112,9 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
-    shades = itertools.cycle((style.SERIES[2], style.SERIES[1], style.PART, style.SERIES[3], style.SERIES[0]))
+    shades = (style.SERIES[2], style.SERIES[1], style.PART, style.SERIES[3], style.SERIES[0], style.OTHER)
     for order, part in enumerate(parts):
-        shade = style.OTHER if part.short == UNEXPLAINED else next(shades)
+        shade = shades[COLOUR_OF_PART.get(part.short, -1)]
         ink = "white" if shade in (style.SERIES[0], style.SERIES[1], style.SERIES[3]) else style.TEXT
         labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]

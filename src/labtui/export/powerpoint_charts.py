@@ -29,7 +29,7 @@ from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, is_tall, ordered, slots
 from labtui.results.charts import ChartSpec, Series, spread, value_text
 from labtui.results.numbers import clean
-from labtui.results.scaling import UNEXPLAINED
+from labtui.results.scaling import COLOUR_OF_PART
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
@@ -288,8 +288,8 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
     plot, shown = chart.plots[0], _barred(spec)
     plot.gap_width, plot.overlap = 60, 100 if lost else -4
-    parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0])
-    for place, (native, series) in enumerate(zip(plot.series, shown, strict=True)):
+    parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0], GRID)
+    for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
             native.format.fill.background()
             native.format.line.color.theme_color = QUIET
@@ -299,7 +299,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
             _error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
-        part = GRID if series.short == UNEXPLAINED else parts[place % 5]
+        part = parts[COLOUR_OF_PART.get(series.short, -1)]
         fill.fore_color.theme_color = part if lost else ACCENTS[places[series.name]]
         if all(point.hollow for point in series.points):
             fill.fore_color.brightness = 0.6

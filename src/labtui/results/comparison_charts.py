@@ -12,7 +12,7 @@ from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text
 from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
-from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
+from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.results.scaling_charts import (
     EPOCH_TIME,
     SPEEDUP,
@@ -165,7 +165,8 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             for x, (line, row, _) in enumerate(rows)
         ),
         y_min=lowest,
-        notes=("The last batch of an epoch is smaller but costs a whole step.",),
+        notes=("The last batch of an epoch is smaller but costs a whole step.",)
+        * (f"lost: {SHORT_BATCH}" in shares),
         practice=any(row.practice for _, row, _ in rows),
     )
 

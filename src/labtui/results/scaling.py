@@ -132,6 +132,12 @@ _PARTS_OF_A_STEP = {
     "allreduce_seconds": "communication",
     "compute_seconds": "slower computing on each GPU",
 }
+COLOUR_OF_PART = {
+    SHORT_BATCH: 0,
+    SLOWER_STEPS: 1,
+    **dict(zip(_PARTS_OF_A_STEP.values(), (1, 2, 3, 4), strict=True)),
+}
+"""The place of a part's colour in every drawer; what is unexplained is grey."""
 
 
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
