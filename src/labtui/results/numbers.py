@@ -18,7 +18,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.domain.terminal_text import fitted_lines
 
 if TYPE_CHECKING:
     from labtui.results.rows import LawFit, ResultRow, Results
@@ -344,24 +343,11 @@ _GAP = 2
 
 
 def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None = None) -> str:
-    """An aligned table for a terminal, in lines of at most `width` cells; "" without rows."""
+    """An aligned table for a terminal, parted where it is wider than `width` cells; "" without rows."""
     if not rows:
         return ""
     grid = [[column.heading for column in columns], *cells(rows, columns)]
-    text = grid_text(grid, [column.number for column in columns], naming=NAMING, width=width)
-    if width is None or max(map(len, text.splitlines())) <= width:
-        return text
-    return "\n".join(_record(grid[0], line, width) for line in grid[1:])
-
-
-def _record(headings: Sequence[str], line: Sequence[str], width: int) -> str:
-    """One row as lines of heading and number, where no column fits beside the names."""
-    name = f"{line[0]}, {line[1]}, {headings[2]} {line[2]}"
-    indent = max(map(len, headings[NAMING:])) + _GAP
-    pairs = zip(headings[NAMING:], line[NAMING:], strict=True)
-    return "\n".join(
-        [*fitted_lines([name], width), *(f"  {head.ljust(indent)}{cell}" for head, cell in pairs)]
-    )
+    return grid_text(grid, [column.number for column in columns], naming=NAMING, width=width)
 
 
 def grid_text(
