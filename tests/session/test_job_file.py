@@ -86,7 +86,7 @@ def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run() 
     text = HEAD + "python preprocess.py --out x\npython ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     assert len(job_file_draft("a.slurm", text).runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
-    assert run.script == "" and run.label == "run"
+    assert run.script == "" and run.label == "run" and run.devices == ""
 
 
 def test_a_job_without_gpus_runs_on_the_cpu() -> None:

@@ -39,7 +39,6 @@ class Overrides:
     port: int | None = None
     user: str = ""
     identity_file: str = ""
-    certificate_file: str = ""
     host_key: str = ""
     proxy_jump: str = ""
     config_file: Path | None = None
@@ -202,9 +201,7 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
     real_user = _first(settings, "user") or user or getpass.getuser()
     expand = {"%h": real_host, "%p": str(real_port), "%r": real_user, "%n": host, "%%": "%"}
     command = "" if jumps else _first(settings, "proxycommand")
-    certificates = (
-        (wanted.certificate_file,) if wanted.certificate_file else settings.get("certificatefile", ())
-    )
+    certificates = settings.get("certificatefile", ())
     agent = next(iter(settings.get("identityagent", ())), "SSH_AUTH_SOCK")
     return Endpoint(
         alias=host,

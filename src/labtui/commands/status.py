@@ -172,7 +172,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
-        device = f"{row['n_gpus']} GPU{'s' * (row['n_gpus'] > 1)}" if row["n_gpus"] else "CPU"
+        device = state.runs[row["run"]].spec.devices or "?"
         why = _how_it_ended(row) or _reason(job.get("reason", "")) or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
