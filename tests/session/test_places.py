@@ -19,6 +19,7 @@ singularity exec --nv {CONTAINER} python ResNet50.py --data {DATA}
 
 
 def preview_rules(bench: Bench) -> set[str]:
+    bench.session.look_at(bench.session.paths_to_ask(draft(**PLACES), script=SCRIPT))
     preview = bench.session.preview(draft(**PLACES), script=SCRIPT)
     return {finding.rule for finding in preview.findings}
 

@@ -21,9 +21,9 @@ from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import Change, LabState
 from labtui.session.journal import Journal
-from labtui.session.records import Record, from_json, sealed, unsealed
+from labtui.session.records import SCHEMA_VERSION, Record, from_json, sealed, unsealed
 from labtui.session.session import Session
-from labtui.session.store import SCHEMA_VERSION, Store
+from labtui.session.store import Store
 from tests import changes
 from tests.changes import after
 from tests.session.conftest import Bench, draft, only

@@ -44,9 +44,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     planned = plan(session, draft, script, keep_in="")
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
     needed = _paths_needed(session, draft, planned)
-    now = session.clock.wall()
-    session.look_at(unknown_paths(session.state, needed, now))
-    remote = fresh_paths(session.state, needed, now)
+    remote = fresh_paths(session.state, needed, session.clock.wall())
     findings = preflight(
         planned.files,
         draft,

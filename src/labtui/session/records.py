@@ -132,6 +132,54 @@ def read_files(folder: LabFolder) -> tuple[Record, ...]:
     return tuple(sorted(found, key=lambda item: (item.submission.planned_at, item.submission.run_ids)))
 
 
+# --------------------------------------------------------------------------- the tables
+
+
+SCHEMA_VERSION = 4
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS readings (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
+)
+"""A submission is one row; its files are rows by their digest. `readings` holds what was computed from mirrors."""
+_OF_EVENTS = ("events", "epochs", "runs", "jobs", "submissions")
+"""The tables of schema 1 to 3."""
+KEEP_SUBMISSION = (
+    "INSERT INTO submissions VALUES (?, ?) ON CONFLICT (token) DO UPDATE SET data = excluded.data"
+)
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """The schema version of an open database; 0 when it is empty."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring a database to the current version in one transaction.
+
+    Raises:
+        sqlite3.DatabaseError: when it is damaged; then nothing was changed.
+    """
+    present = version_of(db)
+    if present >= SCHEMA_VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        records = _fold_events(db) if present else []
+        for table in _OF_EVENTS:
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in _SCHEMA:
+            db.execute(statement)
+        db.executemany(KEEP_SUBMISSION, [(item.submission.token, sealed(item)) for item in records])
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
 # --------------------------------------------------------------------------- the event log of schema 1 to 3
 
 
@@ -195,12 +243,8 @@ _ENTRIES: dict[str, Callable[[_Folded, dict[str, Any]], None]] = {
 """The events that count. What others say of runs is read from the mirrors again."""
 
 
-def fold_events(db: sqlite3.Connection) -> list[Record]:
-    """The submissions of an event log, in order.
-
-    Raises:
-        ValueError: when an event is damaged.
-    """
+def _fold_events(db: sqlite3.Connection) -> list[Record]:
+    """The submissions of an event log, in order."""
     state = _Folded()
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
         try:
@@ -210,7 +254,7 @@ def fold_events(db: sqlite3.Connection) -> list[Record]:
             if take is not None and (take is _planned or event["token"] in state.submissions):
                 take(state, event)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"event {row_id} cannot be read") from error
+            raise sqlite3.DatabaseError(f"event {row_id} cannot be read") from error
     return [
         msgspec.convert(
             {"submission": item, "runs": [{"run_id": n, "spec": state.plans[n]} for n in item["run_ids"]]},

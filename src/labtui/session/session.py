@@ -85,7 +85,6 @@ class Session:
         self._prompter: Prompter | None = None
         self._factory: ClusterFactory | None = None
         self._closed = False
-        self._looking: set[str] = set()
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -409,17 +408,11 @@ class Session:
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).
 
-        None when there is nothing to ask, nobody to ask now (no connection, read-only), or it is being asked.
+        None when there is nothing to ask, or nobody to ask now (no connection, read-only).
         """
-        if self._worker is None or self.state.connection.status != "online":
+        if self._worker is None or self.state.connection.status != "online" or not paths:
             return None
-        wanted = tuple(path for path in paths if path not in self._looking)
-        if not wanted:
-            return None
-        self._looking.update(wanted)
-        future = self._worker.look_at(wanted)
-        future.add_done_callback(lambda _: self._looking.difference_update(wanted))
-        return future
+        return self._worker.look_at(paths)
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""

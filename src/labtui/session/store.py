@@ -25,25 +25,11 @@ import msgspec
 from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, NotWritable, StoreError
 from labtui.domain.state import LabState
-from labtui.session.records import Places, Reading, Record, fold_events, from_json, sealed, unsealed
+from labtui.session import records
 from labtui.session.writer import NO_WRITING, Writer, copied, replaced
 
 _T = TypeVar("_T")
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS readings (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
-)
-"""A submission is one row; its files are rows by their digest. `readings` holds what was computed from mirrors."""
-_KEEP_SUBMISSION = (
-    "INSERT INTO submissions VALUES (?, ?) ON CONFLICT (token) DO UPDATE SET data = excluded.data"
-)
-SCHEMA_VERSION = 4
-_OF_EVENTS = ("events", "epochs", "runs", "jobs", "submissions")
-"""The tables of schema 1 to 3."""
 _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
 
@@ -82,8 +68,8 @@ class Store:
                     "Close the other labtui, then open the folder again.",
                 )
             connection = _connect(f"{self.path.as_uri()}?mode=ro")
-            _wait_until(lambda: version_of(connection) >= SCHEMA_VERSION, deadline)
-            if version_of(connection) != SCHEMA_VERSION:
+            _wait_until(lambda: records.version_of(connection) >= records.SCHEMA_VERSION, deadline)
+            if records.version_of(connection) != records.SCHEMA_VERSION:
                 connection.close()
                 raise StoreError(
                     "The database was made by another version of labtui and can only be changed by one process.",
@@ -96,9 +82,9 @@ class Store:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = _connect(self.path.as_uri())
         try:
-            if version_of(connection) > _ABSURD_VERSION:
+            if records.version_of(connection) > _ABSURD_VERSION:
                 raise damaged("its version")
-            if version_of(connection) > SCHEMA_VERSION:
+            if records.version_of(connection) > records.SCHEMA_VERSION:
                 raise StoreError(
                     "This lab folder was used with a newer labtui.",
                     "Update labtui: `pip install --upgrade labtui`.",
@@ -106,7 +92,7 @@ class Store:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             _quick_check(connection)
-            migrate(connection)
+            records.migrate(connection)
         except BaseException:
             connection.close()
             raise
@@ -127,7 +113,10 @@ class Store:
                 last = _writer_in(db)
                 if last is not None and writer.copied_from(last):
                     raise copied(last)
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WRITER, _encode(writer)))
+                db.execute(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                    (_WRITER, msgspec.json.encode(writer).decode()),
+                )
 
         with self._lock:
             self._translated(work)
@@ -171,7 +160,7 @@ class Store:
             token: text
             for token, item in after.submissions.items()
             if item is not before.submissions.get(token)
-            and (text := sealed(Record.of(after, token))) != _row(before, token)
+            and (text := records.sealed(records.Record.of(after, token))) != _row(before, token)
         }
         places = after.places if after.places is not before.places else None
         if not rows and places is None and not files:
@@ -179,9 +168,9 @@ class Store:
 
         def work() -> None:
             with self._transaction() as db:
-                db.executemany(_KEEP_SUBMISSION, rows.items())
+                db.executemany(records.KEEP_SUBMISSION, rows.items())
                 if places is not None:
-                    text = sealed(Places(paths=dict(places)))
+                    text = records.sealed(records.Places(paths=dict(places)))
                     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
                 for token, contents in (files or {}).items():
                     named = [(token, path, _digest(data), data) for path, data in contents.items()]
@@ -203,7 +192,8 @@ class Store:
         """
         runs = {token: tuple(state.runs[n] for n in state.submissions[token].run_ids) for token in sources}
         rows = [
-            (token, sealed(Reading(source=source, runs=runs[token]))) for token, source in sources.items()
+            (token, records.sealed(records.Reading(source=source, runs=runs[token])))
+            for token, source in sources.items()
         ]
 
         def work() -> None:
@@ -249,15 +239,15 @@ class Store:
             submissions, readings, places = self._translated(work)
         state = LabState()
         for token, data in submissions:
-            record = _decoded(Record, token, data)
+            record = _decoded(records.Record, token, data)
             state = state.with_planned(record.submission, record.runs)
-        read = {token: _decoded(Reading, token, data) for token, data in readings}
+        read = {token: _decoded(records.Reading, token, data) for token, data in readings}
         for token, reading in read.items():
             if _is_of_its_job(state, token, reading.source):
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in places:
-            state = replace(state, places=MappingProxyType(_decoded(Places, _PLACES, data).paths))
+            state = replace(state, places=MappingProxyType(_decoded(records.Places, _PLACES, data).paths))
         return state
 
     def changed(self) -> bool:
@@ -360,10 +350,6 @@ class Store:
             raise kind(f"{self.path.name} cannot be opened: {error.strerror}.") from error
 
 
-def _encode(writer: Writer) -> str:
-    return msgspec.json.encode(writer).decode()
-
-
 def _writer_in(db: sqlite3.Connection) -> Writer | None:
     """The process that claimed the folder last; None in a folder of an older labtui."""
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
@@ -435,12 +421,12 @@ def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
 
 
 def _row(state: LabState, token: str) -> str | None:
-    return sealed(Record.of(state, token)) if token in state.submissions else None
+    return records.sealed(records.Record.of(state, token)) if token in state.submissions else None
 
 
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
-        return from_json(unsealed(data), kind)
+        return records.from_json(records.unsealed(data), kind)
     except ValueError as error:
         raise damaged(f"what is stored of {of} cannot be read") from error
 
@@ -461,32 +447,3 @@ def _content(digest: object, data: object) -> bytes:
 def _quick_check(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise damaged("quick_check")
-
-
-def version_of(connection: sqlite3.Connection) -> int:
-    """The schema version of an open database; 0 when it is empty."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a database to the current version in one transaction."""
-    present = version_of(connection)
-    if present >= SCHEMA_VERSION:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        try:
-            records = fold_events(connection) if present else []
-        except ValueError as error:
-            raise damaged(str(error)) from error
-        for table in _OF_EVENTS:
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        rows = [(record.submission.token, sealed(record)) for record in records]
-        connection.executemany(_KEEP_SUBMISSION, rows)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
