@@ -163,8 +163,10 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "ends": lambda form, groups, *_: [Ends(facts=_facts(form, groups), **form.more)],
     "nothing": lambda *_: [],
 }
-_FILE = resources.files("labtui.training_logs").joinpath("forms.toml")
-TABLE = tuple(_form(row) for row in tomllib.loads(_FILE.read_text("utf-8"))["form"])
+_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.toml").read_text("utf-8"))
+FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
+"""What is read, in words."""
+TABLE = tuple(_form(row) for row in _FILE["form"])
 _BY_WORD: dict[str, list[Form]] = {}
 for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)

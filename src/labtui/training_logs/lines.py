@@ -56,26 +56,10 @@ _WINDOW = 1 << 16
 # Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
 _TIME = rb"\d++(?:\.\d++)?+(?:e[+-]\d++)?+"
 _TIMES = rb"\][ \t]++Time ++" + _TIME + rb" \( *+" + _TIME + rb"\).*+\n"
-_PROGRESS = re.compile(
-    rb"((?:"
-    + _RANK
-    + rb")?)Epoch: \[(\d{1,9})\]\[ *+\d{1,9}/(\d{1,9})"
-    + _TIMES
-    + rb"(?:\1Epoch: \[\2\]\[ *+\d{1,9}/\3"
-    + _TIMES
-    + rb"){2,}+"
-)
-_TESTS = re.compile(
-    rb"((?:"
-    + _RANK
-    + rb")?)Test: \[ *+\d{1,9}/\d{1,9}"
-    + _TIMES
-    + rb"(?:\1Test: \[ *+\d{1,9}/\d{1,9}"
-    + _TIMES
-    + rb"){2,}+"
-)
-_PROGRESS_LINE = re.compile(rb"(?:" + _RANK + rb")?(?:Epoch|(Test)): \[")
-_BATCH = re.compile(rb"Epoch: \[\d++\]\[ *+(\d++)")
+_HEAD_OF_BATCH = rb"((?:" + _RANK + rb")?(?:Epoch: \[\d{1,9}\]|Test: ))\[ *+\d{1,9}/(\d{1,9})" + _TIMES
+_PROGRESS = re.compile(_HEAD_OF_BATCH + rb"(?:\1\[ *+\d{1,9}/\2" + _TIMES + rb"){2,}+")
+_PROGRESS_LINE = re.compile(rb"(?:" + _RANK + rb")?(?:Epoch|Test): \[")
+_BATCH = re.compile(rb"\[ *+(\d++)/")
 _STRETCHES = (1 << 13, 1 << 15, 1 << 18)
 _LONG_LINE = 2048
 _PRINTED = bytes((*range(32, 127), 9, 10))
@@ -263,13 +247,11 @@ def _hop(data: bytes, position: int) -> int:
 
     A stretch is of one epoch and its batches rise: what stands between its ends tells nothing more.
     """
-    line = _PROGRESS_LINE.match(data, position)
-    if line is None:
+    if _PROGRESS_LINE.match(data, position) is None:
         return 0
-    stretch = _TESTS if line[1] else _PROGRESS
     for size in _STRETCHES:
         window = data[position : position + size]
-        match = None if window.translate(None, _PRINTED) else stretch.match(window)
+        match = None if window.translate(None, _PRINTED) else _PROGRESS.match(window)
         if match is None or match.end() < size - _LONG_LINE:
             break
     if match is None:

@@ -30,24 +30,17 @@ class Record:
     key: str
     value: Any = None
     time_ms: float | None = None
-    event: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def number(self, *names: str) -> float | None:
         """The first finite number among the metadata entries of these names."""
-        for name in names:
-            found = finite(self.metadata.get(name))
-            if found is not None:
-                return found
-        return None
+        found = (finite(self.metadata.get(name)) for name in names)
+        return next((number for number in found if number is not None), None)
 
-    def word(self, *names: str) -> str:
-        """The first text among the metadata entries of these names."""
-        for name in names:
-            found = self.metadata.get(name)
-            if isinstance(found, str) and found:
-                return found
-        return ""
+    def word(self, name: str) -> str:
+        """The text of a metadata entry."""
+        found = self.metadata.get(name)
+        return found if isinstance(found, str) else ""
 
 
 def finite(value: object) -> float | None:
@@ -68,20 +61,11 @@ def read_records(text: str) -> list[Record]:
         with contextlib.suppress(ValueError, RecursionError):
             data, end = _DECODER.raw_decode(text, text.find("{", end))
             if isinstance(data, dict) and isinstance(data.get("key"), str):
-                records.append(_as_record(data))
+                more, time_ms = data.get("metadata"), finite(data.get("time_ms"))
+                metadata = more if isinstance(more, dict) else {}
+                records.append(Record(data["key"].strip().lower(), data.get("value"), time_ms, metadata))
         start = text.find(MARK, end)
     return records
-
-
-def _as_record(data: Mapping[str, Any]) -> Record:
-    metadata = data.get("metadata")
-    return Record(
-        key=data["key"].strip().lower(),
-        value=data.get("value"),
-        time_ms=finite(data.get("time_ms")),
-        event=str(data.get("event_type") or "").upper(),
-        metadata=metadata if isinstance(metadata, dict) else {},
-    )
 
 
 _REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}

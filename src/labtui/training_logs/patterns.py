@@ -23,22 +23,6 @@ from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.training_logs.runs import RunFacts, rounded
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 
-FORMS_READ = (
-    "Keras 1 to 3",
-    "MLPerf records",
-    "PyTorch's ImageNet example",
-    "torchvision's references",
-    "timm",
-    "tf_cnn_benchmarks",
-    "Horovod's benchmarks",
-    "the course's train.py and train_ddp.py",
-    "Hugging Face Trainer",
-    "Lightning",
-    "tqdm bars that name their epoch",
-    "hand-written lines such as `Epoch 3 | time: 47.04 s`",
-)
-"""What is read, in words; `docs/log-forms.md` has an example of each."""
-
 _PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
 STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
 TIMES = (*_PARTS, "clock", *STEP_TIMES)
@@ -302,7 +286,9 @@ def _program(program: Program, groups: dict[str, str]) -> list[Said]:
     seconds, baseline = _seconds(groups, _TIME_PARTS), _seconds(groups, _BASELINES)
     if seconds is None or count < 1:
         return []
-    one = {} if baseline is None else dict(zip(BASELINE, _bounds(baseline), strict=True))
+    one = {}
+    if baseline is not None:
+        one = dict(zip(BASELINE, (baseline.value, baseline.lo, baseline.hi), strict=True))
     gpus = program.counts == "GPUs"
     facts = RunFacts(
         model=program.name,
@@ -313,10 +299,6 @@ def _program(program: Program, groups: dict[str, str]) -> list[Said]:
         size=size,
     )
     return [Begins("sweep", facts), Epoch(SOURCE, 1, seconds, metrics=one), Ends(status="success")]
-
-
-def _bounds(interval: Interval) -> tuple[float, float, float]:
-    return interval.value, interval.lo, interval.hi
 
 
 def _seconds(groups: dict[str, str], scales: dict[str, float]) -> Interval | None:
