@@ -99,7 +99,7 @@ cluster-down:  ## stop them and clean up
 
 .PHONY: two-nodes
 two-nodes: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## train on two pretend nodes with real srun and torchrun
-	$(BIN)/python -m tests.e2e.two_nodes
+	$(BIN)/python -m pytest tests/e2e/test_two_nodes.py -k ranks -rs -s
 
 .PHONY: campaign
 campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, each cut, stalled or killed (hours)

@@ -75,8 +75,9 @@ def test_push_into_a_full_disk(line: Connection, cluster: Cluster, student: Stud
     line.run("mkdir -p full")
     cluster.limit_disk(f"{student.home}/full", "64k")
     try:
-        with pytest.raises(RemoteFailure):
+        with pytest.raises(RemoteFailure) as caught:
             line.push({"big": secrets.token_bytes(300_000)}, f"{student.home}/full/one")
+        assert caught.value.wait and "quota" in f"{caught.value.sentence} {caught.value.hint}"
     finally:
         cluster.unlimit_disk(f"{student.home}/full")
 

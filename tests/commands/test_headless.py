@@ -70,21 +70,6 @@ def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> No
     assert "CANCELLED" in cluster.jobs().values()
 
 
-def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:
-    lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
-    lab("cancel", "1", "--after", "3")
-    lab("cancel", "2", "--after", "2")
-    (job,) = cluster.as_student("squeue --me -h -o %l").out.split()
-    assert job == "3:00"
-    lab("cancel", "1")
-    process = lab.start("watch", "--json")
-    wait_until(lambda: cluster.as_student("squeue --me -h -o %l").out == "2:00", what="the second job")
-    process.kill()
-    process.wait()
-    lab("cancel", "2")
-    assert "is already over" in lab("cancel", "1").stderr
-
-
 def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:
     before = cluster.jobs()
     report = lab.json("submit", "10.5", "--dry-run")
@@ -111,48 +96,26 @@ def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"port": "1"}, "refuses connections"),
-        ({"host": "no-such-host.invalid"}, "There is no host named no-such-host.invalid"),
-        ({"user": "nobody01"}, "accept"),
-        ({"host_key": "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, "key"),
-    ],
-    ids=["port", "host", "user", "host-key"],
+    ("name", "wrong", "says"),
+    [("user", "nobody01", "accept"), ("host_key", f"SHA256:{'A' * 43}", "key")],
 )
 def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
-    labtui: Labtui, student: Student, cluster: Cluster, change: dict[str, str], says: str
+    labtui: Labtui, student: Student, cluster: Cluster, name: str, wrong: str, says: str
 ) -> None:
     before = cluster.jobs()
-    labtui(*init_arguments(labtui, student, **change))
+    labtui(*init_arguments(labtui, student, **{name: wrong}))
     refused = labtui("submit", "10.5", code=2)
-    assert says in refused.stderr
-    assert "hint:" in refused.stderr
+    assert says in refused.stderr and "hint:" in refused.stderr
     assert cluster.jobs().keys() <= before.keys()  # Slurm forgets old jobs after a while
-    (run,) = {run["submission"]["token"] for run in labtui.json("queue", "--offline")["runs"]}
-    settings = (labtui.folder / "lab.toml").read_text()
-    settings = settings.replace(f"port = {change.get('port')}\n", f"port = {student.port}\n")
-    for wrong, right in (
-        (change.get("host"), student.host),
-        (change.get("user"), student.user),
-        (change.get("host_key"), student.host_key),
-    ):
-        if wrong:
-            settings = settings.replace(wrong, right)
-    (labtui.folder / "lab.toml").write_text(settings)
+    assert len({run["submission"]["token"] for run in labtui.json("queue", "--offline")["runs"]}) == 1
+    path = labtui.folder / "lab.toml"
+    path.write_text(path.read_text().replace(wrong, getattr(student, name)))
     process = labtui.start("watch", "--json", "--trust")  # where it connects has changed
     sent = lambda: cluster.jobs().keys() - before.keys()  # noqa: E731
     wait_until(lambda: bool(sent()) or process.poll() is not None, what="the stored submission to be sent")
     process.kill()
     process.wait()
     assert len(sent()) == 1
-    assert run
-
-
-def test_an_unknown_key_is_refused_without_asking(labtui: Labtui, student: Student) -> None:
-    labtui(*init_arguments(labtui, student, identity=str(student.stranger_key)))
-    refused = labtui("push", code=2)
-    assert "hint:" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,29 +133,6 @@ def test_a_wrong_account_or_queue_is_slurms_no_in_words(
     assert item["status"] == SubmissionStatus.REFUSED.value
     assert says in item["sentence"]
     assert f"Open to you: {valid}" in item["hint"]
-
-
-def test_a_full_quota_holds_the_run_back_with_its_reason_until_there_is_room(
-    lab: Labtui, cluster: Cluster, student: Student
-) -> None:
-    cluster.limit_disk(student.scratch, "16k")
-    try:
-        held = lab("submit", "10.5", "--gpus", "1", "--epochs", "2", "--force", "--json")
-    finally:
-        cluster.unlimit_disk(student.scratch)
-    (item,) = json.loads(held.stdout)["submissions"]
-    assert item["status"] == "waiting"
-    assert "room" in item["sentence"] or "quota" in (item["sentence"] + item["hint"])
-    lab("watch")
-    (run,) = lab.json("queue", "--offline")["runs"]
-    assert run["outcome"] == "completed"
-
-
-def test_a_changed_host_key_is_refused(lab: Labtui, cluster: Cluster) -> None:
-    lab("push")
-    cluster.change_host_keys()
-    refused = lab("push", code=2)
-    assert "key" in refused.stderr.lower()
 
 
 def test_commands_beside_an_open_window_are_done_by_it(lab: Labtui, cluster: Cluster) -> None:

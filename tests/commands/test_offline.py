@@ -13,7 +13,7 @@ import pytest
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
 from labtui.commands.submit import exit_code
-from labtui.commands.terminal import Open, TerminalPrompter, _settled, plain, run_number
+from labtui.commands.terminal import Open, TerminalPrompter, _settled
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.domain.state import ConnectionState
@@ -131,22 +131,6 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPa
         assert prompter.ask(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
     assert "\x1b" not in prompter.unasked
     assert sys.stdin.read() == "yes\nsecret\n"
-
-
-@pytest.mark.parametrize("text", ["\x1b]52;c;aGk=\x07", "\x1b[2J", "a\rb", "\x9b31m", "nul\x00", "\u202e"])
-def test_nothing_from_outside_reaches_the_terminal_as_a_command(text: str) -> None:
-    assert plain(text).isprintable()
-
-
-def test_run_numbers() -> None:
-    assert run_number("3") == run_number("#3") == 3
-
-
-def test_a_log_on_a_terminal_loses_its_escapes() -> None:
-    from labtui.domain.terminal_text import sanitize
-
-    assert not set("\x1b\x07\x9b\u202e") & set(sanitize("\x1b]0;title\x07 ok\x9b31m\u202e"))
-    assert sanitize("línea ✓\t1\r\n") == "línea ✓\t1\r\n"
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: Labtui) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -103,21 +100,6 @@ def _with(settings: Settings, **changes: Any) -> Settings:
     return changed(settings, **changes)
 
 
-def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
-    write_settings(folder.settings_path, _with(folder.settings(), edition="hpc4ai-ch10"))
-
-    def reached() -> list[bool]:
-        main(["check", "10.1", "--json"])
-        items = json.loads(capsys.readouterr().out)["tasks"][0]["items"]
-        return [item["met"] for item in items if "can be reached" in item["sentence"]]
-
-    assert reached() == [False]
-    main(["doctor", "--json"])
-    found = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
-    assert {key: found[key]["status"] for key in ("gpu-job", "cpu-job")} == {"gpu-job": "ok", "cpu-job": "ok"}
-    assert reached() == [True]
-
-
 def test_a_dry_run_names_the_files_and_those_that_were_changed(folder: LabFolder, capsys) -> None:
     (folder.scripts / "ResNet152.py").write_text("print('mine')\n")
     (row,) = answer_of(capsys, "submit", "7", "--gpus", "1", "--dry-run", "--offline")["submissions"]
@@ -180,75 +162,7 @@ def queued_until(capsys: pytest.CaptureFixture[str], condition: Callable[[Any], 
     return row
 
 
-def test_the_queue_alone_tells_that_ones_own_limit_ended_a_run(folder: LabFolder, capsys) -> None:
-    """Nobody watches; the training is stopped by Slurm and says only that somebody stopped it."""
-    size = ["--gpus", "1", "--batch-size", "512", "--epochs", "1000", "--qos", "acc_training"]
-    assert main(["submit", "7", *size, "--yes", "--wait"]) == 0
-    row = queued_until(capsys, lambda row: row["epochs"]["read"] > 0)
-    while main(["cancel", "1", "--after", str(int(row["job"]["elapsed_s"] / 60) + 10)]):
-        row = queued_until(capsys, lambda row: row["job"]["phase"] == "running")  # its ten minutes were over
-    row = queued_until(capsys, lambda row: row["job"]["phase"] == "finished")
-    assert (row["job"]["slurm_state"], row["outcome"], row["phase"]) == ("TIMEOUT", "time-limit", "failed")
-    assert 0 < row["epochs"]["read"] < 1000
-    assert row["limit_warning"] == ""
-    (errors,) = folder.logs.glob("*.err")
-    assert re.search(r"CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*$", errors.read_text(), re.MULTILINE)
-    assert "terminated from outside" in errors.read_text()
-
-
 # ------------------------------------------------------------------ labtui practice --keep
-
-
-@contextlib.contextmanager
-def served(place: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """`labtui practice --serve --keep`, ended as a closed window ends it."""
-    command = [sys.executable, "-m", "labtui", "practice", "--serve", "--keep", str(place), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            assert any(line.startswith("speed") for line in process.stdout)
-            yield process
-        finally:
-            process.terminate()
-
-
-def test_a_kept_session_shows_what_became_of_a_job_that_ran_when_it_was_left(
-    tmp_path: Path, capsys, monkeypatch
-) -> None:
-    short = ["submit", "10.5", "--gpus", "1", "--epochs", "2", "--yes", "--wait"]
-    endless = ["submit", "10.5", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
-    with served(tmp_path / "kept", "--factor", "200"):
-        monkeypatch.chdir(tmp_path / "kept" / "lab")
-        assert main(short) == 0
-        assert main(["watch"]) == 0
-        assert main(endless) == 0
-        end = time.monotonic() + 480
-        while answer_of(capsys, "queue")["runs"][1]["epochs"]["read"] == 0:
-            assert time.monotonic() < end
-            time.sleep(0.5)
-    with served(tmp_path / "kept", "--factor", "200") as again:
-        end = time.monotonic() + 240
-        rows = answer_of(capsys, "queue")["runs"]
-        while rows[1]["job"]["phase"] != "finished":
-            assert rows[1]["job"]["phase"] not in {"settling", "unknown"}
-            assert time.monotonic() < end
-            time.sleep(0.5)
-            rows = answer_of(capsys, "queue")["runs"]
-        assert [(row["job"]["slurm_state"], row["outcome"]) for row in rows] == [
-            ("COMPLETED", "completed"),
-            ("NODE_FAIL", "failed"),
-        ]
-        home = {"HOME": str(tmp_path / "kept" / "cluster" / "home"), "PATH": os.environ["PATH"]}
-        command = ["bash", "-lc", "sacct -n -X -P -o State,JobName -j 1"]
-        text = subprocess.run(
-            command, env=home, capture_output=True, text=True, timeout=240, check=True
-        ).stdout
-        assert "COMPLETED|ResNet50-1gpu" in text, "accounting still knows the job of the last session"
-        capsys.readouterr()
-        assert main(short) == 0
-        numbers = [int(row["job"]["job_id"]) for row in answer_of(capsys, "queue")["runs"]]
-        assert numbers == sorted(set(numbers)), "job numbers go on"
-        assert again.poll() is None
 
 
 def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from labtui.commands import doctor as doctor_verb
-from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.doctor.findings import Check, Status
 from labtui.domain.model import SubmissionStatus
@@ -82,19 +81,3 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(
     main(["check", "--json"])
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert "partial" in {task["status"] for task in tasks}
-
-
-def test_check_breaks_its_sentences_between_words_in_a_window(
-    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = open_session(lab, start=False)
-    lab_session(session)
-    session.close()
-    main(["check"])
-    whole = capsys.readouterr().out
-    assert max(map(len, whole.splitlines())) > 80
-    monkeypatch.setattr(terminal, "window_width", lambda stream=None: 80)
-    main(["check"])
-    shown = capsys.readouterr().out
-    assert max(map(len, shown.splitlines())) <= 80
-    assert shown.split() == whole.split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -293,22 +293,30 @@ def test_what_is_wrong_is_found(
     assert all(checks[key]["fix"] for key in wrong)
 
 
+TROUBLES: dict[str, tuple[Callable[[Cluster], None], int, str, str, str]] = {
+    # name: (what is done, the exit status, the check that finds it, its status, a word of its sentence or fix)
+    "no accounting": (lambda cluster: cluster.daemon("slurmdbd", "stop"), 0, "sacct", "warning", ""),
+    "no controller": (lambda cluster: cluster.daemon("slurmctld", "stop"), 1, "squeue", "problem", ""),
+    "a chatty .bashrc": (lambda cluster: cluster.set_bashrc("echo hello\n"), 1, "sftp", "problem", ".bashrc"),
+    "a shell that exits": (
+        lambda cluster: cluster.set_login_noise("echo come back later; exit 1\n"),
+        1, "login-shell", "problem", "come back later",
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_daemons_that_are_down(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", TROUBLES)
+def test_trouble_of_the_cluster_is_found(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    cluster.daemon("slurmdbd", "stop")
-    status, checks = doctor_checks(capsys, arguments(student, "--account", student.account))
-    assert status == 0 and checks["sacct"]["status"] == "warning" and checks["account"]["status"] == "skipped"
-
-
-@pytest.mark.cluster
-def test_a_shell_that_exits(student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster.set_login_noise("echo come back later; exit 1\n")
-    status, checks = doctor_checks(capsys, arguments(student))
-    assert status == 1 and checks["login-shell"]["status"] == "problem"
-    assert "come back later" in checks["login-shell"]["fix"]
+    act, status, key, found, word = TROUBLES[name]
+    act(cluster)
+    seen, checks = doctor_checks(capsys, arguments(student, "--account", student.account))
+    assert (seen, checks[key]["status"]) == (status, found), checks
+    assert checks[key]["fix"] and word in checks[key]["sentence"] + checks[key]["fix"]
+    assert checks["account"]["status"] in ("ok", "skipped"), "what could not be asked is not wrong"
 
 
 @pytest.mark.cluster

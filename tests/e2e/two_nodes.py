@@ -1,20 +1,11 @@
-"""A lab like chapter 12, small enough for two pretend nodes with two GPUs each.
-
-``python -m tests.e2e.two_nodes`` (``make two-nodes``) trains it on them and shows what labtui says.
-"""
+"""A lab like chapter 12, small enough for two pretend nodes with two GPUs each."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 from tests.conftest import TORCH_PYTHON
-from tests.real_cluster import Cluster, Student, missing_requirements
-from tests.real_cluster.settings import pair_settings
+from tests.real_cluster import Student
 
 EDITION = """
 format = 1
@@ -94,73 +85,21 @@ max_nodes = 2
 """
 
 
-def write_lab_files(
-    folder: Path, student: Student, gpus_per_node: int, python: str = str(TORCH_PYTHON)
-) -> tuple[Path, Path]:
-    """The edition and the profile, as files."""
-    edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
-    edition.write_text(EDITION)
-    profile.write_text(
-        PROFILE.format(
-            host=student.host,
-            scratch=student.scratch,
-            data=student.data_dir,
-            bin=TORCH_PYTHON.parent,
-            gpus=gpus_per_node,
-            python=python,
-        )
-    )
-    return edition, profile
-
-
 def init_words(
     folder: Path, student: Student, gpus_per_node: int, python: str = str(TORCH_PYTHON)
 ) -> list[str]:
     """The words of `labtui init` for ``folder/lab``; writes the edition and the profile beside it."""
-    edition, profile = write_lab_files(folder, student, gpus_per_node, python)
-    places = [
-        "--host",
-        student.host,
-        "--port",
-        str(student.port),
-        "--root",
-        f"{student.scratch}/{folder.name}",
-    ]
-    key = ["--user", student.user, "--identity", str(student.key), "--host-key", student.host_key]
-    return ["init", str(folder / "lab"), "--lab", str(edition), "--cluster", str(profile), *places, *key]
-
-
-def main() -> int:
-    """Start the two nodes, train on 1, 2 and 4 ranks, show the results, end the nodes; 2 where that cannot be done."""
-    reasons = list(missing_requirements(separate_nodes=True))
-    if not TORCH_PYTHON.exists():
-        reasons.append("PyTorch is not installed (make .venv-torch/stamp)")
-    if reasons:
-        print(f"Two nodes cannot be started here: {'; '.join(reasons)}.", file=sys.stderr)
-        return 2
-    print("Starting sshd, Slurm and two nodes ...", flush=True)
-    cluster = Cluster.start(settings=pair_settings(images_per_batch_file=32, noisy_login=False))
-    try:
-        with tempfile.TemporaryDirectory(prefix="two-nodes-") as name:
-            return _train(Path(name), cluster.student)
-    finally:
-        cluster.down()
-
-
-def _train(folder: Path, student: Student) -> int:
-    """Run labtui's commands one after the other, each shown before it runs; the first status that is not 0."""
-    home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "data")}
-    commands = (init_words(folder, student, 2), ["submit", "1", "--yes", "--force"], ["watch"], ["results"])
-    for words in commands:
-        print(f"\n$ labtui {shlex.join(words)}", flush=True)
-        place = folder / "lab" if words[0] != "init" else folder
-        done = subprocess.run(
-            [sys.executable, "-m", "labtui", *words], cwd=place, env=os.environ | home, check=False
+    edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
+    edition.write_text(EDITION)
+    profile.write_text(
+        PROFILE.format(
+            host=student.host, scratch=student.scratch, data=student.data_dir, bin=TORCH_PYTHON.parent,
+            gpus=gpus_per_node, python=python,
         )
-        if done.returncode:
-            return done.returncode
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    )  # fmt: skip
+    options = {
+        "--lab": edition, "--cluster": profile, "--host": student.host, "--port": student.port,
+        "--root": f"{student.scratch}/{folder.name}", "--user": student.user, "--identity": student.key,
+        "--host-key": student.host_key,
+    }  # fmt: skip
+    return ["init", str(folder / "lab"), *(str(word) for pair in options.items() for word in pair)]

@@ -4,11 +4,9 @@
 life: a process opens the lab folder, takes up what the killed ones before it left, submits up to two jobs and
 follows the logs, through a proxy that cuts, resets, stalls, delays or throttles its connection at a random byte;
 then SIGKILL, at a random moment or just after a chosen word. Meanwhile sbatch, squeue and sacct are ended by signals,
-the login node reboots, slurmctld freezes, munged and slurmdbd are killed, the lock file is removed and a second
-process opens the folder, or the folder is copied and the copy opened (`Troubles`). After each life the folder is read:
-nothing that was shown may be missing, every mirror must be a prefix of its remote file. After `LIVES` lives an
-undisturbed process settles the folder, and the accounts are made: one job for every intent, its id known, every mirror
-equal.
+and slurmctld freezes. After each life the folder is read: nothing that was shown may be missing, every mirror must be a
+prefix of its remote file. After `LIVES` lives an undisturbed process settles the folder, and the accounts are made: one
+job for every intent, its id known, every mirror equal.
 """
 
 from __future__ import annotations
@@ -18,9 +16,7 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -70,7 +66,7 @@ exec /usr/bin/{name} "$@"
 """
 """A wrapper of a Slurm program that executes one order: a signal, so many seconds after the start."""
 ONE_DAEMON = threading.Lock()
-"""One daemon suffers at a time: what one lane thaws another must not believe frozen; the lanes share a login node."""
+"""What one lane thaws another must not believe frozen."""
 
 
 @dataclass(frozen=True)
@@ -172,75 +168,6 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-class Troubles:
-    """What the cluster suffers while a life goes on; the other lanes suffer with it."""
-
-    def __init__(self, cluster: Cluster, chooser: random.Random, tally: Counter[str]) -> None:
-        self.cluster, self.chooser, self.tally = cluster, chooser, tally
-
-    def strike(self) -> list[threading.Thread]:
-        """Order signals now and then, and start at most one of the greater troubles; the threads to wait for."""
-        uniform = self.chooser.uniform
-        if self.chooser.random() < 0.6:
-            self._order_a_signal()
-        acts: tuple[tuple[float, Callable[..., None], tuple[object, ...]], ...] = (
-            (0.004, self._reboot, ()),
-            (0.012, self._freeze, (uniform(1, 12),)),
-            (0.004, self._freeze, (12 * (200 / 12) ** self.chooser.random(),)),
-            (0.010, self._kill, ("munged", uniform(0.2, 6))),
-            (0.010, self._kill, ("slurmdbd", uniform(0.2, 20))),
-        )
-        luck, wait_s = self.chooser.random(), uniform(0, 1.5)
-        for share, act, words in acts:
-            if luck < share:
-                thread = threading.Timer(wait_s, act, words)
-                thread.start()
-                return [thread]
-            luck -= share
-        return []
-
-    def _order_a_signal(self) -> None:
-        name = self.chooser.choice(("sbatch", "sbatch", "sbatch", "squeue", "sacct"))
-        place = self.cluster.outside(f"{self.cluster.settings.home}/faults")
-        order = f"{self.chooser.choice(SIGNALS)} {self.chooser.uniform(0, 0.04):.3f}\n"
-        with suppress(OSError):
-            (place / f"{name}.{self.chooser.randrange(1 << 30):x}").write_text(order)
-
-    def _reboot(self) -> None:
-        with ONE_DAEMON:
-            self.tally["login node rebooted"] += 1
-            self.cluster.kill_logins()
-
-            def back() -> bool:
-                self.cluster.start_sshd()
-                return self._sshd_answers()
-
-            wait_until(back, what="sshd")
-
-    def _sshd_answers(self) -> bool:
-        student = self.cluster.student
-        try:
-            with socket.create_connection((student.host, student.port), timeout=5) as line:
-                return line.recv(4) == b"SSH-"
-        except OSError:
-            return False
-
-    def _freeze(self, seconds: float) -> None:
-        with ONE_DAEMON:
-            self.tally["slurmctld frozen"] += 1
-            self.cluster.daemon("slurmctld", "pause")
-            time.sleep(seconds)
-            self.cluster.daemon("slurmctld", "resume")
-
-    def _kill(self, name: str, seconds: float) -> None:
-        with ONE_DAEMON:
-            self.tally[f"{name} killed"] += 1
-            self.cluster.daemon(name, "kill")
-            time.sleep(seconds)
-            self.cluster.daemon(name, "start")
-            self.cluster.as_root("scontrol", "update", "NodeName=ALL", "State=RESUME")
-
-
 class Lane:
     """One lab folder after the other; several lanes share a cluster."""
 
@@ -248,14 +175,12 @@ class Lane:
         self.cluster, self.place, self.seed = cluster, place, seed
         self.chooser = random.Random(seed)
         self.tally: Counter[str] = Counter()
-        self.troubles = Troubles(cluster, self.chooser, self.tally)
         self._fault: Fault | None = None
-        self._found: list[BaseException] = []
 
     def run(self, rounds: int) -> Counter[str]:
         """So many lives."""
         student = self.cluster.student
-        self._zygote, self._guest = Zygote(), Zygote()
+        self._zygote = Zygote()
         try:
             with AimedProxy((student.host, student.port), lambda _: self._fault) as proxy:
                 for number, first in enumerate(range(0, rounds, LIVES)):
@@ -266,7 +191,6 @@ class Lane:
                         raise AssertionError(f"lane seed {self.seed!r}, folder {number}: {error}") from error
         finally:
             self._zygote.close()
-            self._guest.close()
         return self.tally
 
     def _folder(self, folder: LabFolder, proxy: AimedProxy, lives: int) -> None:
@@ -286,7 +210,7 @@ class Lane:
         struck_before = len(proxy.faults_struck)
         jobs = [chooser.choice((0, 10, 3000, 40_000)) for _ in range(chooser.choice((0, 1, 1, 1, 2)))]
         order = {"path": str(folder.path), "account": self.cluster.settings.account, "jobs": jobs}
-        threads = self.troubles.strike() + self._beside(folder, order, shown)
+        threads = self._trouble()
 
         def heard(word: str) -> None:
             if word == "sending" and plan.aimed is not None:
@@ -307,56 +231,33 @@ class Lane:
             if words[0] in ("planned", *SubmissionStatus):
                 token, job_id = words[1], words[2] if len(words) > 2 else ""
                 shown[token] = job_id or shown.get(token, "")
-            elif words[0] in ("taken", "read-only", "copy-read-only", "copy-written", "copy-damaged"):
-                self.tally[words[0]] += 1
 
-    def _beside(
-        self, folder: LabFolder, order: dict[str, object], shown: dict[str, str]
-    ) -> list[threading.Thread]:
-        """Now and then a second process: in the same folder, whose lock was removed, or in a copy of it."""
-        luck, chooser = self.chooser.random(), self.chooser
-        if luck >= 0.12:
+    def _trouble(self) -> list[threading.Timer]:
+        """Now and then a signal for a program of Slurm; seldom, slurmctld freezes. What has to be waited for."""
+        chooser = self.chooser
+        if chooser.random() < 0.6:
+            name = chooser.choice(("sbatch", "sbatch", "sbatch", "squeue", "sacct"))
+            place = self.cluster.outside(f"{self.cluster.settings.home}/faults")
+            order = f"{chooser.choice(SIGNALS)} {chooser.uniform(0, 0.04):.3f}\n"
+            with suppress(OSError):
+                (place / f"{name}.{chooser.randrange(1 << 30):x}").write_text(order)
+        if chooser.random() >= 0.02:
             return []
-        plan = Plan(None, None, "", chooser.uniform(0.3, 2.5))
-        wait_s = chooser.uniform(0.1, 1.0)
+        seconds = chooser.choice((chooser.uniform(1, 12), 12 * (200 / 12) ** chooser.random()))
+        timer = threading.Timer(chooser.uniform(0, 1.5), self._freeze, (seconds,))
+        timer.start()
+        return [timer]
 
-        def same_folder() -> None:
-            folder.lock_path.unlink(missing_ok=True)
-            if luck >= 0.06:  # removed, and nobody else comes
-                self.tally["lock removed"] += 1
-                return
-            self.tally["two processes"] += 1
-            self._note(self._guest.live({**order, "jobs": [10]}, plan, lambda _: None), shown)
-
-        def copy() -> None:
-            place = folder.path.with_name(f"{folder.path.name}-copy")
-            with suppress(shutil.Error, OSError):  # files come and go while it works
-                shutil.copytree(folder.path, place)
-            self.tally["copies"] += 1
-            if (place / "labtui.db").exists():
-                text = self._guest.live({"path": str(place), "copy": True}, plan, lambda _: None)
-                self._note(text, {})
-                assert ["copy-written"] not in text, "a copy was written"
-            shutil.rmtree(place, ignore_errors=True)
-
-        def run() -> None:
-            time.sleep(wait_s)
-            try:
-                (copy if luck >= 0.08 else same_folder)()
-            except BaseException as error:  # raised where the accounts are made
-                self._found.append(error)
-
-        if luck < 0.06:
-            order["beside"] = True
-        thread = threading.Thread(target=run)
-        thread.start()
-        return [thread]
+    def _freeze(self, seconds: float) -> None:
+        with ONE_DAEMON:
+            self.tally["slurmctld frozen"] += 1
+            self.cluster.daemon("slurmctld", "pause")
+            time.sleep(seconds)
+            self.cluster.daemon("slurmctld", "resume")
 
     # ------------------------------------------------------------------ what must hold
 
     def _check_after_a_life(self, folder: LabFolder, shown: dict[str, str]) -> None:
-        if self._found:
-            raise self._found[0]
         state = stored_state(folder)
         for token, job_id in shown.items():
             assert token in state.submissions, f"{token} was shown and is not stored"

@@ -178,19 +178,6 @@ def test_a_server_that_does_not_let_in(answer: Exception, error: type[Exception]
     explains(caught.value, *words)
 
 
-def test_a_server_that_asks_for_nothing_lets_in() -> None:
-    assert login(Server()).run() == ()
-
-
-def test_a_password_that_was_accepted_answers_a_prompt_on_reconnecting_and_is_asked_no_second_time() -> None:
-    person, memory = Person(password="three blind mice"), Memory()
-    servers = [Server(none=wants("keyboard-interactive")) for _ in range(2)]
-    for server in servers:
-        login(server, person, memory).run()
-    assert person.kinds == ["password"]
-    assert [server.answers for server in servers] == [["three blind mice"]] * 2
-
-
 def test_a_kept_password_that_is_refused_now_is_forgotten() -> None:
     memory = Memory(passwords={"me@mn5": Secret("old")})
     server = Server(none=wants("keyboard-interactive"), interactive=paramiko.AuthenticationException("no"))

@@ -12,9 +12,8 @@ import pytest
 
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, FaultProxy, Student
-from tests.real_cluster.proxy import Fault
 from tests.session.small_job import draft, make_lab
-from tests.session.test_real_cluster import HEAD, until
+from tests.session.test_real_cluster import HEAD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
 
@@ -79,34 +78,3 @@ def test_one_connection_and_never_more_than_two_further_channels(
     assert proxy.connections == 1
     assert channels.logins == 1
     assert max(channels.most.values()) <= 3, "one for files, two for commands"
-
-
-def test_a_line_that_is_always_cut_is_tried_seldom(
-    cluster: Cluster, student: Student, tmp_path: Path, channels: Channels
-) -> None:
-    """Every connection dies before the login: two tries at once, then twenty seconds and more between them."""
-    with FaultProxy((student.host, student.port), lambda _: Fault("cut", "down", 60)) as proxy:
-        folder = make_lab(tmp_path / "lab", student, proxy.port)
-        with Session.open(folder.path) as session:
-            until(lambda: session.state.connection.status == "offline", "the first failure")
-            for _ in range(40):
-                session.connect_now()
-                time.sleep(0.2)
-            assert session.state.connection.retry_at is not None
-    assert proxy.connections <= 3
-    assert channels.logins == 0
-
-
-def test_a_refused_login_is_never_repeated(
-    cluster: Cluster, student: Student, tmp_path: Path, channels: Channels
-) -> None:
-    with FaultProxy((student.host, student.port)) as proxy:
-        folder = make_lab(tmp_path / "lab", student, proxy.port)
-        text = (folder.path / "lab.toml").read_text()
-        (folder.path / "lab.toml").write_text(text.replace(str(student.key), str(student.stranger_key)))
-        with Session.open(folder.path) as session:
-            until(lambda: session.state.connection.status == "needs-login", "the refusal")
-            time.sleep(3)
-            assert session.state.connection.status == "needs-login"
-    assert proxy.connections == 1
-    assert channels.logins == 1

@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labtui.domain.errors import FolderError
 from labtui.domain.model import SubmissionStatus
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
@@ -182,22 +181,6 @@ def test_two_copies_of_a_folder_send_a_submission_once(
             assert not first.read_only and not second.read_only
             assert_one_job(cluster, first)
             assert_one_job(cluster, second)
-
-
-def test_a_second_process_takes_a_folder_over_and_the_first_one_stops(
-    lab: LabFolder, cluster: Cluster, student: Student
-) -> None:
-    """The lock file is removed while labtui runs."""
-    with Session.open(lab.path) as first:
-        wait_until(lambda: first.state.connection.status == "online", what="the first to be online")
-        lab.lock_path.unlink()
-        with Session.open(lab.path) as second:
-            assert not second.read_only
-            with pytest.raises(FolderError, match="opened this lab folder for writing"):
-                submit(first, student)
-            assert submit(second, student).result(240)
-            assert_one_job(cluster, second)
-            wait_until(lambda: first.read_only and bool(first.state.submissions), what="the first to look on")
 
 
 def test_a_request_that_arrives_hours_late_never_trains_twice(

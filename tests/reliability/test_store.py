@@ -6,11 +6,9 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,18 +24,6 @@ from tests.tui import fed_session
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse damage are POSIX")
 
-WRITER = """
-import sys
-from labtui.session.session import Session
-from tests.tui import fed_session
-session = fed_session.open_session(sys.argv[1], start=False)
-print("open", flush=True)
-for number in range(100_000):
-    token = f"lt{number:020d}"
-    session.feed(fed_session.planned(token, "10.5", number + 1, fed_session.spec(gpus=2)))
-    print(token, flush=True)
-"""
-
 
 def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
     """A cut of power is no test here; that SQLite was told to be safe against it is."""
@@ -48,35 +34,6 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
     }
     store.close()
     assert pragmas == {"synchronous": 2, "journal_mode": "wal"}
-
-
-@pytest.mark.slow
-def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
-    """Twenty-five lives of a process that does nothing but store; each killed at another moment."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
-    chooser = random.Random(seed)
-    count = 0
-    for life in range(25):
-        path = tmp_path / f"lab{life}"
-        fed_session.make_folder(path)
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": PYTHON_PATH},
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        time.sleep(chooser.uniform(0, 0.25))
-        process.send_signal(signal.SIGKILL)
-        lines = [line.strip() for line in process.stdout if line.endswith("\n")]
-        process.wait()
-        with contextlib.closing(Store(path / "labtui.db")) as store:
-            known = store.load().submissions
-        assert set(lines) <= set(known)
-        assert len(known) <= len(lines) + 1
-        count += len(lines)
-    print(f"{count} submissions reported before the kills")
-    assert count > 0
 
 
 ROUNDS = int(os.environ.get("LABTUI_DAMAGE_ROUNDS", "60"))

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import paramiko  # noqa: F401  (imported before the fork, not in each child)
 
-from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.model import SubmissionStatus
 from labtui.session.session import Session, Update
 from labtui.slurm import submit
@@ -40,26 +39,10 @@ def tell(update: Update) -> None:
 
 
 def live(order: dict[str, object]) -> None:
-    """One life of labtui; with ``copy`` in a copy of the folder, which it may only read; with ``beside`` with another
-    process in the same folder."""
-    try:
-        with Session.open(Path(str(order["path"])), start=False) as session:
-            if order.get("copy"):
-                say("copy-read-only" if session.read_only else "copy-written")
-                signal.pause()
-            if session.read_only:
-                assert order.get("beside"), "a killed process still holds the folder"
-                say("read-only")
-                signal.pause()
-            _work(session, order)
-    except FolderTaken:
-        say("taken")  # the other process of this folder goes on
-        signal.pause()
-    except StoreError:
-        if not order.get("copy"):
-            raise
-        say("copy-damaged")  # made in the middle of a write
-        signal.pause()
+    """One life of labtui."""
+    with Session.open(Path(str(order["path"])), start=False) as session:
+        assert not session.read_only, "a killed process still holds the folder"
+        _work(session, order)
 
 
 def _work(session: Session, order: dict[str, object]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.push import PushReport
-from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
+from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import FileDigest
@@ -305,15 +304,3 @@ def keras_log(*epochs: int, head: bool = True, total: int = 5, batch: int = 256,
     for number, seconds in enumerate(epochs, start=1):
         text += f"Epoch {number}/{total}\n196/196 - {seconds}s - loss: 2.0{number} - accuracy: 0.2{number}\n"
     return text.encode()
-
-
-class Gate:
-    """Lets a test hold a call and release it."""
-
-    def __init__(self) -> None:
-        self.entered, self.release = threading.Event(), threading.Event()
-
-    def __call__(self) -> None:
-        self.entered.set()
-        if not self.release.wait(240):
-            raise LabError("the test forgot to release the gate")

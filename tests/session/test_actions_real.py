@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
-from labtui.domain.model import JobPhase
-from labtui.session.batches import retry_after
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
@@ -78,16 +76,3 @@ def test_a_job_of_another_program_is_listed_and_cancelled(
     wait_until(
         lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
     )
-
-
-def test_the_same_again(session: Session, cluster: Cluster, student: Student) -> None:
-    script = (
-        HEAD.format(account=student.account, minutes=3) + "timeout 3 bash -c 'while :; do :; done'\nexit 3\n"
-    )
-    session.submit(draft(student.account), script=script).result(240)
-    wait_until(lambda: session.state.runs[1].outcome is not None, what="the end of the run", deadline_s=480)
-    assert job_of(session).phase is JobPhase.FINISHED
-    (again,) = retry_after(session, 1).drafts
-    assert again.runs == (session.state.runs[1].spec,)
-    session.submit(again, script=script.replace("exit 3", "exit 0")).result(240)
-    assert len({item.job.job_id for item in session.state.submissions.values() if item.job}) == 2

@@ -164,17 +164,6 @@ def test_a_mirror_that_cannot_be_read_back_is_a_problem_of_this_computer_and_hea
     assert mirrored(bench, token) == whole
 
 
-def test_what_a_killed_process_had_copied_but_not_told_is_told(bench: Bench) -> None:
-    token = far_behind(bench)
-    bench.run(10, lambda: mirrored(bench, token) == long_log())
-    bench.cluster.write("100", b"the last line\n")
-    path = bench.session.log_path(token, "out")
-    assert path is not None
-    with path.open("ab") as file:
-        file.write(b"the last line\n")  # as if killed between the mirror and the store
-    bench.run(10, lambda: told_size(bench) == len(mirrored(bench, token)))
-
-
 def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench: Bench) -> None:
     token = far_behind(bench)
     bench.run(10, lambda: mirrored(bench, token) == long_log())

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase
 from labtui.domain.state import SubmissionState
 from labtui.session.session import Session
 from labtui.session.worker_context import SystemClock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.segments import segments_of
 from tests.session.small_job import draft, make_lab
 
 pytestmark = pytest.mark.cluster
@@ -159,118 +158,7 @@ def test_the_login_node_reboots_and_everything_goes_on(
 # ----------------------------------------------------------------------------- Slurm's own troubles
 
 
-def test_a_stopped_controller_is_unknown_never_finished(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    token = submit(session, student, "sleep 600\n")
-    until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
-    cluster.daemon("slurmctld", "stop")
-    session.refresh()
-    until(lambda: of(session, token).job.unknown_since is not None, "the doubt")
-    assert any(problem.key == "queue" for problem in session.state.problems)
-    assert phase(session, token) in (JobPhase.RUNNING, JobPhase.UNKNOWN)
-    cluster.daemon("slurmctld", "start")
-
-    def healed() -> bool:
-        session.refresh()
-        return of(session, token).job.unknown_since is None and phase(session, token) is JobPhase.RUNNING
-
-    until(healed, "the state to heal by itself")
-    until(lambda: not session.state.problems, "the problem to be over")
-    session.cancel(1).result(240)
-
-
-def test_without_accounting_a_job_settles_until_it_speaks(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    token = submit(session, student, "sleep 600\n")
-    until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
-    job_id = of(session, token).job.job_id
-    cluster.daemon("slurmdbd", "stop")
-    cluster.as_root("scancel", job_id)
-    # The controller forgets the job at once: the hard case, a job gone before it was asked about.
-    until(lambda: cluster.jobs().get(job_id) not in ("RUNNING", "COMPLETING"), "the job to end")
-    session.refresh()
-    until(lambda: phase(session, token) in (JobPhase.SETTLING, JobPhase.FINISHED), "the end to be seen")
-    if phase(session, token) is JobPhase.FINISHED:
-        assert of(session, token).job.evidence == "squeue"
-        assert of(session, token).job.slurm_state == "CANCELLED"
-    cluster.daemon("slurmdbd", "start")
-    until(lambda: phase(session, token) is JobPhase.FINISHED, "the end to be known")
-
-
-def test_submitting_to_a_hung_controller_ends_as_one_job(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    """sbatch times out while its request waits in the frozen controller: one job in the end, and we know it."""
-    until(lambda: session.state.connection.status == "online", "the connection")
-    cluster.daemon("slurmctld", "pause")
-    script = HEAD.format(account=student.account) + "sleep 1\n"
-    future = session.submit(draft(student.account), script=script)
-    (token,) = session.state.submissions
-    until(
-        lambda: of(session, token).status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN),
-        "the sending",
-    )
-    time.sleep(12)  # longer than Slurm's own message timeout: sbatch gives its first answer up
-    cluster.daemon("slurmctld", "resume")
-    future.result(300)
-    name = of(session, token).job_name
-    ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,State", "--name", name)
-    until(lambda: "COMPLETED" in cluster.as_root(*ask).out, "accounting to know")
-    assert cluster.as_root(*ask).out.split() == [f"{of(session, token).job.job_id}|COMPLETED"]
-
-
 # ----------------------------------------------------------------------------- logs
-
-
-def test_a_truncated_log_begins_a_new_segment(cluster: Cluster, student: Student, session: Session) -> None:
-    script = (
-        "for i in $(seq 1 20); do echo first $i; done; until [ -e read ]; do sleep 0.1; done\n"
-        ": > $SLURM_JOB_NAME.$SLURM_JOB_ID.out; for i in $(seq 1 5); do echo second $i; done\n"
-    )
-    token = submit(session, student, script)
-    session.watch_logs({token})
-    until(lambda: b"first 20\n" in mirror(session, token), "the first log")
-    cluster.as_student(f"touch {of(session, token).remote_dir}/read")
-    until(lambda: complete(session, token), "the end")
-    segments = [path.read_bytes() for path in segments_of(session, token)]
-    assert segments[0] == b"".join(b"first %d\n" % number for number in range(1, 21))
-    assert segments[-1] == remote(cluster, session, token)
-    assert b"first" not in segments[-1]
-
-
-def test_a_line_on_screen_arrives_quickly(cluster: Cluster, student: Student, session: Session) -> None:
-    """The delays are printed; what is asserted is that every line arrives, in order, without a restart."""
-    token = submit(session, student, "for i in $(seq 1 40); do date +%s.%N; sleep 0.33; done\n")
-    session.watch_logs({token})
-    delays, seen = [], 0
-    deadline = time.monotonic() + 480
-    while len(delays) < 40 and time.monotonic() < deadline:
-        data = mirror(session, token)
-        now = time.time()
-        lines = data[seen:].split(b"\n")[:-1]
-        seen += sum(len(line) + 1 for line in lines)
-        delays += [now - float(line) for line in lines]
-        time.sleep(0.005)
-    assert len(delays) == 40
-    late = sorted(delays)
-    print(f"write to mirror: median {late[20] * 1000:.0f} ms, 95 % {late[37] * 1000:.0f} ms")
-    assert len(segments_of(session, token)) == 1
-
-
-def test_many_logs_at_once_are_equal_in_the_end(cluster: Cluster, student: Student, session: Session) -> None:
-    script = (
-        "for i in $(seq 1 20); do seq 1 2000; printf 'naïve ünicode ✓ without newline'; sleep 0.1; done\n"
-    )
-    futures = [
-        session.submit(draft(student.account), script=HEAD.format(account=student.account) + script)
-        for _ in range(12)
-    ]
-    tokens = [future.result(240) for future in futures]
-    until(lambda: all(complete(session, token) for token in tokens), "all logs")
-    for token in tokens:
-        assert mirror(session, token) == remote(cluster, session, token)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -125,48 +124,6 @@ def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, argumen
     words = " ".join(done.stderr.split())
     assert "is not trusted" in words and "add `--trust`" in words and "connect to login1" in words
     assert tree(received) == before
-
-
-def test_an_archive_from_a_stranger_is_refused_and_connects_only_once_trusted(
-    received: Path, tmp_path: Path
-) -> None:
-    """Packed and unpacked by the system's own programs, opened on the command line; its host listens here."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(240)
-        save = changed(read_settings(received / "lab.toml"), host="127.0.0.1", port=server.getsockname()[1])
-        write_settings(received / "lab.toml", save)
-        archive = tmp_path / "lab.tar"
-        subprocess.run(["tar", "-cf", archive, "-C", received, "."], check=True)
-        downloads = tmp_path / "victim" / "downloads"
-        folder = downloads / "lab"
-        folder.mkdir(parents=True)
-        subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
-        assert any(path.is_symlink() for path in (folder / "logs").iterdir())
-        before = tree(downloads.parent)
-        watch = [sys.executable, "-m", "labtui", "watch"]
-        refused = subprocess.run(
-            watch, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-        assert refused.returncode == 2 and "is not trusted" in " ".join(refused.stderr.split())
-        assert tree(downloads.parent) == before
-        server.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            server.accept()
-        server.settimeout(240)
-        trusted = subprocess.Popen(
-            [*watch, "--trust"],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            server.accept()[0].close()  # the same host is dialled now
-        finally:
-            trusted.terminate()
-            trusted.wait(240)
-    outside = {name for name in tree(downloads.parent) if not name.startswith("downloads/lab/")}
-    assert not outside
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("results",), ("queue", "--offline"), ("log", "1")])

@@ -9,19 +9,14 @@ import msgspec
 import pytest
 
 from labtui.domain.model import MANY_NODES, JobForm
-from labtui.results.compute import compute_results
-from labtui.results.measured import measured_from_reports
-from labtui.session.folder import FORMS, list_remote, read_remote
+from labtui.session.folder import FORMS
 from labtui.training_logs.gpu_sampler import read_samples
-from labtui.training_logs.reader import parse_log
-from tests.conftest import TORCH_PYTHON
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.slurm_templates.samples import HEADER_BEGIN, PROFILE, ddp, draft, rendered
 
 pytestmark = pytest.mark.cluster
 
-WAITING = "import sys, time\nprint('training', *sys.argv, flush=True)\ntime.sleep(600)\n"
 PASSING = "import os, sys\nprint('training', os.environ['CIFAR10_DATA'], *sys.argv, flush=True)\n"
 
 
@@ -109,21 +104,6 @@ def test_a_job_runs_its_trainings_and_samples_its_gpus(cluster: Cluster, student
     assert {sample.index for sample in samples} == {0, 1, 2, 3}
 
 
-def test_nothing_outlives_a_cancelled_job(cluster: Cluster, student: Student) -> None:
-    place = Place(cluster, student, "cancelled")
-    place.write("ResNet50.py", WAITING)
-    place.write("job.slurm", script_for(student, "one-job", job_name="ResNet50-zm3"))
-    job = place.submit()
-    wait_until(lambda: "training " in place.read(f"ResNet50-zm3.{job}.out"), what="the first training")
-    wait_until(lambda: "2" in place.read(f"ResNet50-zm3.{job}.gpu.csv"), what="the first sample")
-    assert "--loop=2" in place.shell("ps -u $USER -o args=")
-    place.shell(f"scancel {job}")
-    wait_until(lambda: place.state(job).startswith("CANCELLED"), what="the job to be cancelled")
-    wait_until(lambda: "--loop=2" not in place.shell("ps -u $USER -o args="), what="the sampler to end")
-    assert "ResNet50.py" not in place.shell("ps -u $USER -o args=")
-    assert place.read(f"ResNet50-zm3.{job}.out").count("training ") == 1
-
-
 TORCHRUN = """#!/bin/bash
 echo "torchrun on $(hostname) with $(nproc) cores: $*"
 while ! grep -q ", 2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
@@ -157,37 +137,3 @@ def test_torchrun_is_started_once_a_node_with_the_jobs_own_port_and_sampled(
     samples = read_samples(place.read(f"vit-zm5.{job}.gpu.csv").encode())
     assert {sample.index for sample in samples} == {0, 1}
     wait_until(lambda: "--loop=2" not in place.shell("ps -u $USER -o args="), what="the sampler to end")
-
-
-@pytest.mark.torch
-def test_real_torchrun_trains_through_the_template_and_its_log_is_read(
-    cluster: Cluster, student: Student
-) -> None:
-    """Two gloo processes on one node's CPUs, with synthetic images: PyTorch's own launcher, srun and our script."""
-    place = Place(cluster, student, "real-torchrun")
-    scripts = [name for name in list_remote() if name.startswith("pytorch/") or name == "mllog.py"]
-    place.shell("mkdir -p pytorch")
-    for name in scripts:
-        place.write(name, read_remote(name).decode())
-    launch = msgspec.structs.replace(PROFILE.launch, setup=(f"PATH={TORCH_PYTHON.parent}:$PATH",))
-    profile = msgspec.structs.replace(PROFILE, containers={}, launch=launch)
-    options = "--device cpu --images 64 --resolution 32 --epochs_eval 1 --eval_batch_size 8"
-    spec = ddp(2, data_set="synthetic", batch_size=16, epochs=3, extra_args=tuple(options.split()))
-    spec = dataclasses.replace(spec, model="vit_ti_16")
-    plan = {"runs": (spec,), "gpus": 2, "nodes": 1, "job_name": "vit-zm6", "cpus": 40}
-    place.write(
-        "job.slurm", rendered("torchrun", profile, account=student.account, qos=student.gpu_qos, **plan)
-    )
-    job = place.submit()
-    wait_until(
-        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"),
-        what="the training",
-        deadline_s=900,
-    )
-    out, err = place.read(f"vit-zm6.{job}.out"), place.read(f"vit-zm6.{job}.err")
-    assert place.state(job) == "COMPLETED 0:0", (out, err)
-    (run,) = parse_log(out.encode()).runs
-    assert (run.model, run.n_gpus, run.batch_size, run.batch_per_gpu) == ("vit_ti_16", 2, 16, 8)
-    assert (run.images, len(run.epochs), run.outcome, run.small) == (64, 3, "completed", True)
-    row = compute_results(measured_from_reports([("vit.out", parse_log(out.encode()))])).rows[0]
-    assert row.configuration.whole_batches and row.throughput is not None
