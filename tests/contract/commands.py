@@ -33,32 +33,44 @@ SCRIPTS = {
     "directive.sh": "#!/bin/bash\n#SBATCH --nonsense=1\necho hello\n",
 }
 
-REFUSALS: dict[str, str] = {
-    "wrong-account": "-A nct_777 -q {cpu_qos} ok.sh",
-    "foreign-account": "-A nct_999 -q {cpu_qos} ok.sh",
-    "no-account": "-q {cpu_qos} ok.sh",
-    "wrong-qos": "-A {account} -q acc_nonsense ok.sh",
-    "foreign-qos": "-A {account} -q acc_bsccase ok.sh",
-    "no-qos": "-A {account} ok.sh",
-    "time-over-qos": "-A {account} -q {debug_qos} -c 20 --gres=gpu:1 -t 03:00:00 ok.sh",
-    "time-over-partition": "-A {account} -q {cpu_qos} -t 4-00:00:00 ok.sh",
-    "bad-time": "-A {account} -q {cpu_qos} -t soon ok.sh",
-    "too-few-cpus": "-A {account} -q {gpu_qos} -c 20 --gres=gpu:4 ok.sh",
-    "too-many-cpus": "-A {account} -q {cpu_qos} -c 500 ok.sh",
-    "too-many-gpus": "-A {account} -q {gpu_qos} -c 160 --gres=gpu:8 ok.sh",
-    "too-many-nodes": "-A {account} -q {cpu_qos} -N 50 ok.sh",
-    "bad-gres": "-A {account} -q {gpu_qos} -c 20 --gres=gpux:1 ok.sh",
-    "bad-gres-type": "-A {account} -q {gpu_qos} -c 20 --gres=gpu:a100:1 ok.sh",
-    "blank-gres": "-A {account} -q {gpu_qos} -c 20 --gres gpu: 1 ok.sh",
-    "memory": "-A {account} -q {cpu_qos} --mem=4G ok.sh",
-    "bad-partition": "-A {account} -q {cpu_qos} -p nonsense ok.sh",
-    "bad-reservation": "-A {account} -q {cpu_qos} --reservation=nonsense ok.sh",
-    "bad-option": "-A {account} -q {cpu_qos} --nonsense ok.sh",
-    "bad-directive": "-A {account} -q {cpu_qos} directive.sh",
-    "crlf": "-A {account} -q {cpu_qos} crlf.sh",
-    "no-shebang": "-A {account} -q {cpu_qos} noshebang.sh",
-    "empty": "-A {account} -q {cpu_qos} empty.sh",
-    "missing": "-A {account} -q {cpu_qos} nowhere.sh",
-    "en-dash": "–A {account} -q {cpu_qos} ok.sh",
+_ACCOUNT = r"Invalid account or account/partition combination specified"
+_QOS = r"Invalid qos specification"
+_NODES = r"Requested node configuration is not available"
+_GRES = r"Invalid generic resource"
+_DOS = r"Batch script contains DOS line breaks \(\\r\\n\)\n.*instead of expected UNIX line breaks \(\\n\)"
+_WALL = r"QOSMaxWallDurationPerJobLimit\n.*Job violates accounting/QOS policy"
+_PARTITION = r"invalid partition specified: nonsense\n.*Invalid partition name specified"
+
+REFUSALS: dict[str, tuple[str, int, str]] = {
+    "wrong-account": ("-A nct_777 -q {cpu_qos} ok.sh", 1, _ACCOUNT),
+    "foreign-account": ("-A nct_999 -q {cpu_qos} ok.sh", 1, _ACCOUNT),
+    "no-account": ("-q {cpu_qos} ok.sh", 1, r"error: No account specified, please specify an account"),
+    "wrong-qos": ("-A {account} -q acc_nonsense ok.sh", 1, _QOS),
+    "foreign-qos": ("-A {account} -q acc_bsccase ok.sh", 1, _QOS),
+    "no-qos": ("-A {account} ok.sh", 1, r"error: No QoS specified, please specify a QoS"),
+    "time-over-qos": ("-A {account} -q {debug_qos} -c 20 --gres=gpu:1 -t 03:00:00 ok.sh", 1, _WALL),
+    "time-over-partition": ("{cpu} -t 4-00:00:00 ok.sh", 1, r"Requested time limit is invalid \(missing or"),
+    "bad-time": ("{cpu} -t soon ok.sh", 255, r"error: Invalid --time specification"),
+    "too-few-cpus": (
+        "{gpu} -c 20 --gres=gpu:4 ok.sh",
+        1,
+        r"cpus requested should be \(nodes \* gpus/node \* 20\)",
+    ),
+    "too-many-cpus": ("{cpu} -c 500 ok.sh", 1, rf"More processors requested than permitted|{_NODES}"),
+    "too-many-gpus": ("{gpu} -c 160 --gres=gpu:8 ok.sh", 1, _NODES),
+    "too-many-nodes": ("{cpu} -N 50 ok.sh", 1, rf"Node count specification invalid|{_NODES}"),
+    "bad-gres": ("{gpu} -c 20 --gres=gpux:1 ok.sh", 1, rf"{_GRES} \(gres\) specification"),
+    "bad-gres-type": ("{gpu} -c 20 --gres=gpu:a100:1 ok.sh", 1, rf"{_NODES}|{_GRES}"),
+    "blank-gres": ("{gpu} -c 20 --gres gpu: 1 ok.sh", 1, rf"Unable to open file 1|{_GRES}|invalid gres"),
+    "memory": ("{cpu} --mem=4G ok.sh", 1, r"[Mm]emory"),
+    "bad-partition": ("{cpu} -p nonsense ok.sh", 1, _PARTITION),
+    "bad-reservation": ("{cpu} --reservation=nonsense ok.sh", 1, r"Requested reservation is invalid"),
+    "bad-option": ("{cpu} --nonsense ok.sh", 255, r"sbatch: unrecognized option '--nonsense'"),
+    "bad-directive": ("{cpu} directive.sh", 255, r"sbatch: unrecognized option '--nonsense=1'"),
+    "crlf": ("{cpu} crlf.sh", 1, _DOS),
+    "no-shebang": ("{cpu} noshebang.sh", 1, r"This does not look like a batch script"),
+    "empty": ("{cpu} empty.sh", 1, r"Batch script is empty!"),
+    "missing": ("{cpu} nowhere.sh", 1, r"Unable to open file nowhere\.sh"),
+    "en-dash": ("–A {account} -q {cpu_qos} ok.sh", 1, r"Unable to open file –A"),
 }
-"""What sbatch must refuse, by name: the words after ``sbatch``."""
+"""What sbatch must refuse, by name: the words after ``sbatch``, its exit status, a pattern of its standard error."""

@@ -42,6 +42,11 @@ class Jobs:
         """Options of a job on CPUs."""
         return f"-A {self.site.account} -q {self.site.cpu_qos}"
 
+    @property
+    def words(self) -> dict[str, object]:
+        """What may stand in braces in `REFUSALS`: what the site names, and the options of a job on CPUs or GPUs."""
+        return {**vars(self.site), "cpu": self.cpu, "gpu": f"-A {self.site.account} -q {self.site.gpu_qos}"}
+
     def gpu(self, gpus: int = 1) -> str:
         """Options of a job on GPUs, with 20 CPUs each."""
         return f"-A {self.site.account} -q {self.site.gpu_qos} -c {20 * gpus} --gres=gpu:{gpus}"

@@ -103,8 +103,8 @@ def record_all(site: Site, target: Path) -> None:
 
 def _record_refusals(recorder: Recorder) -> None:
     site = recorder.site
-    for name, options in REFUSALS.items():
-        given = options.format_map(vars(site))
+    for name, (options, _, _) in REFUSALS.items():
+        given = options.format_map(recorder.words)
         recorder.record(f"refused-{name}", f"sbatch --parsable {given}")
         recorder.record(f"test-only-{name}", f"{PINNED}sbatch --test-only {given}")
     debug = f"-A {site.account} -q acc_debug -c 20 --gres=gpu:1 -t 10"

@@ -9,43 +9,6 @@ import pytest
 from tests.contract.commands import PINNED, REFUSALS
 from tests.contract.jobs import Jobs
 
-SAYS: dict[str, tuple[int, str]] = {
-    # name: (exit status, what must stand in standard error, as a regular expression)
-    "wrong-account": (1, r"Invalid account or account/partition combination specified"),
-    "foreign-account": (1, r"Invalid account or account/partition combination specified"),
-    "no-account": (1, r"error: No account specified, please specify an account"),
-    "wrong-qos": (1, r"Invalid qos specification"),
-    "foreign-qos": (1, r"Invalid qos specification"),
-    "no-qos": (1, r"error: No QoS specified, please specify a QoS"),
-    "time-over-qos": (1, r"QOSMaxWallDurationPerJobLimit\n.*Job violates accounting/QOS policy"),
-    "time-over-partition": (1, r"Requested time limit is invalid \(missing or exceeds some limit\)"),
-    "bad-time": (255, r"error: Invalid --time specification"),
-    "too-few-cpus": (1, r"Minimum cpus requested should be \(nodes \* gpus/node \* 20\)"),
-    "too-many-cpus": (
-        1,
-        r"More processors requested than permitted|Requested node configuration is not available",
-    ),
-    "too-many-gpus": (1, r"Requested node configuration is not available"),
-    "too-many-nodes": (1, r"Node count specification invalid|Requested node configuration is not available"),
-    "bad-gres": (1, r"Invalid generic resource \(gres\) specification"),
-    "bad-gres-type": (1, r"Requested node configuration is not available|Invalid generic resource"),
-    "blank-gres": (1, r"Unable to open file 1|Invalid generic resource|invalid gres"),
-    "memory": (1, r"[Mm]emory"),
-    "bad-partition": (1, r"invalid partition specified: nonsense\n.*Invalid partition name specified"),
-    "bad-reservation": (1, r"Requested reservation is invalid"),
-    "bad-option": (255, r"sbatch: unrecognized option '--nonsense'"),
-    "bad-directive": (255, r"sbatch: unrecognized option '--nonsense=1'"),
-    "crlf": (
-        1,
-        r"Batch script contains DOS line breaks \(\\r\\n\)\n.*instead of expected UNIX line breaks \(\\n\)",
-    ),
-    "no-shebang": (1, r"This does not look like a batch script"),
-    "empty": (1, r"Batch script is empty!"),
-    "missing": (1, r"Unable to open file nowhere\.sh"),
-    "en-dash": (1, r"Unable to open file –A"),
-}
-
-
 SAID_BY_SBATCH = {
     "bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",
     "blank-gres",
@@ -55,8 +18,8 @@ SAID_BY_SBATCH = {
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refusals(jobs: Jobs, name: str) -> None:
-    status, words = SAYS[name]
-    options = REFUSALS[name].format_map(vars(jobs.site))
+    text, status, words = REFUSALS[name]
+    options = text.format_map(jobs.words)
     before = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
     refused = jobs.run(f"sbatch --parsable {options}")
     assert refused.status == status, refused.err

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["cut", "reset", "stall", "delay", "throttle"]
+Kind = Literal["cut", "reset", "stall", "delay"]
 Direction = Literal["up", "down"]
 CHUNK = 16_384
 
@@ -27,28 +27,21 @@ class Fault:
 
     ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST,
     ``stall`` passes nothing any more in either direction but keeps both sides open, ``delay``
-    waits `seconds` before every further chunk, ``throttle`` passes `bytes_per_second` from there on.
+    waits `seconds` before every further chunk.
     """
 
     kind: Kind
     direction: Direction = "up"
     at_byte: int = 0
     seconds: float = 0.0
-    bytes_per_second: float = 0.0
 
     @classmethod
     def random(cls, chooser: random.Random, *, up_to: int = 60_000) -> Fault:
         """A fault at a random point, more often early than late."""
         at = int(up_to ** chooser.random())
         direction: Direction = chooser.choice(("up", "down"))
-        kind: Kind = chooser.choice(("cut", "reset", "stall", "delay", "throttle"))
-        return cls(
-            kind,
-            direction,
-            at,
-            seconds=chooser.uniform(0.001, 0.05),
-            bytes_per_second=chooser.uniform(2e4, 2e6),
-        )
+        kind: Kind = chooser.choice(("cut", "reset", "stall", "delay"))
+        return cls(kind, direction, at, seconds=chooser.uniform(0.001, 0.05))
 
 
 class _Link:
@@ -92,7 +85,7 @@ class _Link:
             pass
         finally:
             # A stalled link looks alive to both sides: whoever hangs up, the other is not told.
-            if not self._is_stalled():
+            if not (self.open and self.proxy.stalled(self)):
                 self.close()
 
     def _pass(self, direction: str, sink: socket.socket, data: bytes) -> None:
@@ -122,17 +115,9 @@ class _Link:
         if fault.kind == "stall":
             self.proxy.stall(self)
             return data
-        if fault.kind == "delay":
-            time.sleep(fault.seconds)
-            self._send(direction, sink, data)
-            return b""
-        piece, rest = data[:1024], data[1024:]
-        time.sleep(len(piece) / fault.bytes_per_second)
-        self._send(direction, sink, piece)
-        return rest
-
-    def _is_stalled(self) -> bool:
-        return self.open and self.proxy.stalled(self)
+        time.sleep(fault.seconds)
+        self._send(direction, sink, data)
+        return b""
 
 
 class FaultProxy:

@@ -2,7 +2,7 @@
 
 ``python -m tests.reliability.campaign ROUNDS [--seed S] [--lanes N]`` starts a cluster of its own. A round is one
 life: a process opens the lab folder, takes up what the killed ones before it left, submits up to two jobs and
-follows the logs, through a proxy that cuts, resets, stalls, delays or throttles its connection at a random byte;
+follows the logs, through a proxy that cuts, resets, stalls or delays its connection at a random byte;
 then SIGKILL, at a random moment or just after a chosen word. Meanwhile sbatch, squeue and sacct are ended by signals,
 and slurmctld freezes. After each life the folder is read: nothing that was shown may be missing, every mirror must be a
 prefix of its remote file. After `LIVES` lives an undisturbed process settles the folder, and the accounts are made: one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, UsageError
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.slurm.queue import job_row
 from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
@@ -86,15 +86,6 @@ def test_a_stale_line_that_answers_is_online_again(bench: Bench) -> None:
     assert bench.session.state.connection.status == "stale"
     assert "6 seconds" in bench.session.state.connection.sentence
     bench.run(30, lambda: bench.session.state.connection.status == "online")
-
-
-def test_a_setting_that_cannot_work_is_not_tried_again_and_again(bench: Bench) -> None:
-    bench.cluster.fail("connect", UsageError("The SSH configuration cannot be read.", "Correct it."))
-    bench.run(4000)
-    assert bench.cluster.count("connect") == 1
-    assert bench.session.state.connection.status == "needs-login"
-    bench.session.connect_now()
-    bench.run(5, lambda: bench.session.state.connection.status == "online")
 
 
 @pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])

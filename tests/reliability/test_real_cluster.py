@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,8 +17,7 @@ from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy, Student
-from tests.real_cluster.proxy import Fault
-from tests.session.small_job import draft, make_lab
+from tests.session.small_job import make_lab
 from tests.session.test_real_cluster import complete, mirror, of, phase, remote, session_on, submit, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
@@ -91,78 +88,6 @@ def test_a_job_that_slurm_forgot_before_it_was_asked(tmp_path: Path) -> None:
             assert mirror(session, token) == remote(cluster, session, token)
     finally:
         cluster.down()
-
-
-LOG = """
-log=$SLURM_JOB_NAME.$SLURM_JOB_ID.out
-sleep {pause}
-for i in $(seq 1 40); do printf 'línea %d ✓ ñandú 日本\\n' $i; seq 1 {lines}; sleep 0.05; done
-{trick}
-printf 'no newline at the end, and half a character: \\xe6\\x97'
-"""
-TRICKS = {
-    "": 1,
-    ": > $log; seq 1 50; sleep 3": 2,
-    "cp $log $log.new; sed -i 's/1/2/g' $log.new; mv $log.new $log; exec >>$log; echo replaced; sleep 3": 2,
-}
-
-
-def test_many_logs_through_a_bad_line_are_equal_in_the_end(
-    tmp_path: Path, cluster: Cluster, student: Student
-) -> None:
-    """The line cut, stalled, slow; logs truncated, replaced, late, unfinished: never mixed, in the end equal."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
-    chooser = random.Random(seed)
-    faults = ["cut", "cut", "reset", "reset", "stall"]  # a stall costs a minute until it is believed
-    chooser.shuffle(faults)
-
-    def plan(index: int) -> Fault | None:
-        if index >= len(faults):
-            return None
-        return Fault(faults[index], "down", int(chooser.uniform(40_000, 700_000)))  # type: ignore[arg-type]
-
-    with (
-        FaultProxy((student.host, student.port), plan) as proxy,
-        session_on(tmp_path / "lab", student, proxy.port) as session,
-    ):
-        kinds = [chooser.choice([*TRICKS]) for _ in range(12)]
-        futures = []
-        for trick in kinds:
-            script = LOG.format(
-                pause=chooser.uniform(0, 3), lines=chooser.choice((50, 300, 3000)), trick=trick
-            )
-            head = f"#!/bin/bash\n#SBATCH --account={student.account}\n#SBATCH --qos=gp_training\n#SBATCH --ntasks=1\n"
-            head += "#SBATCH --cpus-per-task=1\n#SBATCH --output=%x.%j.out\n#SBATCH --error=%x.%j.err\n"
-            futures.append(session.submit(draft(student.account), script=head + script))
-        deadline = time.monotonic() + 900
-        while not all(future.done() for future in futures):
-            _hurry(session, deadline)
-        tokens = [future.result() for future in futures]
-        compared = 0
-        while not all(complete(session, token) for token in tokens):
-            _hurry(session, deadline)
-            for token, trick in zip(tokens, kinds, strict=True):
-                if not trick:  # the others are replaced under our hands
-                    copied = mirror(session, token)  # first, for the log goes on growing
-                    assert not copied or remote(cluster, session, token).startswith(copied)
-                    compared += 1
-        for token in tokens:
-            assert mirror(session, token) == remote(cluster, session, token), token
-            assert of(session, token).job.phase is JobPhase.FINISHED
-        kinds_struck = [fault.kind for fault in proxy.faults_struck]
-        print(f"{proxy.connections} connections, faults {kinds_struck}, {compared} prefixes compared")
-        assert len(kinds_struck) >= 2
-
-
-def _hurry(session: Session, deadline: float) -> None:
-    """A patient test would wait for the heartbeat and the back-off; this one presses the key."""
-    if time.monotonic() > deadline:
-        late = [item for item in session.state.submissions.values() if not complete(session, item.token)]
-        answer = [f"{item.job_name} {item.status} {item.job} {item.logs}" for item in late]
-        raise AssertionError("\n".join([str(session.state.connection), *answer]))
-    session.connect_now()
-    time.sleep(0.3)
 
 
 FETCH = r"""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labtui.domain.errors import (
     ConnectionLost,
@@ -18,7 +16,6 @@ from labtui.domain.errors import (
 )
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
-from labtui.session.worker_context import key_press_retry_at, reconnect_delay
 from labtui.slurm.states import early_end_refusal
 from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import ScriptedJob, keras_log
@@ -223,7 +220,10 @@ def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
     assert len(bench.cluster.jobs) == 1
 
 
-@pytest.mark.parametrize("refusal", [LoginRefused("No."), HostKeyProblem("The key changed.")])
+@pytest.mark.parametrize(
+    "refusal",
+    [LoginRefused("No."), HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],
+)
 def test_a_refused_login_is_never_tried_again_by_itself(bench: Bench, refusal: Exception) -> None:
     bench.cluster.fail("connect", refusal)
     bench.run(4000)
@@ -364,15 +364,3 @@ def test_cancel_without_a_line_says_so(bench: Bench) -> None:
     done = bench.session.cancel(1)
     bench.run(2, done.done)
     assert isinstance(done.exception(), ConnectionLost)
-
-
-@given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
-def test_reconnects_back_off_with_jitter(failures: int, luck: float) -> None:
-    base = (5, 30, 60, 120)[min(failures, 4) - 1]
-    assert base * 0.8 <= reconnect_delay(failures, luck) <= base * 1.2
-
-
-def test_a_key_press_connects_at_once_but_not_over_and_over() -> None:
-    assert key_press_retry_at(100.0, []) == 100.0
-    assert key_press_retry_at(100.0, [99.0]) == 100.0
-    assert key_press_retry_at(100.0, [95.0, 99.0]) == 119.0

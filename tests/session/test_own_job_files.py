@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from labtui.session.session import Session
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.results.helpers import task_charts
 from tests.session.small_job import make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -131,29 +129,6 @@ def check_mirrors(cluster: Cluster, session: Session, item: SubmissionState) -> 
         assert mirror.read_bytes() == cluster.outside(remote).read_bytes()
 
 
-def test_the_course_file_runs_as_it_is_and_is_charted(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    path = own_file(session, "ladder-in-a-loop", student.account)
-    item = submit(session, path, task_id="10.5")
-    assert item.job_file == "ladder-in-a-loop.slurm" and item.job_name == "ladder"
-    sent = cluster.outside(f"{item.remote_dir}/ladder-in-a-loop.slurm")
-    assert sent.read_bytes() == path.read_bytes(), "the file itself is untouched"
-    assert stat.S_IMODE(sent.stat().st_mode) & 0o400
-    check_mirrors(cluster, session, item)
-    runs = [session.state.runs[run] for run in item.run_ids]
-    assert [(run.spec.model, run.spec.n_gpus, run.spec.batch_size) for run in runs] == [
-        ("ResNet50", 1, 2048),
-        ("ResNet50", 2, 4096),
-        ("ResNet50", 4, 8192),
-    ]
-    assert [len(run.epochs) for run in runs] == [5, 5, 5]
-    rows = {row.n_gpus: row for row in session.results().rows}
-    assert rows.keys() == {1, 2, 4}
-    assert rows[4].speedup is not None and rows[4].speedup.lo <= 4 <= rows[4].speedup.hi
-    assert any(chart.series for chart in task_charts(session.results(), model="ResNet50"))
-
-
 def test_a_distributed_job_on_two_nodes_with_its_logs_in_a_folder(
     cluster: Cluster, student: Student, session: Session, images: None
 ) -> None:
@@ -191,14 +166,3 @@ def test_a_file_that_tells_nothing_is_read_from_its_log(
     (run,) = (session.state.runs[run_id] for run_id in item.run_ids)
     assert (run.spec.model, run.spec.n_gpus, run.spec.epochs, run.spec.unknown) == ("ResNet152", 2, 3, ())
     assert len(run.epochs) == 3
-
-
-def test_options_of_this_time_go_before_those_of_the_file(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    path = own_file(
-        session, "one-gpu", "<account>", ("/gpfs/projects/<account>", f"/gpfs/projects/{student.account}")
-    )
-    item = submit(session, path, given={"account": student.account, "time": "7"})
-    assert item.job is not None and item.job.time_limit_s == 7 * 60
-    assert item.account == student.account
