@@ -16,7 +16,6 @@ import pytest
 from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings, write_settings
 from tests.commands.by_hand import by_hand
 from tests.lab import walk
 
@@ -79,34 +78,6 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert bill["tasks"]["7"]["allocated"] > bill["tasks"]["7"]["used"] > 0
     assert [row["gpu_hours_trained"] > 0 for row in rows["runs"]] == [False] * 3 + [True] * 3
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
-
-
-def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
-    folder: LabFolder, cluster: PracticeCluster, capsys
-) -> None:
-    login = cluster.login
-    wrong = f"{login.data_dir}-of-another-year"
-    write_settings(folder.settings_path, _with(folder.settings(), data_dir=wrong))
-    (row,) = answer_of(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
-    assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("path-missing", "error")}
-    assert main(["submit", "7"]) == 1
-    assert wrong in capsys.readouterr().err
-    assert answer_of(capsys, "queue", "--offline")["runs"] == []
-
-
-def _with(settings: Settings, **changes: Any) -> Settings:
-    from labtui.session.settings import changed
-
-    return changed(settings, **changes)
-
-
-def test_a_dry_run_names_the_files_and_those_that_were_changed(folder: LabFolder, capsys) -> None:
-    (folder.scripts / "ResNet152.py").write_text("print('mine')\n")
-    (row,) = answer_of(capsys, "submit", "7", "--gpus", "1", "--dry-run", "--offline")["submissions"]
-    assert [item["path"] for item in row["files"] if item["changed"]] == ["ResNet152.py"]
-    main(["submit", "7", "--gpus", "1", "--dry-run"])
-    assert " bytes, changed by you\n" in capsys.readouterr().out
-    assert "ResNet152.py" in answer_of(capsys, "push")["sent"], "a dry run sent nothing"
 
 
 def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

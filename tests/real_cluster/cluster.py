@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.real_cluster import keys
-from tests.real_cluster.control import ControlFailed, Done, ask, execute
+from tests.real_cluster.control import Done, ask, execute
 from tests.real_cluster.network import free_subnet
 from tests.real_cluster.requirements import missing_requirements
 from tests.real_cluster.settings import PORT_NAMES, SSH_DAEMONS, ClusterSettings, free_ports
@@ -147,15 +147,12 @@ class Cluster:
                 raise ClusterFailed(f"the cluster did not start:\n{output}")
             time.sleep(0.02)
 
-    def down(self, *, keep_files: bool = False) -> None:
-        """End every process, drop every mount, remove the folder's contents (unless `keep_files`)."""
+    def down(self) -> None:
+        """End every process, drop every mount, remove the folder's contents."""
         self._end_processes()
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
-        if keep_files:
-            (self.folder / "settings.json").rename(self.folder / "settings.ended.json")
-            return
         if mounted_below(self.folder):
             raise ClusterFailed(f"something is still mounted below {self.folder}: nothing was removed")
         for name in ("root", "var", "home", "gpfs", "tmp", "keys"):
@@ -195,15 +192,6 @@ class Cluster:
             return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
         except (OSError, IndexError):
             return None
-
-    @property
-    def running(self) -> bool:
-        """Whether its supervisor answers."""
-        try:
-            ask(self.folder, "ping", deadline_s=10)
-        except (OSError, ControlFailed, ValueError):
-            return False
-        return True
 
     # ---------------------------------------------------------------- looking in
 
@@ -245,23 +233,11 @@ class Cluster:
         """Run a program as root inside, for instance ``scontrol`` or ``sacctmgr -i``."""
         return execute(self.folder, list(argv), user="root", timeout_s=timeout_s)
 
-    def sacctmgr(self, *argv: str) -> str:
-        """Change or show accounting (``-i`` is given); its output. Raises when it refuses."""
-        done = self.as_root("sacctmgr", "-i", *argv)
-        if done.status:
-            raise ControlFailed(done.err or done.out)
-        return done.out
-
-    def controller_requests(self) -> dict[str, int]:
-        """How many requests slurmctld has served so far for each user (`sdiag`)."""
-        text = self.as_root("sdiag").out
-        part = text.split("Remote Procedure Call statistics by user", 1)[1].split("\n\n", 1)[0]
-        found = re.findall(r"^\s*(\S+)\s*\(\s*\d+\)\s+count:(\d+)", part, re.MULTILINE)
-        return {name: int(count) for name, count in found}
-
     def student_requests(self) -> int:
-        """How many requests slurmctld has served so far for the student."""
-        return self.controller_requests().get(self.settings.user, 0)
+        """How many requests slurmctld has served so far for the student (`sdiag`)."""
+        text = self.as_root("sdiag").out.split("Remote Procedure Call statistics by user", 1)[1]
+        found = re.search(rf"^\s*{self.settings.user}\s*\(\s*\d+\)\s+count:(\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def jobs(self) -> dict[str, str]:
         """Job id to state, for every job the controller remembers."""

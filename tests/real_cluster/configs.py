@@ -52,7 +52,7 @@ def slurm_conf(settings: ClusterSettings) -> str:
         lines.append("CommunicationParameters=NoInAddrAny,NoCtldInAddrAny")
     if site.enforce:
         lines.append(f"AccountingStorageEnforce={site.enforce}")
-    if settings.site_rules and settings.site == "marenostrum":
+    if settings.site == "marenostrum":
         lines.append("JobSubmitPlugins=lua")
     if site.private_data:
         lines.append(f"PrivateData={site.private_data}")

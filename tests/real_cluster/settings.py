@@ -39,9 +39,6 @@ class ClusterSettings:
     """Choices of one cluster. `site` names a set-up of `tests.real_cluster.sites`.
 
     `min_job_age_s` is how long Slurm remembers a finished job (its own default is 300).
-    `site_rules` switches MareNostrum's submit rules on (account and QoS required, 20 CPUs per GPU, no
-    ``--mem``); without them Slurm answers as it comes from the box.
-    `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as there).
     `base_root` is the file system the programs come from: ``/`` or a debootstrap tree with another Slurm (the
     environment variable ``LABTUI_TEST_CLUSTER_ROOT`` says which when nothing else does).
     `separate_nodes` gives each node a network namespace with a host name and an address of its own; `subnet` holds the
@@ -55,9 +52,7 @@ class ClusterSettings:
     passphrase: str = "three blind mice"
     code: str = "314159"
     min_job_age_s: int = 300
-    site_rules: bool = True
     noisy_login: bool = True
-    private_data: str = ""
     separate_nodes: bool = False
     subnet: str = ""
     base_root: str = field(default_factory=lambda: os.environ.get("LABTUI_TEST_CLUSTER_ROOT", "/"))

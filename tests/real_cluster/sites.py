@@ -68,7 +68,6 @@ def _marenostrum(settings: ClusterSettings) -> Site:
     return Site(
         cluster="marenostrum5",
         partitions=tuple(lines),
-        private_data=settings.private_data,
         accounts=(
             ("add", "qos", "acc_debug", *debug),
             ("add", "qos", "gp_debug", "MaxWall=02:00:00", "flags=DenyOnLimit", "priority=10000"),

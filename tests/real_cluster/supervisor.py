@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ class Supervisor:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = ClusterSettings.load(folder / "settings.json")
-        self.ended = threading.Event()
         self.covered: list[str] = []
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class Supervisor:
         self.daemons.start_all()
 
     def serve(self) -> None:
-        """Answer requests until told to end."""
+        """Answer requests until the namespace ends."""
         path = self.folder / "control.sock"
         path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX)
@@ -59,14 +59,9 @@ class Supervisor:
         server.bind("control.sock")
         server.listen(16)
         (self.folder / "ready").write_text("ready\n")
-
-        def accept() -> None:
-            while True:
-                client, _ = server.accept()
-                threading.Thread(target=self._answer, args=(client,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        self.ended.wait()
+        while True:
+            client, _ = server.accept()
+            threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def _answer(self, client: socket.socket) -> None:
         with client, client.makefile("rwb") as stream:
@@ -83,10 +78,6 @@ class Supervisor:
                 return
 
     # ---------------------------------------------------------------- operations
-
-    def do_ping(self) -> dict[str, bool]:
-        """Which daemons run."""
-        return {name: self.daemons.alive(name) for name in self.daemons.commands}
 
     def do_exec(self, argv: list[str], user: str, stdin: str, timeout: float, cwd: str) -> dict[str, Any]:
         """Run a program inside, as ``root`` or as the student, without SSH."""
@@ -108,18 +99,14 @@ class Supervisor:
 
     def do_daemon(self, name: str, action: str) -> None:
         """``start``, ``stop``, ``kill``, ``pause`` or ``resume`` a daemon."""
-        if action == "start":
-            self.daemons.start(name)
-        elif action == "stop":
-            self.daemons.stop(name)
-        elif action == "kill":
-            self.daemons.stop(name, how=signal.SIGKILL)
-        elif action == "pause":
-            self.daemons.signal(name, signal.SIGSTOP)
-        elif action == "resume":
-            self.daemons.signal(name, signal.SIGCONT)
-        else:
-            raise ValueError(action)
+        actions = {
+            "start": self.daemons.start,
+            "stop": self.daemons.stop,
+            "kill": partial(self.daemons.stop, how=signal.SIGKILL),
+            "pause": partial(self.daemons.signal, number=signal.SIGSTOP),
+            "resume": partial(self.daemons.signal, number=signal.SIGCONT),
+        }
+        actions[action](name)
 
     def do_kill_sessions(self) -> int:
         """Kill every sshd process, sessions included."""
@@ -163,14 +150,6 @@ class Supervisor:
                 self.daemons.start(name)
         set_noise(self.root, self.settings)
         (self.root / self.settings.home.lstrip("/") / ".bashrc").unlink(missing_ok=True)
-
-    def do_nodes_ready(self) -> bool:
-        """Whether all nodes can take jobs."""
-        return self.daemons.nodes_ready()
-
-    def do_down(self) -> None:
-        """End everything."""
-        self.ended.set()
 
 
 def _watch(descriptor: int) -> None:

@@ -31,6 +31,15 @@ def running(bench: Bench, n_gpus: int = 1) -> str:
     return future.result()
 
 
+def submit_two_runs(bench: Bench) -> None:
+    """One job with a run on one GPU and one on two, running."""
+    one = draft(1).runs[0]
+    bench.online()
+    runs = (one, replace(one, n_gpus=2, batch_size=512))
+    bench.run(20, bench.session.submit(draft(2, runs=runs, form="one-job")).done)
+    bench.cluster.start("100")
+
+
 def job(bench: Bench):
     (submission,) = bench.session.state.submissions.values()
     return submission.job
@@ -120,24 +129,9 @@ def test_another_try_after_a_failure_takes_its_place(bench: Bench) -> None:
     assert len(run(bench).epochs) == 5
 
 
-def test_what_was_complete_is_not_replaced_by_another_try(bench: Bench) -> None:
-    running(bench)
-    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + keras_log(9, 8))
-    bench.cluster.end("100")
-    bench.run(200, lambda: run(bench).outcome is not None)
-    assert run(bench).outcome == "completed"
-    assert [sample.printed_seconds for sample in run(bench).epochs] == [5, 4, 4, 4, 4]
-
-
 def test_all_runs_of_a_requeued_job_keep_one_try_each(bench: Bench) -> None:
     """Two runs in one job, put back during the second: the first stays as it was, the second is the last try."""
-    one = draft(1).runs[0]
-    bench.online()
-    future = bench.session.submit(
-        draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job")
-    )
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    submit_two_runs(bench)
     two = {"n_gpus": 2, "batch": 512}
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(7, 6, **two))
     bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
@@ -226,55 +220,40 @@ def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(
     assert mirror(second, token) == whole
 
 
-def test_a_last_line_without_newline_counts(bench: Bench) -> None:
-    running(bench)
-    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4).rstrip(b"\n"))
-    bench.cluster.end("100")
-    bench.run(120, lambda: run(bench).outcome is not None)
-    assert len(run(bench).epochs) == 5
-
-
-def test_a_job_without_any_log_ends_by_slurms_word(bench: Bench) -> None:
-    running(bench)
-    bench.cluster.end("100", "FAILED")
-    bench.run(200, lambda: run(bench).outcome is not None)
-    assert run(bench).outcome == "failed"
-
-
-@pytest.mark.parametrize(
-    ("state", "outcome"),
-    [
-        ("TIMEOUT", "time-limit"),
-        ("CANCELLED", "cancelled"),
-        ("OUT_OF_MEMORY", "oom"),
-        ("NODE_FAIL", "failed"),
-    ],
+NODE_FAILED = (
+    b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO NODE FAILURE ***\n"
 )
-def test_slurms_word_explains_a_run_that_broke_off(bench: Bench, state: str, outcome: str) -> None:
+ENDS: dict[str, tuple[bytes, bytes, str, str, list[int]]] = {
+    # name: (log, standard error, Slurm's word; how the run ended, its epochs as they were printed)
+    "last line without a newline": (
+        keras_log(5, 4, 4, 4, 4).rstrip(b"\n"), b"", "COMPLETED", "completed", [5, 4, 4, 4, 4],
+    ),
+    "another try after a complete one": (
+        keras_log(5, 4, 4, 4, 4) + keras_log(9, 8), b"", "COMPLETED", "completed", [5, 4, 4, 4, 4],
+    ),
+    "no log": (b"", b"", "FAILED", "failed", []),
+    "time limit": (keras_log(5, 4), b"", "TIMEOUT", "time-limit", [5, 4]),
+    "cancelled": (keras_log(5, 4), b"", "CANCELLED", "cancelled", [5, 4]),
+    "out of memory": (keras_log(5, 4), b"", "OUT_OF_MEMORY", "oom", [5, 4]),
+    "node failure": (keras_log(5, 4), NODE_FAILED, "NODE_FAIL", "failed", [5, 4]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_log_and_slurms_word_say_how_a_run_ended(bench: Bench, name: str) -> None:
+    log, err, state, outcome, printed = ENDS[name]
     running(bench)
-    bench.cluster.write("100", keras_log(5, 4))
+    for data, suffix in ((log, "out"), (err, "err")):
+        if data:
+            bench.cluster.write("100", data, suffix)
     bench.cluster.end("100", state)
     bench.run(200, lambda: run(bench).outcome is not None)
     assert run(bench).outcome == outcome
-
-
-def test_a_node_that_failed_is_no_cancellation(bench: Bench) -> None:
-    running(bench)
-    words = b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO NODE FAILURE ***\n"
-    bench.cluster.write("100", keras_log(5, 4))
-    bench.cluster.write("100", words, "err")
-    bench.cluster.end("100", "NODE_FAIL")
-    bench.run(200, lambda: run(bench).outcome is not None)
-    assert run(bench).outcome == "failed" and run(bench).phase is RunPhase.FAILED
+    assert [sample.printed_seconds for sample in run(bench).epochs] == printed
 
 
 def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench) -> None:
-    one = draft(1).runs[0]
-    bench.online()
-    runs = (one, replace(one, n_gpus=2, batch_size=512))
-    future = bench.session.submit(draft(2, runs=runs, form="one-job"))
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    submit_two_runs(bench)
     bench.cluster.write("100", keras_log(5, 4))
     bench.cluster.end("100", "OUT_OF_MEMORY")
     bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
@@ -289,12 +268,7 @@ def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench
 
 
 def test_runs_of_one_job_get_their_epochs_in_order(bench: Bench) -> None:
-    one = draft(1).runs[0]
-    runs = (one, replace(one, n_gpus=2, batch_size=512))
-    bench.online()
-    future = bench.session.submit(draft(2, runs=runs, form="one-job"))
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    submit_two_runs(bench)
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(5, 4, n_gpus=2, batch=512))
     bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
     assert len(bench.session.state.runs[1].epochs) == 5
