@@ -14,7 +14,7 @@ from labtui.session.settings import Settings
 from tests.commands.conftest import Labtui
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
-from tests.session.test_own_job_files import DDP, TORCHRUN
+from tests.session.test_own_job_files import DDP, install_pytorch
 
 JOB = """#!/bin/bash
 #SBATCH --job-name=mine
@@ -139,7 +139,7 @@ def test_the_job_files_of_the_course_run_as_printed_and_are_charted(
     """Only the account is filled in, and what a PDF tears: a path, a command's options. `lint --fix` does both."""
     shared = cluster.outside(f"/gpfs/scratch/{student.account}/{Path(student.container).name}")
     shared.write_bytes(b"SIF_FAKE")  # where Lab 5 has it
-    _pytorch(cluster)
+    install_pytorch(cluster)
     (lab.folder / "scripts" / "train_ddp.py").write_text(DDP)
     names = [path.name for path in sorted(PRINTED.glob("*.slurm"))]
     for name in names:
@@ -164,16 +164,6 @@ def test_the_job_files_of_the_course_run_as_printed_and_are_charted(
     assert all(row["speedup"]["value"] > 0 for row in rows if row["n_gpus"] in (1, 2, 4))
     lab("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(lab.folder / "plots"))
     assert [path.name for path in (lab.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
-
-
-def _pytorch(cluster: Cluster) -> None:
-    """The site's image, and a launcher in every container."""
-    image = cluster.outside("/gpfs/apps/MN5/ACC/SINGULARITY/SRC/images/nvidiaPytorch24.07")
-    image.parent.mkdir(parents=True, exist_ok=True)
-    image.write_text("SIF_FAKE")
-    launcher = cluster.outside("/apps/container/bin/torchrun")
-    launcher.write_text(TORCHRUN)
-    launcher.chmod(0o755)
 
 
 def _words(path: Path, student: Student | None = None) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 from pathlib import Path
 
 import pytest
 
-from labtui.commands import screens
 from labtui.commands.cli import main
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
@@ -63,15 +61,3 @@ def test_sentences_are_no_wider_than_can_be_read(
     monkeypatch.chdir(tmp_path)
     text = shown(monkeypatch, ["practice", "--list"], 200)
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_a_kept_practice_session_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screens, "_check", lambda arguments: None)
-    monkeypatch.setattr(screens, "_cluster", lambda arguments: contextlib.nullcontext())
-    monkeypatch.setattr(screens, "_lab_folder", lambda *arguments: Path("pk/lab"))
-    monkeypatch.setattr(screens, "_show", lambda *arguments, **options: 0)
-    assert shown(monkeypatch, ["practice"], 80) == ""
-    kept = shown(monkeypatch, ["practice", "--keep", "pk"], 80)
-    assert kept == "Kept in pk. To continue: labtui practice --keep pk\n"
-    kept = shown(monkeypatch, ["practice", "--keep", "my lab", "--lab", "hpc4ai-ch12"], 80)
-    assert kept.endswith("labtui practice --keep 'my lab' --lab hpc4ai-ch12\n")

@@ -316,7 +316,7 @@ def test_trouble_of_the_cluster_is_found(
     seen, checks = doctor_checks(capsys, arguments(student, "--account", student.account))
     assert (seen, checks[key]["status"]) == (status, found), checks
     assert checks[key]["fix"] and word in checks[key]["sentence"] + checks[key]["fix"]
-    assert checks["account"]["status"] in ("ok", "skipped"), "what could not be asked is not wrong"
+    assert checks.get("account", {}).get("status") != "problem", "what could not be asked is not wrong"
 
 
 @pytest.mark.cluster

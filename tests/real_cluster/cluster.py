@@ -290,14 +290,22 @@ class Cluster:
             self.daemon(name, "start")
 
     def repair(self) -> None:
-        """Undo every trouble: daemons up and thawed, disks back, the usual login noise, no ``~/.bashrc``."""
+        """Undo every trouble: daemons up and thawed, disks back, the usual login noise, no ``~/.bashrc``.
+
+        Returns when all nodes answer: a controller that was just started again refuses every job until then.
+        """
         ask(self.folder, "repair")
         for node in self.settings.nodes if self.settings.separate_nodes else ():
-            self.as_root(
-                "scontrol", "update", f"nodename={node.name}", "state=resume"
-            )  # refused where it is up
+            command = ("scontrol", "update", f"nodename={node.name}", "state=resume")
+            self.as_root(*command)  # refused where it is up
         self.set_account()
         self.set_nologin(None)
+        wait_until(self._nodes_answer, what="all nodes to answer")
+
+    def _nodes_answer(self) -> bool:
+        states = self.as_root("sinfo", "-h", "-N", "-o", "%T").out.split()
+        gone = ("down", "unk", "drain", "inval", "fail")
+        return bool(states) and not any(state.endswith("*") or state.startswith(gone) for state in states)
 
     def set_account(self, *, expired: bool = False, must_change_password: bool = False) -> None:
         """The student's account as PAM sees it on `pam_port`: closed since 1970, or with a password to change."""

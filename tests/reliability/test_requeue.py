@@ -77,52 +77,12 @@ def put_back(cluster: Cluster, job_id: str) -> None:
     until(lambda: int(time.time()) > over, "another second")
 
 
-def start_now(cluster: Cluster, job_id: str) -> None:
-    done = cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
-    assert done.status == 0, done.err
-
-
-def assert_one_job(cluster: Cluster, session: Session, token: str) -> None:
-    """Accounting knows one job of this name, with a record for each time it ran; one try to submit was made."""
-    item = of(session, token)
-    ask = (
-        "sacct",
-        "-a",
-        "-D",
-        "-X",
-        "-n",
-        "-P",
-        "-S",
-        "2020-01-01",
-        "-o",
-        "JobIDRaw,State",
-        "--name",
-        item.job_name,
-    )
-    until(lambda: "COMPLETED" in cluster.as_root(*ask).out, "accounting to know")
-    assert cluster.as_root(*ask).out.split() == [
-        f"{item.job.job_id}|REQUEUED",
-        f"{item.job.job_id}|COMPLETED",
-    ]
-    out = cluster.outside(item.remote_logs["out"]).parent
-    assert len(list(out.glob(".labtui/attempt-*"))) == 1
-
-
-def assert_second_training(session: Session) -> None:
-    """The run holds the epochs of its last start, each once, and none of the one before."""
-    run = session.state.runs[1]
-    assert [round(sample.seconds.value) for sample in run.epochs] == [51, 52, 53, 54, 55]
-    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5]
-    assert run.outcome == "completed"
-    assert run.phase is RunPhase.DONE
-
-
 @pytest.mark.parametrize("mode", ["truncate", "append"])
 def test_a_job_put_back_into_the_queue_while_it_is_followed(
     tmp_path: Path, cluster: Cluster, student: Student, mode: str
 ) -> None:
     folder = make_lab(tmp_path / "lab", student, student.port)
-    first = lines(0, STOPS_AFTER)
+    first, whole = lines(0, STOPS_AFTER), lines(1, EPOCHS)
     with Session.open(folder.path) as session:
         token = submit(session, student, mode)
         until(lambda: mirror(session, token) == first, "the first three epochs")
@@ -138,20 +98,25 @@ def test_a_job_put_back_into_the_queue_while_it_is_followed(
         assert of(session, token).job.restarts == 1
         assert session.state.runs[1].outcome is None
         assert mirror(session, token) == first == remote(cluster, session, token)
-        start_now(cluster, job_id)
+        done = cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+        assert done.status == 0, done.err
         until(lambda: complete(session, token), "the end")
 
-        assert phase(session, token) is JobPhase.FINISHED
-        assert of(session, token).job.job_id == job_id
+        item = of(session, token)
+        assert (item.job.phase, item.job.job_id) == (JobPhase.FINISHED, job_id)
         segments = [path.read_bytes() for path in segments_of(session, token)]
-        whole = lines(1, EPOCHS)
         assert segments == ([first, whole] if mode == "truncate" else [first + whole])
         assert mirror(session, token) == remote(cluster, session, token)
         error = session.log_path(token, "err")
-        if mode == "append":
-            assert error is not None
-            assert b"DUE TO JOB REQUEUE" in error.read_bytes()
-        assert_second_training(session)
-        assert_one_job(cluster, session, token)
+        assert mode == "truncate" or (error is not None and b"DUE TO JOB REQUEUE" in error.read_bytes())
+        ask = ["sacct", "-a", "-D", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,State", "--name"]
+        until(lambda: "COMPLETED" in cluster.as_root(*ask, item.job_name).out, "accounting to know")
+        rows = cluster.as_root(*ask, item.job_name).out.split()
+        assert rows == [f"{job_id}|REQUEUED", f"{job_id}|COMPLETED"], "one job, with a record of each start"
+        out = cluster.outside(item.remote_logs["out"]).parent
+        assert len(list(out.glob(".labtui/attempt-*"))) == 1
     with Session.open(folder.path, start=False) as again:
-        assert_second_training(again)
+        run = again.state.runs[1]
+        assert (run.outcome, run.phase) == ("completed", RunPhase.DONE)
+        seconds = [(sample.epoch, round(sample.seconds.value)) for sample in run.epochs]
+        assert seconds == [(1, 51), (2, 52), (3, 53), (4, 54), (5, 55)], "those of its last start alone"

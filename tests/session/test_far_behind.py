@@ -9,7 +9,7 @@ import pytest
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.session import log_follower, mirrors
-from tests.session.conftest import Bench, draft
+from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import keras_log
 
 PIECE = 10_000
@@ -34,15 +34,10 @@ def far_behind(bench: Bench) -> str:
     future = bench.session.submit(draft())
     bench.run(20, future.done)
     bench.cluster.start("100")
-    bench.run(40, lambda: job(bench).phase is JobPhase.RUNNING)
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
     bench.session.watch_logs({future.result()})
     bench.cluster.write("100", long_log())
     return future.result()
-
-
-def job(bench: Bench):
-    (submission,) = bench.session.state.submissions.values()
-    return submission.job
 
 
 def mirrored(bench: Bench, token: str) -> bytes:
@@ -108,15 +103,13 @@ def test_what_came_before_a_break_in_the_middle_of_a_piece_is_told_and_counts_on
     token = far_behind(bench)
     bench.cluster.fail("piece", ConnectionLost("The connection is gone."))
     bench.run(10, lambda: len(mirrored(bench, token)) > 0)
-    (submission,) = bench.session.state.submissions.values()
-    assert submission.logs["out"].size == len(mirrored(bench, token)) < len(long_log())
+    assert only(bench).logs["out"].size == len(mirrored(bench, token)) < len(long_log())
     bench.run(60, lambda: epochs(bench) == [1, 2, 3, 4, 5])
     assert mirrored(bench, token) == long_log()
 
 
 def told_size(bench: Bench) -> int:
-    (submission,) = bench.session.state.submissions.values()
-    log = submission.logs.get("out")
+    log = only(bench).logs.get("out")
     return log.size if log else 0
 
 

@@ -27,7 +27,7 @@ def running(bench: Bench, n_gpus: int = 1) -> str:
     bench.run(20, future.done)
     (job_id,) = bench.cluster.jobs
     bench.cluster.start(job_id)
-    bench.run(40, lambda: job(bench).phase is JobPhase.RUNNING)
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
     return future.result()
 
 
@@ -38,11 +38,6 @@ def submit_two_runs(bench: Bench) -> None:
     runs = (one, replace(one, n_gpus=2, batch_size=512))
     bench.run(20, bench.session.submit(draft(2, runs=runs, form="one-job")).done)
     bench.cluster.start("100")
-
-
-def job(bench: Bench):
-    (submission,) = bench.session.state.submissions.values()
-    return submission.job
 
 
 def mirror(bench: Bench, token: str) -> bytes:
@@ -124,7 +119,7 @@ def test_another_try_after_a_failure_takes_its_place(bench: Bench) -> None:
     bench.run(30)
     bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
     bench.cluster.end("100")
-    bench.run(200, lambda: job(bench).phase is JobPhase.FINISHED and run(bench).outcome is not None)
+    bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED and run(bench).outcome is not None)
     assert run(bench).outcome == "completed"
     assert len(run(bench).epochs) == 5
 
@@ -186,7 +181,7 @@ def test_last_lines_that_come_after_the_end_are_read(bench: Bench) -> None:
     token = running(bench)
     bench.cluster.write("100", keras_log(5, 4))
     bench.cluster.end("100")
-    bench.run(60, lambda: job(bench).phase is JobPhase.FINISHED)
+    bench.run(60, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(8)
     late = keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :]
     bench.cluster.write("100", late)
@@ -364,7 +359,7 @@ def test_a_log_whose_job_has_long_been_over_is_looked_at_once(open_bench: Callab
     accepted(first)
     first.cluster.write("100", keras_log(5, 4, 4, 4, 4))
     first.cluster.end("100")
-    first.run(40, lambda: job(first).phase is JobPhase.FINISHED)
+    first.run(40, lambda: only(first).job.phase is JobPhase.FINISHED)
     first.session.close()
     first.clock.sleep(3600)
     first.cluster.calls.clear()

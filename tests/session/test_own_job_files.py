@@ -72,8 +72,7 @@ def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Sess
         yield opened
 
 
-@pytest.fixture
-def images(cluster: Cluster) -> None:
+def install_pytorch(cluster: Cluster) -> None:
     """The site's PyTorch image, a launcher in every container, and the site's program beside singularity."""
     program = cluster.outside("/apps/modules/singularity/bin/bsc_singularity")
     if not program.is_symlink():
@@ -130,8 +129,9 @@ def check_mirrors(cluster: Cluster, session: Session, item: SubmissionState) -> 
 
 
 def test_a_distributed_job_on_two_nodes_with_its_logs_in_a_folder(
-    cluster: Cluster, student: Student, session: Session, images: None
+    cluster: Cluster, student: Student, session: Session
 ) -> None:
+    install_pytorch(cluster)
     (session.folder.scripts / "train_ddp.py").write_text(DDP)
     site = ("singularity exec", "bsc_singularity exec")  # the site's own program, which later chapters start
     path = own_file(session, "ddp-two-nodes", student.account, site)
