@@ -11,7 +11,7 @@ import pytest
 from tests.real_cluster import Cluster, Student
 from tests.reliability.campaign import campaign
 
-ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "24"))
 
 pytestmark = [
     pytest.mark.cluster,

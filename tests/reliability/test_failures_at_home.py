@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from labtui.cluster.target import Endpoint
 from labtui.doctor import examine
-from labtui.domain.errors import FolderError
+from labtui.domain.errors import DataError, FolderError
 from labtui.session.journal import FaultLog
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.session.writer import FolderLock
@@ -73,9 +73,9 @@ def test_a_disk_without_locks_is_a_sentence(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FolderError) as caught:
+    with pytest.raises(DataError) as unread:
         read_settings(tmp_path)  # a folder where the file should be
-    explains(caught.value, "cannot be read")
+    explains(unread.value, "cannot be read")
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError) as blocked:
         write_settings(tmp_path / "file" / "lab.toml", Settings(edition="x", profile="y"))

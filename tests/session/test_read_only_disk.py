@@ -25,12 +25,8 @@ SAYS = {
 }
 HINT = "hint: Free some space, or make the folder writable"
 COMMANDS = (
-    (1, "check"),  # as anywhere: not every task is done
-    (0, "queue"),
     (0, "queue", "--offline"),
-    (0, "results"),
     (0, "results", "--json"),
-    (0, "plot", "--list"),
     (0, "log", "1"),
     (0, "export", "--no-plots", "--deck", "none", "--report", "ipynb", "--out", "OUT"),
     (2, "export", "--no-plots", "--deck", "none", "--report", "ipynb"),

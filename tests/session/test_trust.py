@@ -107,9 +107,7 @@ def test_a_trusted_folder_writes_through_no_link(
     assert not (received.parents[1] / ".zshenv").exists() and not (bench.path.parents[1] / ".zshenv").exists()
 
 
-@pytest.mark.parametrize(
-    "arguments", [("watch",), ("submit", "10.5"), ("doctor",), ("push",), ("export",), ("repair",)]
-)
+@pytest.mark.parametrize("arguments", [("watch",), ("submit", "10.5"), ("export",), ("repair",)])
 def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, arguments: tuple[str, ...]) -> None:
     before = tree(received)
     done = subprocess.run(
@@ -126,7 +124,7 @@ def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, argumen
     assert tree(received) == before
 
 
-@pytest.mark.parametrize("arguments", [("check",), ("results",), ("queue", "--offline"), ("log", "1")])
+@pytest.mark.parametrize("arguments", [("results",), ("queue", "--offline"), ("log", "1")])
 def test_what_only_looks_works_and_writes_nothing(received: Path, arguments: tuple[str, ...]) -> None:
     before = tree(received)
     done = subprocess.run(
