@@ -36,31 +36,6 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     return made
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["init"], "Name the lab"),
-        (["init", "--lab", "hpc4ai-ch10"], "Name the cluster"),
-        (["init", "--lab", "no-such-lab", "--cluster", "mn5"], "no-such-lab"),
-        (["init", "--lab", "hpc4ai-ch10", "--cluster", "no-such"], "no-such"),
-        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
-        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
-        (["queue"], "no lab folder"),
-        (["frob"], "neither a command of labtui nor a lab folder"),
-        (["/nowhere/lab"], "/nowhere/lab is not a lab folder"),
-        (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
-        (["repair"], "no lab folder"),
-    ],
-)
-def test_wrong_use_is_a_sentence_and_exit_2(arguments, says, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert says in captured.err
-    assert captured.out == ""
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -> None:
     assert main(["queue", "--json"]) == 0
     assert '"runs": []' in capsys.readouterr().out

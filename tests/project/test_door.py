@@ -18,13 +18,23 @@ from labtui.commands.cli import COMMANDS, main
         (["submit", "10.5", "--batch-size", "0"], "0"),
         (["submit", "10.5", "--time", "soon"], "soon"),
         (["--nonsense"], "--nonsense"),
+        (["init"], "Name the lab"),
+        (["init", "--lab", "hpc4ai-ch10"], "Name the cluster"),
+        (["init", "--lab", "no-such-lab", "--cluster", "mn5"], "no-such-lab"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "no-such"], "no-such"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
+        (["queue"], "no lab folder"),
+        (["/nowhere/lab"], "/nowhere/lab is not a lab folder"),
+        (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
     ],
 )
 def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert err.startswith("labtui: ") and "hint:" in err and text in err
+    assert out == "" and list(tmp_path.iterdir()) == []
     assert "usage:" not in err and "Traceback" not in err
 
 

@@ -160,7 +160,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
     try:
         return msgspec.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
     except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(f"That is not valid: {error}.") from error
+        raise UsageError(f"That is not valid: {error}.", "Give another value.") from error
 
 
 def list_profiles() -> tuple[str, ...]:
