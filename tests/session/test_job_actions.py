@@ -70,32 +70,23 @@ def test_a_held_submission_is_not_sent_until_it_is_released(
     assert only(bench).status is SubmissionStatus.ACCEPTED
 
 
-def test_a_queued_job_is_held_and_released_by_slurm(bench: Bench) -> None:
-    bench.online()
-    bench.run(20, bench.session.submit(draft()).done)
-    held = bench.session.hold(1)
-    bench.run(5, held.done)
-    assert held.exception() is None and only(bench).held
-    released = bench.session.hold(1, held=False)
-    bench.run(5, released.done)
-    assert not only(bench).held
-    assert calls_of(bench, "hold") == calls_of(bench, "release") == [only(bench).job.job_id]
-
-
-def test_a_running_job_cannot_be_held(bench: Bench) -> None:
-    accepted(bench)
-    future = bench.session.hold(1)
-    bench.run(5, future.done)
-    assert isinstance(future.exception(), UsageError)
-
-
-def test_slurms_refusal_changes_nothing(bench: Bench) -> None:
+def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench: Bench) -> None:
     bench.online()
     bench.run(20, bench.session.submit(draft()).done)
     bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]
-    future = bench.session.hold(1)
-    bench.run(5, future.done)
-    assert isinstance(future.exception(), RemoteFailure) and not only(bench).held
+    refused = bench.session.hold(1)
+    bench.run(5, refused.done)
+    assert isinstance(refused.exception(), RemoteFailure) and not only(bench).held
+    for held in (True, False):
+        done = bench.session.hold(1, held=held)
+        bench.run(5, done.done)
+        assert done.exception() is None and only(bench).held is held
+    assert calls_of(bench, "hold") == ["100", "100"] and calls_of(bench, "release") == ["100"]
+    bench.cluster.start("100")
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    late = bench.session.hold(1)
+    bench.run(5, late.done)
+    assert isinstance(late.exception(), UsageError)
 
 
 def test_a_limit_for_a_job_that_waits(bench: Bench) -> None:

@@ -16,12 +16,30 @@ def cancelled(bench: Bench) -> list[object]:
     return [detail for verb, detail in bench.cluster.calls if verb == "cancel"]
 
 
-def test_a_waiting_twin_of_a_job_that_began_is_cancelled(bench: Bench) -> None:
-    token = accepted(bench)
-    bench.cluster.started[token] = "100"
-    twin = bench.cluster.twin("100")
-    bench.run(60, lambda: bool(cancelled(bench)))
-    assert cancelled(bench) == [twin]
+TWINS = {
+    # name: (whether our job runs, whether it says that it began first, the twin's state, whether the twin is cancelled)
+    "it waits and ours began": (True, True, "PENDING", True),
+    "both wait": (False, False, "PENDING", True),
+    "it may have begun first": (True, False, "RUNNING", False),
+    "it has somebody else's token": (True, False, "PENDING", False),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_known_job_stays_and_its_twin_goes_where_that_is_certain(bench: Bench, name: str) -> None:
+    runs, began, state, goes = TWINS[name]
+    bench.online()
+    if runs:
+        accepted(bench)
+    else:
+        bench.run(20, bench.session.submit(draft()).done)
+    twin = bench.cluster.twin("100", state)
+    if began:
+        bench.cluster.started[only(bench).token] = "100"
+    if "somebody else" in name:
+        bench.cluster.jobs[twin] = replace(bench.cluster.jobs[twin], token="another-one")
+    bench.run(60)
+    assert cancelled(bench) == ([twin] if goes else [])
     assert only(bench).job.job_id == "100"
 
 
@@ -38,22 +56,6 @@ def test_the_job_that_began_first_is_kept_whichever_was_known(bench: Bench) -> N
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
-def test_of_two_that_wait_the_known_one_stays(bench: Bench) -> None:
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    twin = bench.cluster.twin("100")
-    bench.run(60, lambda: bool(cancelled(bench)))
-    assert cancelled(bench) == [twin]
-
-
-def test_one_that_may_have_begun_is_left_alone_until_it_says_so(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.twin("100", "RUNNING")
-    bench.run(60)
-    assert cancelled(bench) == []
-
-
 @pytest.mark.parametrize("accounting", [True, False])
 def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench: Bench, accounting: bool) -> None:
     token = accepted(bench)
@@ -65,14 +67,6 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench: Benc
     bench.run(120, lambda: only(bench).job.job_id == twin)
     assert bench.session.state.runs[1].outcome is None
     bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
-
-
-def test_a_job_of_somebody_elses_token_is_not_touched(bench: Bench) -> None:
-    accepted(bench)
-    twin = bench.cluster.twin("100")
-    bench.cluster.jobs[twin] = replace(bench.cluster.jobs[twin], token="another-one")
-    bench.run(60)
-    assert cancelled(bench) == []
 
 
 def test_a_job_put_back_into_the_queue_after_its_end_is_followed_again(bench: Bench) -> None:
