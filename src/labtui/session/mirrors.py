@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.files import PEEK_BYTES
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
 from labtui.domain.model import Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
@@ -146,6 +145,8 @@ class LogCopy:
 
     def glance(self, files: RemoteFiles) -> CopyStep | None:
         """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
+        from labtui.cluster.files import PEEK_BYTES  # late: the first frame needs nothing of SSH
+
         size = self.size
         if self._compare_start or not size:
             return None
