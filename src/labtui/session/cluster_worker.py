@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.state import ConnectionState
-from labtui.session import records
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
 from labtui.session.mailbox import Request
@@ -217,7 +216,6 @@ class ClusterWorker:
 
     def resume(self) -> None:
         """Take up what the last process left, and keep what `labtui repair` would need."""
-        records.keep_missing_files(self._context.folder, self._context.state)
         with contextlib.suppress(StoreError):
             self._context.store.back_up()
         self._submitter.resume()

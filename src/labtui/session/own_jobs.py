@@ -224,15 +224,15 @@ def own_draft(
     return replace(draft, beside=tuple(files.items()))
 
 
-def own_files(draft: SubmissionDraft, context: JobContext, text: str | None) -> tuple[str, dict[str, bytes]]:
-    """The job script for `sbatch`, and the files that travel with it; `text` replaces the job file's content."""
+def own_files(draft: SubmissionDraft, context: JobContext, text: str | None) -> dict[str, bytes]:
+    """The files of a submission, the job script for `sbatch` among them; `text` replaces the job file's content."""
     files = dict(draft.beside)
     if text is not None:
         files[draft.job_file] = text.encode("utf-8", "surrogateescape")
     content = files[draft.job_file].decode("utf-8", "surrogateescape")
     script = own_job_script(content, draft.job_file, draft, context)
     folders = {f"{folder}/.keep": b"" for folder in log_folders(draft)}
-    return script, {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
+    return {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:

@@ -33,7 +33,6 @@ class Planned:
 
     submission: SubmissionState
     runs: tuple[PlannedRun, ...]
-    script: str
     files: Mapping[str, bytes]
 
     def change(self, state: LabState) -> LabState:
@@ -145,7 +144,7 @@ def plan(
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
-    text, files = _files_of(session, named, script, token, remote_dir)
+    files = _files_of(session, named, script, token, remote_dir)
     script_file = f"{keep_in or 'slurm'}/{file_name(named.job_name)}{f'-{token[-8:]}' if own else ''}.slurm"
     if keep_in:
         session.folder.write(script_file, files[SCRIPT_NAME])
@@ -175,25 +174,23 @@ def plan(
         job_file=named.job_file,
         accepted=tuple(accepted),
     )
-    return Planned(submission, runs, text, files)
+    return Planned(submission, runs, files)
 
 
 def _files_of(
     session: Session, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
-) -> tuple[str, dict[str, bytes]]:
-    """The job script, and every file that goes to the submission's directory, by its name there."""
+) -> dict[str, bytes]:
+    """Every file that goes to the submission's directory, by its name there; the job script is one of them."""
     files = session.folder.script_files()
     if draft.form == "own":
         from labtui.session.own_jobs import own_files
 
-        text, others = own_files(draft, _job_context(session, token, remote_dir), script)
-        return text, files | others
+        return files | own_files(draft, _job_context(session, token, remote_dir), script)
     from labtui.lab.plan import refuse_too_many_nodes
 
     refuse_too_many_nodes(draft, session.profile)
     text = script if script is not None else render(session, draft, token, remote_dir)
-    files[SCRIPT_NAME] = text.replace("\r\n", "\n").encode()
-    return text, files
+    return files | {SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
 
 
 def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str) -> str:

@@ -113,12 +113,6 @@ def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> Non
             folder.write(file_of(folder, state.submissions[token]), to_json(Record.of(state, token)) + b"\n")
 
 
-def keep_missing_files(folder: LabFolder, state: LabState) -> None:
-    """Write the files that are not there: of a folder of an earlier version."""
-    items = [item for item in state.submissions.values() if item.script_file]
-    keep_files(folder, state, [item.token for item in items if not file_of(folder, item).exists()])
-
-
 def read_files(folder: LabFolder) -> tuple[Record, ...]:
     """All that can be read, in the order in which the submissions were planned."""
     found = []

@@ -185,7 +185,7 @@ class Submitter:
         if look.job_id is not None:
             self._accepted(submission, look.job_id)
         elif refused is not None:
-            self._refused(submission, refused)
+            self._give_up(submission, refused)
         elif look.accepted_as is not None:
             self._withdraw(submission, GONE_SENTENCE, GONE_HINT)
         elif token in self._to_cancel:
@@ -193,7 +193,7 @@ class Submitter:
         elif submission.rebuilt:
             self._withdraw(submission, REBUILT_SENTENCE, REBUILT_HINT)
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
-            self._refused(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
+            self._give_up(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
             self._change(
                 token,
@@ -226,7 +226,7 @@ class Submitter:
             if isinstance(error, RemoteFailure) and error.wait:
                 self._try_later(submission, error)
             else:
-                self._refused(submission, error)
+                self._give_up(submission, error)
             return
         self._held_up = 0
         try:
@@ -306,15 +306,17 @@ class Submitter:
         if (submission.sentence, submission.hint) != (error.sentence, error.hint):
             self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
 
-    def _refused(self, submission: SubmissionState, error: LabError) -> None:
-        self._give_up(submission, SubmissionStatus.REFUSED, error)
-
     def _withdraw(
         self, submission: SubmissionState, sentence: str = "Withdrawn before it was sent.", hint: str = ""
     ) -> None:
-        self._give_up(submission, SubmissionStatus.WITHDRAWN, SubmitRefused(sentence, hint))
+        self._give_up(submission, SubmitRefused(sentence, hint), SubmissionStatus.WITHDRAWN)
 
-    def _give_up(self, submission: SubmissionState, status: SubmissionStatus, error: LabError) -> None:
+    def _give_up(
+        self,
+        submission: SubmissionState,
+        error: LabError,
+        status: SubmissionStatus = SubmissionStatus.REFUSED,
+    ) -> None:
         self._change(submission.token, status, sentence=error.sentence, hint=error.hint)
         for future in self._waiting.pop(submission.token, []):
             _fail(future, error)
