@@ -52,7 +52,7 @@ Bounds = tuple[float, float]
 """Seconds between which a time lies."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TimeUnit:
     """A per-unit time as printed: `count` of `unit` (s, ms, us) per epoch, step, sample or batch."""
 
@@ -175,10 +175,7 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
 
 
 def _validates(metrics: Mapping[str, float]) -> bool:
-    for name in metrics:  # noqa: SIM110 (`any` costs more, and this is asked of every epoch)
-        if name.startswith("val_"):
-            return True
-    return False
+    return "val_" in " ".join(metrics) and any(name.startswith("val_") for name in metrics)
 
 
 def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float]]:

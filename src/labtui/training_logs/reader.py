@@ -131,9 +131,8 @@ class LogReader:
             self._fold.went_on = False
             self._changed = True
             self._diagnoser.went_on()
-        waiting, self._fold.findings = self._fold.findings, []
-        for kind, line, text, advice in waiting:
-            self._diagnoser.add(kind, line, text, advice)
+        while self._fold.findings:
+            self._diagnoser.add(*self._fold.findings.pop(0))
 
     def _take(self, line: LogLine) -> None:
         text = line.text
