@@ -95,7 +95,8 @@ class Diagnoser:
         self._frame = ""  # the last place the traceback names, the program's own before a library's
         self._frame_own = False
         self._traced = self._chained = self._skip_trace = False
-        self._waiting: Diagnosis | None = None  # a traceback: no news if the training goes on after it
+        # line, text and advice of a traceback: no news if the training goes on after it
+        self._waiting: tuple[int, str, str] | None = None
         self._last = (0, "")
         self._open_failure = False  # the last failure belongs to this episode
         self._failed = False  # a process of this run has failed
@@ -198,18 +199,15 @@ class Diagnoser:
     def _wait_for(self, number: int, text: str, advice: str) -> None:
         """Keep a traceback that no rule explains. What only passes on another's failure explains nothing."""
         if self._waiting is None or not _PASSED_ON.match(text):
-            text = text.strip()[:TEXT_LIMIT]
-            self._waiting = Diagnosis(
-                kind="traceback", line=number, text=text, advice=advice, stream=self._stream
-            )
+            self._waiting = number, text, advice
 
     def _settle(self) -> None:
         """Tell the traceback that waited, unless something better explains this run."""
         waiting, self._waiting = self._waiting, None
         explained = {found.kind for found in self._found[self._first :]}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
-        if waiting is not None and not lost and not (explained and _PASSED_ON.match(waiting.text)):
-            self.add(waiting.kind, waiting.line, waiting.text, waiting.advice)
+        if waiting is not None and not lost and not (explained and _PASSED_ON.match(waiting[1])):
+            self.add("traceback", *waiting)
 
     def _enter(self, run: int) -> None:
         if run != self._run:
@@ -256,9 +254,8 @@ class Diagnoser:
         advice = rule.advice.format(**parts) if parts else rule.advice
         if rule.add_in_container and self._container:
             advice += _IN_CONTAINER
-        spoken = text.startswith(
-            ("error: ", "srun: ", " ")
-        )  # a sentence after a traceback, not its last line
+        # a sentence after a traceback is not its last line
+        spoken = text.startswith(("error: ", "srun: ", " "))
         if self._frame and self._traced and not spoken:
             advice += f" It was raised at {self._frame}."
         self.add(rule.kind, number, text, advice)

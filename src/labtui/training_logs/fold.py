@@ -129,9 +129,7 @@ class Fold:
         run.keep(sample, clock=clock)
         self.went_on = True
         if self.aside is not None and run is self.open and not clock:
-            run.beside.add(
-                self.aside.form
-            )  # the first form goes on, so the other one speaks of the same training
+            run.beside.add(self.aside.form)  # the first form goes on: the other one speaks of it, too
             self.aside = None
 
     # ------------------------------------------------------------------ what goes wrong

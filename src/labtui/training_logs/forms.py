@@ -112,9 +112,8 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
     rate = printed = step = None
     if text := groups.get("rate") or groups.get("last"):
         rate = cut_off(text) if form.cut else rounded(text)
-        printed = (
-            float(text) if form.cut or "last" in groups else None
-        )  # of a running mean the last one counts
+        if form.cut or "last" in groups:  # of a running mean the last one counts
+            printed = float(text)
     if rate is not None and "spread" in groups:
         rate = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
     for name, scale in patterns.STEP_TIMES.items():
@@ -182,16 +181,8 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]],
 """Words, of which such a line holds one, and its reader."""
 
 _KERAS_WORDS = ("Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "1/")
-WORDS = tuple(
-    dict.fromkeys(
-        (
-            *_KERAS_WORDS,
-            *(mlperf.MARK, "@1 ", "/s", "s/it"),
-            *(word for words, _ in _READERS for word in words),
-            *_BY_WORD,
-        )
-    )
-)
+_READ_BY_CODE = (mlperf.MARK, "/s", *(word for words, _ in _READERS for word in words))
+WORDS = tuple(dict.fromkeys((*_KERAS_WORDS, *_READ_BY_CODE, *_BY_WORD)))
 """Every form's lines hold one of these; lines with none are not even cut."""
 
 

@@ -51,9 +51,7 @@ class OpenRun:
     steps_printed: int | None = None
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
     clocked: dict[int, EpochSample] = field(default_factory=dict)  # by MLPerf's clock
-    clock: tuple[int, float | None, int] | None = (
-        None  # the epoch that has begun: number, seconds, of a block
-    )
+    clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
     last_clocked: int = 0
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
@@ -162,14 +160,9 @@ class OpenRun:
 
     def repeats(self, said: Epoch) -> bool:
         """Whether the epoch is a slower process's, which repeats what another printed."""
-        if (
-            said.number is None
-            or said.form != self.form
-            or self.fresh
-            or self.broken
-            or self.done
-            or self.ended
-        ):
+        if said.number is None or said.form != self.form:
+            return False
+        if self.fresh or self.broken or self.done or self.ended:
             return False
         number = int(said.number) + self.shift
         return min(self.epochs, default=0) < number < self.last and number in self.epochs
@@ -184,11 +177,10 @@ class OpenRun:
     def keep(self, sample: EpochSample, *, clock: bool = False) -> None:
         """Keep an epoch; one that is kept again keeps its mark of a process's start."""
         known = self.clocked.get(sample.epoch) or self.epochs.get(sample.epoch)
+        starts = self.fresh if self.fresh_header is None else self.fresh_header
         if known is not None:
             starts = known.starts_process
-        elif self.epochs or self.clocked:
-            starts = self.fresh if self.fresh_header is None else self.fresh_header
-        else:
+        elif not (self.epochs or self.clocked):
             starts = True
         if clock:
             self.last_clocked = max(self.last_clocked, sample.epoch)
@@ -207,10 +199,8 @@ class OpenRun:
         """An epoch with its time by the surest source and all that was printed."""
         clocked, printed = self.clocked.get(number), self.epochs.get(number)
         more = self.measures.get(number, {})
-        sample = clocked or printed
-        if sample is None or clocked is None or printed is None:
-            if sample is None:
-                raise KeyError(number)
+        if clocked is None or printed is None:
+            sample = self.clocked[number] if printed is None else printed
             return replace(sample, metrics={**more, **sample.metrics}) if more else sample
         return replace(
             clocked,
@@ -440,13 +430,8 @@ class OpenRun:
         if rate is None and self.claimed is not None and not samples:
             return Interval.exact(self.claimed[0])
         step, batch = self._step(), self.facts.tokens_per_step or self.facts.batch_size
-        if (
-            rate is None
-            and step is not None
-            and step.lo > 0
-            and batch
-            and (self.rated or self.form == "pytorch")
-        ):
+        prints_steps = self.rated or self.form == "pytorch"
+        if rate is None and prints_steps and batch and step is not None and step.lo > 0:
             return Interval.exact(float(batch)).over(step)
         return rate
 
