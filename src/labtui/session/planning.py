@@ -19,7 +19,6 @@ from labtui.session.settings import Settings
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.session import Session
-    from labtui.slurm.job_script import JobContext
 
 BY_HAND = "slurm/by-hand"
 """Where a job script lies that the student may submit without labtui."""
@@ -181,36 +180,27 @@ def _files_of(
     session: Session, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
 ) -> dict[str, bytes]:
     """Every file that goes to the submission's directory, by its name there; the job script is one of them."""
+    from labtui.slurm.job_script import JobContext, job_script
+
     files = session.folder.script_files()
-    if draft.form == "own":
-        from labtui.session.own_jobs import own_files
-
-        return files | own_files(draft, _job_context(session, token, remote_dir), script)
-    from labtui.lab.plan import refuse_too_many_nodes
-
-    refuse_too_many_nodes(draft, session.profile)
-    text = script if script is not None else render(session, draft, token, remote_dir)
-    return files | {SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
-
-
-def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str) -> str:
-    """The job script of a draft."""
-    from labtui.slurm.job_script import job_script
-
-    context = _job_context(session, token, remote_dir)
-    return job_script(draft, session.profile, context, session.folder.template(draft.form))
-
-
-def _job_context(session: Session, token: str, remote_dir: str) -> JobContext:
-    from labtui.slurm.job_script import JobContext
-
-    return JobContext(
+    context = JobContext(
         token=token,
         remote_dir=remote_dir,
         edition=session.settings.edition,
         practice=session.practice,
         user=session.user,
     )
+    if draft.form == "own":
+        from labtui.session.own_jobs import own_files
+
+        return files | own_files(draft, context, script)
+    from labtui.lab.plan import refuse_too_many_nodes
+
+    refuse_too_many_nodes(draft, session.profile)
+    text = script
+    if text is None:
+        text = job_script(draft, session.profile, context, session.folder.template(draft.form))
+    return files | {SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
 
 
 def run_of(state: LabState, run_id: int) -> RunState:
