@@ -111,7 +111,8 @@ class Connection:
                 continue
             self._endpoint = endpoint
             return
-        raise CannotConnect(problems[-1].sentence, self._offline_hint) if self._offline_hint else problems[-1]
+        error = _none_answers(problems)
+        raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
 
     def close(self) -> None:
         """Close at once, whatever the connection is doing; safe from any thread and when not connected."""
@@ -305,3 +306,12 @@ class Connection:
         channel = sftp.get_channel() if sftp is not None else None
         if channel is not None:
             close_quietly(channel)
+
+
+def _none_answers(problems: list[CannotConnect]) -> CannotConnect:
+    last = problems[-1]
+    if len(problems) == 1:
+        return last
+    sentences = "; ".join(problem.sentence.rstrip(".") for problem in problems)
+    reason = last.reason if len({problem.reason for problem in problems}) == 1 else ""
+    return CannotConnect(f"None of the login hosts can be reached: {sentences}.", last.hint, reason=reason)
