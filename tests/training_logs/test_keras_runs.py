@@ -25,60 +25,46 @@ def steps_of(data: bytes) -> list[list[int | None]]:
     return [[sample.steps for sample in run.epochs] for run in parse_log(data).runs]
 
 
-def test_a_callback_that_evaluates_prints_before_the_epochs_own_line() -> None:
-    lines = []
-    for epoch in (1, 2, 3):
-        lines += [f"Epoch {epoch}/3", evaluated(), own(14, 544)]
-    assert steps_of(log(*lines)) == [[25, 25, 25]]
+OWN, OLD = own(14, 544), "25/25 - 14s - loss: 1.2 - accuracy: 0.3"
+VALIDATED = own(14, 544, extra=" - val_loss: 1.1")
+INNER_BAR = f"\r 1/79 [>...] - ETA: 1s\b\b\r79/79 {BAR} - 1s 13ms/step - loss: 1.3"
+OWN_BAR = f"\b\b\r25/25 {BAR} - 14s 544ms/step - loss: 1.2"
+
+AMONG_OTHERS = {
+    "a callback that evaluates prints before": [evaluated(), OWN],
+    "with as many steps the place tells": [evaluated(25), OWN],
+    "before 2.7 the own line comes first": [OLD, "79/79 - 1s - loss: 1.3"],
+    "validation metrics tell": [VALIDATED, evaluated(25)],
+    "bars of a callback, own bar": [INNER_BAR, OWN_BAR],
+    "bars of a callback, own line": [INNER_BAR, OWN],
+}
 
 
-def test_with_as_many_steps_the_place_tells() -> None:
-    lines = []
-    for epoch in (1, 2, 3):
-        lines += [f"Epoch {epoch}/3", evaluated(25), own(14, 544)]
-    (run,) = parse_log(log(*lines)).runs
-    assert [sample.printed_seconds for sample in run.epochs] == [14, 14, 14]
+@pytest.mark.parametrize("lines", AMONG_OTHERS.values(), ids=AMONG_OTHERS)
+def test_an_epochs_own_line_among_others(lines: list[str]) -> None:
+    (run,) = parse_log(log(*(line for n in (1, 2, 3) for line in (f"Epoch {n}/3", *lines)))).runs
+    assert [(sample.steps, sample.printed_seconds) for sample in run.epochs] == [(25, 14)] * 3
 
 
-def test_before_27_the_own_line_comes_first() -> None:
-    lines = []
-    for epoch in (1, 2):
-        lines += [f"Epoch {epoch}/2", "25/25 - 14s - loss: 1.2 - accuracy: 0.3", "79/79 - 1s - loss: 1.3"]
-    assert steps_of(log(*lines)) == [[25, 25]]
-
-
-def test_validation_metrics_tell_the_own_line() -> None:
-    lines = []
-    for epoch in (1, 2):
-        lines += [f"Epoch {epoch}/2", own(14, 544, extra=" - val_loss: 1.1"), evaluated(25)]
-    (run,) = parse_log(log(*lines)).runs
-    assert [sample.metrics["val_loss"] for sample in run.epochs] == [1.1, 1.1]
-
-
-def test_an_evaluation_now_and_then_is_no_epoch() -> None:
-    lines = ["Epoch 1/3", own(29, 999), "Epoch 2/3", own(14, 544), "Epoch 3/3", evaluated(), own(14, 544)]
-    assert steps_of(log(*lines)) == [[25, 25, 25]]
-
-
-def test_a_training_that_ends_after_a_callbacks_line_has_no_last_epoch() -> None:
-    lines = ["Epoch 1/3", evaluated(), own(29, 999), "Epoch 2/3", evaluated()]
-    assert steps_of(log(*lines)) == [[25]]
-
-
-def test_evaluation_after_the_fit_stays_out() -> None:
-    lines = ["Epoch 1/2", own(29, 999), "Epoch 2/2", own(14, 544), evaluated(), evaluated(25)]
-    (run,) = parse_log(log(*lines)).runs
-    assert [(sample.steps, sample.printed_seconds) for sample in run.epochs] == [(25, 29), (25, 14)]
-
-
-@pytest.mark.parametrize("bar", [True, False])
-def test_bars_of_a_callback_within_an_epoch(bar: bool) -> None:
-    last = f"25/25 {BAR} - 14s 544ms/step - loss: 1.2" if bar else own(14, 544)
-    lines = []
-    for epoch in (1, 2):
-        lines += [f"Epoch {epoch}/2", f"\r 1/79 [>...] - ETA: 1s\b\b\r79/79 {BAR} - 1s 13ms/step - loss: 1.3"]
-        lines += [("\b\b\r" if bar else "") + last]
-    assert steps_of(log(*lines)) == [[25, 25]]
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        (["Epoch 1/3", OWN, "Epoch 2/3", OWN, "Epoch 3/3", evaluated(), OWN], [25, 25, 25]),
+        (["Epoch 1/3", evaluated(), OWN, "Epoch 2/3", evaluated()], [25]),
+        (["Epoch 1/2", OWN, "Epoch 2/2", OWN, evaluated(), evaluated(25)], [25, 25]),
+        ([evaluated(), VALIDATED, evaluated()], [25]),
+        ([evaluated(), "Epoch 1/2"], []),
+    ],
+    ids=[
+        "now and then",
+        "no last epoch",
+        "after the fit",
+        "one epoch, validated",
+        "before a training that died",
+    ],
+)
+def test_an_evaluation_is_no_epoch(lines: list[str], steps: list[int]) -> None:
+    assert steps_of(log(*lines)) == [steps]
 
 
 def test_a_first_epoch_is_corrected_by_what_follows() -> None:
@@ -87,14 +73,6 @@ def test_a_first_epoch_is_corrected_by_what_follows() -> None:
     assert [sample.steps for sample in reader.runs[0].epochs] == [79]
     reader.feed(log(own(14, 544), "Epoch 2/2"))
     assert [sample.steps for sample in reader.runs[0].epochs] == [25]
-
-
-def test_one_epoch_after_an_evaluation_is_known_by_its_validation() -> None:
-    assert steps_of(log(evaluated(), own(14, 544, extra=" - val_loss: 1.1"), evaluated())) == [[25]]
-
-
-def test_an_evaluation_before_a_training_that_died_is_no_epoch() -> None:
-    assert steps_of(log(evaluated(), "Epoch 1/2")) == [[]]
 
 
 # --------------------------------------------------------------------------- a header twice
