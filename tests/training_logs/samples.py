@@ -142,6 +142,12 @@ NOISE = (
     "Traceback (most recent call last):\n"
     '  File "/usr/lib/python3/atomic_function.py", line 285, in __del__\n'
     "TypeError: 'NoneType' object is not subscriptable\n"
+    "as01r1b09:1201:1201 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation\n"
+    "Could not load plugin libnccl-net.so: cannot open shared object file: No such file or directory\n"
+    "cat: /etc/dgx-release: No such file or directory\n"
+    "libibverbs: Warning: couldn't load driver 'libhfi1verbs-rdmav34.so': libhfi1verbs-rdmav34.so: cannot open shared object file: No such file or directory\n"
+    "[W socket.cpp:663] [c10d] The client socket has failed to connect to [as01r1b09]:29500 (errno: 97 - Address family not supported by protocol).\n"
+    "bash: /home/nct/.bashrc: No such file or directory\n"
 )
 
 RANKS = "".join(

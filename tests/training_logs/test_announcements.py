@@ -48,12 +48,6 @@ def test_benchmarks_name_model_and_devices() -> None:
     assert (second.model, second.n_gpus) == ("ResNet152", 3)
 
 
-def test_every_rank_says_it_and_the_chief_counts() -> None:
-    lines = [" Model ResNet50 2 GPUs ", "Batch_size: 4096", *fit(13, 8, 623).splitlines()]
-    (run,) = runs_of("".join(f"{rank}: {line}\n" for line in lines for rank in (1, 0)))
-    assert (run.model, run.n_gpus, run.batch_size, len(run.epochs)) == ("ResNet50", 2, 4096, 2)
-
-
 def test_the_books_training_under_torchrun_and_how_long_it_took() -> None:
     lines = [
         "### model_name: vit",
@@ -100,13 +94,3 @@ def test_slurms_signal_says_no_more_than_its_time_limit() -> None:
     joined = join_streams(out, err)
     assert [found.kind for found in joined.diagnosis] == ["time-limit"]
     assert joined.runs[0].outcome == "time-limit"
-
-
-def test_slurms_signal_alone_is_a_cancelled_job() -> None:
-    out = parse_log(b" Model ResNet50 2 GPUs \nEpoch 1/5\n13/13 - 8s - loss: 1.0\n")
-    line = b"[2026-11-21T10:00:00.1] error: *** JOB 5 ON n CANCELLED AT 2026-11-21T10:00 DUE to SIGNAL Terminated ***"
-    joined = join_streams(out, parse_log(line, stream="err"))
-    assert ([found.kind for found in joined.diagnosis], joined.runs[0].outcome) == (
-        ["cancelled"],
-        "cancelled",
-    )

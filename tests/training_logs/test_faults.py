@@ -281,12 +281,6 @@ def test_two_trainings_without_marks_are_refused(text: str) -> None:
     assert any("two trainings" in note or "trainings of" in note for note in report.runs[-1].notes)
 
 
-def test_the_processes_of_one_training_are_not_refused() -> None:
-    report = read(woven(keras(range(1, 6), 5), keras(range(1, 6), 5)))
-    (run,) = report.runs
-    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5] and report.diagnosis == ()
-
-
 def test_a_training_prolonged_in_the_same_script_is_not_refused() -> None:
     report = read(keras(range(1, 6), 5) + keras(range(6, 11), 10))
     assert "mixed-trainings" not in kinds(report)
@@ -360,22 +354,6 @@ def test_source_that_python_cannot_read() -> None:
         "traceback",
         "SyntaxError: invalid syntax",
     ) and "train.py, line 5" in found.advice
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "as01r1b09:1201:1201 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation",
-        "Could not load plugin libnccl-net.so: cannot open shared object file: No such file or directory",
-        "cat: /etc/dgx-release: No such file or directory",
-        "libibverbs: Warning: couldn't load driver 'libhfi1verbs-rdmav34.so': libhfi1verbs-rdmav34.so: cannot open shared object file: No such file or directory",
-        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [as01r1b09]:29500 (errno: 97 - Address family not supported by protocol).",
-        "bash: /home/nct/.bashrc: No such file or directory",
-    ],
-)
-def test_benign_lines(line: str) -> None:
-    report = read(f"{line}\n" + "1\timages/sec: 330.1 +/- 0.0 (jitter = 0.0)\t8.1\n" + f"{line}\n")
-    assert report.diagnosis == () and report.failures == ()
 
 
 SUCCESS = "INFO:torch.distributed.elastic.agent.server.api:[default] worker group successfully finished. Waiting 300 seconds for other agents to finish.\n"
@@ -461,16 +439,6 @@ def test_a_predict_is_no_training() -> None:
     assert read("313/313 [==============================] - 1s 2ms/step\n").runs[0].epochs == ()
     run = only_run(keras(range(1, 3), 2) + "313/313 [==============================] - 1s 2ms/step\n")
     assert len(run.epochs) == 2
-
-
-def test_evaluate_bars_are_no_epochs() -> None:
-    bar = "313/313 [==============================] - 1s 3ms/step - loss: 1.9 - accuracy: 0.31\n"
-    text = "".join(
-        f"Epoch {n}/3\n196/196 [==============================] - 24s 121ms/step - loss: 2.0\n{bar}"
-        for n in (1, 2, 3)
-    )
-    run = only_run(text + bar)
-    assert [(sample.epoch, sample.steps) for sample in run.epochs] == [(1, 196), (2, 196), (3, 196)]
 
 
 def test_a_line_that_may_be_an_evaluates_says_so() -> None:

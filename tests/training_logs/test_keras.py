@@ -140,11 +140,6 @@ def test_old_keras_counts_samples() -> None:
     assert (run.images, run.epochs[0].steps) == (50000, None)
 
 
-def test_windows_line_ends() -> None:
-    runs = parse_log(samples.THREE_RUNS.replace("\n", "\r\n").encode()).runs
-    assert [len(run.epochs) for run in runs] == [2, 2, 2]
-
-
 def test_a_bar_written_on_after_a_print_is_one_epoch() -> None:
     """A callback that prints at the end of an epoch cuts Keras 3's bar in two; the second half has the time."""
     cut = samples.new_bar(5, 5, "0s", "20ms/step - loss: 2.0")

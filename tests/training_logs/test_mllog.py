@@ -152,14 +152,6 @@ def test_a_run_that_stopped_early_with_success_is_complete() -> None:
     assert (run.outcome, len(run.epochs), run.epochs_planned) == ("completed", 1, 9)
 
 
-def test_ranks_that_repeat_the_records_are_counted_once() -> None:
-    lines = (mllog("epoch_start", epoch_num=1) + mllog("epoch_stop", epoch_num=1, seconds=2.0)).splitlines(
-        keepends=True
-    )
-    run = only_run("".join(line * 4 for line in lines))
-    assert len(run.epochs) == 1 and run.interleaved
-
-
 def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run() -> None:
     text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
     run = only_run(text)

@@ -70,20 +70,6 @@ def test_without_a_banner_a_traceback_parts_two_runs() -> None:
     assert [(run.outcome, len(run.epochs)) for run in runs] == [("oom", 0), ("completed", 2)]
 
 
-def test_a_job_cut_short() -> None:
-    runs = runs_of(
-        samples.banner("ResNet50", 1, 2048)
-        + "Epoch 1/5\n25/25 - 29s - loss: 2.0\nEpoch 2/5\n"
-        + "slurmstepd: error: *** JOB 31337 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***\n"
-    )
-    assert [(run.outcome, len(run.epochs), run.epochs_planned) for run in runs] == [("time-limit", 1, 5)]
-
-
-def test_early_stopping_is_the_end_only_when_the_script_says_so() -> None:
-    assert runs_of("Epoch 1/9\n25/25 - 3s - loss: 2.0\nEpoch 1: early stopping\n")[0].outcome == "completed"
-    assert runs_of("Epoch 1/9\n25/25 - 3s - loss: 2.0\n")[0].outcome == "unfinished"
-
-
 # ------------------------------------------------------------------ several processes in one log
 
 
@@ -126,8 +112,9 @@ def test_bars_of_several_ranks() -> None:
 
 def test_repeated_lines_without_prefix_are_counted_once() -> None:
     lines = epochs([29, 14, 13]).splitlines(keepends=True)
-    runs = runs_of("".join(line * 2 for line in lines))
-    assert len(runs) == 1
+    report = parse_log("".join(line * 2 for line in lines).encode())
+    runs = report.runs
+    assert (len(runs), report.diagnosis) == (1, ())
     assert [sample.printed_seconds for sample in runs[0].epochs] == [29, 14, 13]
     assert runs[0].interleaved
 
