@@ -62,15 +62,11 @@ class StepTimes:
             steps = [(seconds, waited, self.exposed.pop(i)) for seconds, waited, i in steps if i in self.exposed]
         else:
             steps = [(seconds, waited, 0.0) for seconds, waited, _ in steps]
-        mine = torch.tensor(steps, dtype=torch.float64).reshape(-1, 3).to(self.device)
-        everyone = [torch.zeros_like(mine) for _ in range(team.world)]
+        everyone = [steps]
         if team.world > 1:
-            dist.all_gather(everyone, mine)
-        else:
-            everyone = [mine]
-        if not len(mine):
-            return {}
-        return summary(torch.stack(everyone).tolist())
+            everyone = [None] * team.world
+            dist.all_gather_object(everyone, steps)
+        return summary(everyone) if steps else {}
 
 
 def summary(ranks):
