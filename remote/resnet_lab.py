@@ -13,6 +13,7 @@ import math
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 
@@ -51,6 +52,8 @@ def main(train, parallel):
     """
     on_sigterm(_terminated)
     args = parse_options(parallel)
+    if args.control == "independent" and SHARE not in os.environ:
+        sys.exit(train_apart(args))
     RunLog.setup_began = time.perf_counter()
     try:
         choose_devices(args)
@@ -134,6 +137,12 @@ def parse_options(parallel, argv=None):
     )
     if parallel:
         parser.add_argument("--n_gpus", type=int, default=1, help="how many GPUs, one replica on each")
+        parser.add_argument(
+            "--control",
+            choices=["none", "independent"],
+            default="none",
+            help="independent: every GPU trains by itself on its share of the images, to see what they share",
+        )
     parser.add_argument(
         "--learning_rate", type=float, metavar="RATE", help="default: 0.01 x number of replicas"
     )
@@ -155,6 +164,8 @@ def parse_options(parallel, argv=None):
 
     args.replicas = args.n_gpus if parallel else 1
     args.parallel = parallel
+    args.control = getattr(args, "control", "none")
+    args.trainings = 1
     for name, value in (
         ("--epochs", args.epochs),
         ("--batch_size", args.batch_size),
@@ -175,7 +186,37 @@ def parse_options(parallel, argv=None):
     if args.batch_size < args.replicas:
         sentence = "argument --batch_size: {} is the global batch, but must hold an image for each of {} GPUs"
         parser.error(sentence.format(args.batch_size, args.replicas))
+    share = os.environ.get(SHARE)
+    if share is not None:  # one of the independent trainings: its log speaks of all of them
+        args.trainings, args.replicas = args.replicas, 1
+        args.batch_size //= args.trainings
+        args.images = (args.images or 50000) // args.trainings
     return args
+
+
+# ------------------------------------------------------------------------------------- independent trainings
+
+SHARE = "INDEPENDENT_TRAINING"
+
+
+def train_apart(args):
+    """Starts this script once for each GPU, with its GPU and its part of the cores; returns the worst exit code.
+
+    The log is that of the first; the others' standard output is dropped.
+    """
+    n = args.replicas
+    mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    trainings = []
+    for i in range(n):
+        gpu = names[i] if len(names) >= n else str(i)
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu, **{SHARE: str(i)})
+        # A process starts with the cores of the one that starts it.
+        if mine:
+            os.sched_setaffinity(0, mine[i * len(mine) // n : (i + 1) * len(mine) // n] or mine)
+        out = subprocess.DEVNULL if i else None
+        trainings.append(subprocess.Popen([sys.executable] + sys.argv, env=env, stdout=out))
+    return max(abs(each.wait()) for each in trainings)
 
 
 # ------------------------------------------------------------------------------------------------- devices

@@ -42,7 +42,9 @@ class RunLog(tf.keras.callbacks.Callback):
     def __init__(self, args, train_ds):
         super().__init__()
         self.args = args
-        self.images = getattr(train_ds, "images", None)
+        images = getattr(train_ds, "images", None)
+        self.images = images and images * args.trainings
+        self.batch_size = args.batch_size * args.trainings
         self.finished_epoch = None
 
     # Keras calls these.
@@ -79,7 +81,7 @@ class RunLog(tf.keras.callbacks.Callback):
         """The lab's own lines; readers of old logs rely on this shape, blanks included."""
         print(" Model {} {} GPUs ".format(self.model_name, self.n_gpus), flush=True)
         print("-" * 40, flush=True)
-        print("Batch_size: {}".format(self.args.batch_size), flush=True)
+        print("Batch_size: {}".format(self.batch_size), flush=True)
         print("Num_replicas: {} ".format(self.replicas), flush=True)
         if self.args.device == "cpu" and self.args.parallel:
             print("Device: cpu ({} CPU device(s) stand in for GPUs)".format(self.replicas), flush=True)
@@ -97,8 +99,10 @@ class RunLog(tf.keras.callbacks.Callback):
             practice=args.device == "cpu" and args.parallel,
         )
         point("num_replicas", self.replicas)
+        if args.control != "none":
+            point("control", args.control)
         point("n_gpus", self.n_gpus)
-        point("global_batch_size", args.batch_size, per_replica=args.batch_size / self.replicas)
+        point("global_batch_size", self.batch_size, per_replica=self.batch_size / self.replicas)
         point("train_samples", self.images, image_size=args.image_size)
         point("opt_name", type(self.model.optimizer).__name__.lower())
         point("opt_base_learning_rate", self._learning_rate())
@@ -154,7 +158,7 @@ class RunLog(tf.keras.callbacks.Callback):
     @property
     def replicas(self):
         strategy = getattr(self.model, "distribute_strategy", None) or tf.distribute.get_strategy()
-        return strategy.num_replicas_in_sync
+        return strategy.num_replicas_in_sync * self.args.trainings
 
     @property
     def n_gpus(self):
@@ -166,7 +170,7 @@ class RunLog(tf.keras.callbacks.Callback):
         """Steps of an epoch, the last one with a batch that may be short."""
         steps = (self.params or {}).get("steps")
         if steps is None and self.images:
-            steps = math.ceil(self.images / self.args.batch_size)
+            steps = math.ceil(self.images / self.batch_size)
         return steps
 
     def _learning_rate(self):

@@ -69,6 +69,19 @@ def make_loaders(train, val, args, team):
     return loader, sampler, DataLoader(mine, args.eval_batch_size, **options)
 
 
+class OneBatch:
+    """A loader's first batch, as often as the loader has batches."""
+
+    def __init__(self, loader):
+        self.batch, self.count = next(iter(loader)), len(loader)
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        return iter([self.batch] * self.count)
+
+
 def on_device(images, labels, device, resolution):
     """A batch as the network wants it: float between -1 and 1, resolution x resolution."""
     images = images.to(device, non_blocking=True).float().div_(127.5).sub_(1)

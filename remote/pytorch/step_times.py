@@ -57,6 +57,8 @@ class StepTimes:
 
     def take(self, team):
         """Mean seconds of the timed steps since the last call, for the log; {} where there are too few."""
+        if self.ddp is None and team.world > 1:  # no exchange: nothing to tell apart
+            return {}
         steps, self.steps = self.steps, []
         if team.world > 1:
             steps = [(seconds, waited, self.exposed.pop(i)) for seconds, waited, i in steps if i in self.exposed]

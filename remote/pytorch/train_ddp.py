@@ -70,6 +70,12 @@ def parse_options(argv=None):
     add(
         "--rendezvous_timeout", type=float, default=300, metavar="SECONDS", help="how long to wait for others"
     )
+    add(
+        "--control",
+        choices=["none", "independent", "one-batch"],
+        default="none",
+        help="to find what a step waits for: no exchange of gradients, or the first batch again and again",
+    )
     add("--expect_world_size", type=int, metavar="N", help="refuse to train unless N processes take part")
     args = parser.parse_args(argv)
     for name in (
@@ -100,6 +106,8 @@ class Training:
             train, val, classes = datasets.open_dataset(args)
             same += [f"{len(train)} training images", f"{len(val)} validation images", f"{classes} classes"]
             self.loader, self.sampler, self.val_loader = datasets.make_loaders(train, val, args, team)
+        if args.control == "one-batch":
+            self.loader = datasets.OneBatch(self.loader)
         self.samples, self.val_samples = len(train), len(val)
         torch.manual_seed(args.seed)
         try:
@@ -115,9 +123,10 @@ class Training:
         self.done = 0  # epochs, those of an earlier process included
         self._resume()
         self.model = self.net
-        if team.world > 1:
+        exchanges = team.world > 1 and args.control != "independent"
+        if exchanges:
             self.model = DistributedDataParallel(net, device_ids=[device] if device.type == "cuda" else None)
-        self.step_times = StepTimes(self.model if team.world > 1 else None, device)
+        self.step_times = StepTimes(self.model if exchanges else None, device)
         if args.compile:
             self.model = torch.compile(self.model, mode="reduce-overhead")
 

@@ -117,7 +117,7 @@ def models():
         devices = ["/cpu:0", "/cpu:1"] if name == "ResNet50" else ["/cpu:0"]  # the others run its code
         args = argparse.Namespace(
             batch_size=8, data=str(DATA), images=8, image_size=32, epochs=3, learning_rate=0.02, device="cpu",
-            devices=devices, parallel=parallel,
+            devices=devices, parallel=parallel, control="none", trainings=1,
         )  # fmt: skip
         importlib.import_module(name).train(args)
         model, options = fits.pop()

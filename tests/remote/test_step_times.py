@@ -54,12 +54,12 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 CAUSE_S = 0.06
 
 
-def trained(folder: Path, ranks: int, **planted: object) -> Ended:
+def trained(folder: Path, ranks: int, *more: str, **planted: object) -> Ended:
     """Rank 0 of a training of four epochs; on two ranks an epoch has 32 steps."""
     folder.mkdir()
     script = folder / "planted.py"
     script.write_text(PLANTED, encoding="utf-8")
-    words = [*SMALL, "--images", "512", "--num_epochs", "4", "--epochs_eval", "4"]
+    words = [*SMALL, "--images", "512", "--num_epochs", "4", "--epochs_eval", "4", *more]
     everywhere = {name: str(value) for name, value in planted.items()}
     ended = Ranks(folder, ranks, *words, script=str(script), everywhere=everywhere).ended()[0]
     assert ended.code == 0, ended.err
@@ -115,3 +115,19 @@ def test_timing_changes_no_loss(tmp_path: Path, clean: Ended) -> None:
     assert losses[0] == losses[1] and len(losses[0]) == 4
     assert "step_seconds" in with_times.epochs[1].metrics
     assert "step_seconds" not in without[0].epochs[1].metrics
+
+
+def mean_s(ended: Ended) -> float:
+    """The mean of the steady epochs."""
+    (run,) = parse_log(ended.out.encode()).runs
+    return sum(epoch.seconds.value for epoch in run.epochs[1:]) / len(run.epochs[1:])
+
+
+def test_control_runs_take_their_cause_away(tmp_path: Path) -> None:
+    """A slow rank delays the others only where gradients are exchanged, a slow loader only where there is one."""
+    together = trained(tmp_path / "together", 2, SLOW_RANK=CAUSE_S)
+    alone = trained(tmp_path / "alone", 2, "--control", "independent", SLOW_RANK=CAUSE_S)
+    assert mean_s(together) > 32 * CAUSE_S > 2 * mean_s(alone)
+    assert parse_log(alone.out.encode()).runs[0].tuning[-1] == "control: independent"
+    batch = trained(tmp_path / "batch", 2, "--control", "one-batch", SLOW_LOADER=CAUSE_S)
+    assert mean_s(batch) < 32 * CAUSE_S / 2

@@ -293,3 +293,18 @@ def assert_terminated(run: Trained) -> None:
     assert (end["status"], end["reason"]) == ("aborted", "terminated")
     assert run.err.decode().strip().splitlines()[-1].startswith("error: The training was terminated")
     assert b"Traceback" not in run.err
+
+
+def test_independent_trainings_speak_of_all_of_them(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+    words = ["--epochs", "2", "--batch_size", "16", "--n_gpus", "2", "--images", "32", "--data", str(data)]
+    run = trained(tmp_path, str(small_scripts / "ResNet50.py"), *words, "--control", "independent")
+    assert run.status == 0, run.err.decode()
+    (read,) = parse_log(run.out).runs
+    assert (read.n_gpus, read.batch_size, read.images) == (2, 16, 32)
+    assert read.tuning == ("control: independent",)
+    assert [epoch.steps for epoch in read.epochs] == [2, 2]
+
+
+def test_independent_trainings_end_with_the_worst_exit_code(small_scripts: Path, tmp_path: Path) -> None:
+    words = ["--n_gpus", "2", "--data", "/nowhere", "--control", "independent"]
+    assert trained(tmp_path, str(small_scripts / "ResNet50.py"), *words).status == 3

@@ -40,7 +40,7 @@ from labtui.commands.terminal import (
     show_manual_commands,
 )
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState
 from labtui.slurm.values import number
 
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from labtui.session.preview import Preview
     from labtui.slurm.job_control import SbatchAnswer
 
+_CONTROL_EPOCHS = 3
+"""One to warm up, two that are counted."""
 _UNKNOWN_LIMIT_S = 400.0
 """How long an unanswered submission is looked up before the command leaves it to the next session."""
 
@@ -79,6 +81,8 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
     )
+    words = "control runs of 3 epochs beside the plan's: what `labtui why` needs to tell causes apart"
+    parser.add_argument("--control", choices=("independent", "one-batch"), help=words)
     words = "after a run that ran out of memory: the task's plan again with half its batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
     add_sending_arguments(parser)
@@ -161,6 +165,8 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         proposal = _proposal(lab, args)
         drafts, sentence = list(proposal.drafts), proposal.sentence
     else:
+        if args.control:
+            args.epochs = args.epochs or _CONTROL_EPOCHS
         drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if wrong := [number for number in args.run or () if number > len(drafts)]:
         raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
@@ -172,15 +178,35 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
     more = shlex.split(args.script_args or "")
+    if args.control:
+        drafts, more = _controls(drafts, args.control), [*more, "--control", args.control]
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
     ], sentence
 
 
+def _controls(drafts: list[SubmissionDraft], control: str) -> list[SubmissionDraft]:
+    """The drafts with the runs alone that have such a control run."""
+    least = 2 if control == "independent" else 1
+    scripts = ("train_ddp.py", "ResNet") if control == "independent" else ("train_ddp.py",)
+
+    def has_one(run: RunSpec) -> bool:
+        return run.n_gpus >= least and run.script.rpartition("/")[2].startswith(scripts)
+
+    kept = [replace(draft, runs=tuple(filter(has_one, draft.runs))) for draft in drafts]
+    kept = [draft for draft in kept if draft.runs]
+    if not kept:
+        raise UsageError(
+            f"No run of this plan has a control run {control}.",
+            "independent: ResNet*.py or train_ddp.py on several GPUs; one-batch: train_ddp.py.",
+        )
+    return kept
+
+
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file; what it does not tell about its runs is asked for on a terminal."""
-    for name in ("run", "form", "halve", "script_args"):
+    for name in ("run", "form", "halve", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(

@@ -177,6 +177,8 @@ def named_options(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
+CONTROL = "control: "
+"""How the tuning of a control run begins: it shows a cause, and is no run of a task."""
 TUNING_OPTIONS = {
     "model_precision": "{} weights",
     "mixed_precision": "{}",
@@ -188,6 +190,7 @@ TUNING_OPTIONS = {
     "resolution": "{} pixels",
     "sequence_length": "sequences of {}",
     "lr_policy": "{} rate",
+    "control": CONTROL + "{}",
 }
 """Options of the course's PyTorch scripts that make trainings differ, and how to say their values."""
 
@@ -278,6 +281,10 @@ class RunSpec:
     def tuning(self) -> tuple[str, ...]:
         """What its options, and the variant of its script, change of its speed, in words."""
         return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
+
+    @property
+    def is_control(self) -> bool:
+        return any(word.startswith(CONTROL) for word in self.tuning)
 
     @property
     def replicas(self) -> int:

@@ -176,7 +176,7 @@ def _same_device(run: RunState, spec: RunSpec) -> bool:
         return False
     if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
         return False
-    if mine.launcher in PROCESS_PER_GPU and mine.tuning != planned.tuning:
+    if (mine.launcher in PROCESS_PER_GPU or mine.is_control) and mine.tuning != planned.tuning:
         return False
     return (mine.model, mine.device, mine.n_gpus) == (planned.model, planned.device, planned.n_gpus)
 

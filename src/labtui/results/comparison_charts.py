@@ -54,7 +54,7 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     """Throughput of runs of one network on the same GPUs and data that differ in tuning or batch, as bars."""
     groups: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
-        if row.throughput is not None and row.n_gpus and not row.contradicted:
+        if row.throughput is not None and row.n_gpus and not (row.contradicted or row.configuration.control):
             work = (row.model, row.configuration.framework, row.configuration.data_set, row.n_gpus)
             groups.setdefault(work, []).append(row)
     tuned = [

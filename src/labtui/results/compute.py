@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from labtui.domain.model import Interval, count_epochs
+from labtui.results.controls import data_seconds, with_controls
 from labtui.results.grouping import (
     CIFAR10_IMAGES,
     Configuration,
@@ -48,7 +49,7 @@ def compute_results(
     runs = tuple(runs)
     trained = [run for run in runs if run.run.program is None]
     groups, left_out = group_runs(trained, images, insist=insist)
-    rows = [_measure(configuration, tuple(members)) for configuration, members in groups.items()]
+    rows = with_controls([_measure(key, tuple(members)) for key, members in groups.items()])
     singles = _singles(rows)
     compared = named_rows(_with_doublings([_compare(row, singles) for row in rows]))
     return Results(
@@ -235,7 +236,7 @@ def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
     if baseline is None:
         if is_gpu and row.contradicted:
             note = _CONTRADICTED
-        elif is_gpu:
+        elif is_gpu and not mine.control:
             note = _without_baseline(mine, singles.get(("gpu", mine.family_key), ()), alike)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
@@ -279,6 +280,7 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
         efficiency=speedup.scaled(1 / n),
         karp_flatt=karp_flatt(speedup, n),
         baseline_step_times=baseline.step_times,
+        baseline_data_seconds=data_seconds(baseline),
     )
     # The split must be exact: the second factor is what the first leaves of the efficiency.
     if (row.from_rate and baseline.from_rate) or _whole(row, baseline):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.model import DEEDS, Interval, WorkUnit
+from labtui.domain.model import CONTROL, DEEDS, Interval, WorkUnit
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
 
@@ -58,6 +58,16 @@ class Configuration:
     def rehearsed(self) -> bool:
         """Whether it is that of runs of a practice cluster."""
         return self.practice and not self.small
+
+    @property
+    def control(self) -> str:
+        """The word of its tuning that makes it a control run, "" for others."""
+        return next((word for word in self.tuning if word.startswith(CONTROL)), "")
+
+    @property
+    def own_tuning(self) -> tuple[str, ...]:
+        """Its tuning but for what makes it a control run."""
+        return tuple(word for word in self.tuning if word != self.control)
 
     @property
     def work_key(self) -> tuple[object, ...]:

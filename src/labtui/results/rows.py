@@ -45,7 +45,9 @@ class ResultRow:
     GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
     true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
     `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
-    are as its script says; `step_times` says where the time of a step goes, as its log tells. `apart_by` is the part
+    are as its script says; `step_times` says where the time of a step goes, as its log tells. `independent_step` and
+    `one_batch_step` are the step of its control runs, `baseline_data_seconds` what waiting for data costs a step on one
+    GPU by those. `apart_by` is the part
     of the tuning that tells it from other rows of its model.
     A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are strong
     scaling's, `weak_efficiency` is weak scaling's.
@@ -77,6 +79,9 @@ class ResultRow:
     baseline: Configuration | None = None
     step_times: StepTimes | None = None
     baseline_step_times: StepTimes | None = None
+    independent_step: Interval | None = None
+    one_batch_step: Interval | None = None
+    baseline_data_seconds: Interval | None = None
     from_rate: bool = False
     total_seconds: Interval | None = None
     gpu_memory: Interval | None = None
@@ -313,10 +318,10 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     for row in rows:
         by_model.setdefault(row.model, []).append(row)
     marks = {
-        row.configuration: words
+        row.configuration: (*words, *filter(None, (row.configuration.control,)))
         for found in by_model.values()
         for row, words in zip(
-            found, distinguishing_words([each.configuration.tuning for each in found]), strict=True
+            found, distinguishing_words([each.configuration.own_tuning for each in found]), strict=True
         )
     }
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)

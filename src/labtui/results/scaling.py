@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
+from labtui.results.controls import data_seconds, steady_step
 from labtui.results.grouping import Configuration
 from labtui.results.measured import SHORTEST
 from labtui.results.numbers import ratio_text
@@ -67,7 +68,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     """
     gathered: dict[tuple[object, ...], dict[int, ResultRow]] = {}
     for row in rows:
-        if row.device == "cpu" or row.n_gpus is None or row.contradicted:
+        if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
             continue
         key = (row.practice, row.model, row.configuration.framework, row.baseline or "without a baseline")
         found = gathered.setdefault(key, {})
@@ -132,7 +133,10 @@ _PARTS_OF_A_STEP = {
     "allreduce_seconds": "communication",
     "compute_seconds": "slower computing on each GPU",
 }
+CONTENTION, EXCHANGE = "contention on the node", "communication and waiting"
 COLOUR_OF_PART = {
+    CONTENTION: 4,
+    EXCHANGE: 3,
     SHORT_BATCH: 0,
     SLOWER_STEPS: 1,
     **dict(zip(_PARTS_OF_A_STEP.values(), (1, 2, 3, 4), strict=True)),
@@ -152,7 +156,7 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     slower = Interval.exact(row.batch_factor).minus(row.efficiency)
     mine, base = row.step_times, row.baseline_step_times
     if mine is None or base is None:
-        return short, LostPart(SLOWER_STEPS, slower, "the time of a step")
+        return short, *_by_control_runs(row, row.efficiency, slower)
     points_per_second = row.batch_factor / mine.seconds.value
     known = []
     for field, name in _PARTS_OF_A_STEP.items():
@@ -161,6 +165,32 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
             known.append(LostPart(name, share, "the step times of both logs"))
             slower = slower.minus(share)
     return short, *known, LostPart(UNEXPLAINED, slower, "what is left")
+
+
+def _by_control_runs(row: ResultRow, efficiency: Interval, slower: Interval) -> tuple[LostPart, ...]:
+    """Slower steps as its control runs split them; a part that its bounds cannot tell from zero is left in the rest."""
+    step, alone = steady_step(row), row.independent_step
+    data, data_on_one = data_seconds(row), row.baseline_data_seconds
+    found = []
+    if step is not None:
+        scale = (row.batch_factor or 0.0) / step.value
+        waiting = None if data is None or data_on_one is None else data.minus(data_on_one).scaled(scale)
+        waiting = waiting if waiting is not None and waiting.lo > 0 else None
+        if waiting is not None:
+            found.append(LostPart("waiting for data", waiting, "one batch again and again"))
+        if alone is not None:
+            exchange = step.minus(alone).scaled(scale)
+            shared = alone.scaled(scale).minus(efficiency)
+            shared = shared if waiting is None else shared.minus(waiting)
+            found.append(LostPart(EXCHANGE, exchange, "independent trainings at once"))
+            found.append(LostPart(CONTENTION, shared, "independent trainings at once"))
+    known = [part for part in found if part.share.lo > 0 and part.share.value >= _MIN_SHARE]
+    if not known:
+        return (LostPart(SLOWER_STEPS, slower, "the time of a step"),)
+    for part in known:
+        slower = slower.minus(part.share)
+    rest = LostPart(UNEXPLAINED, slower, "what is left")
+    return tuple(known) if abs(slower.value) < _MIN_SHARE / 1000 else (*known, rest)
 
 
 def pop_metrics(row: ResultRow) -> dict[str, Interval]:

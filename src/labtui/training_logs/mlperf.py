@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labtui.domain.model import Outcome
+from labtui.domain.model import Outcome, tuning_of
 from labtui.training_logs.run_headers import device_of, short_model
 from labtui.training_logs.runs import GpuCount, RunFacts, measured
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Said, Says
@@ -162,6 +162,7 @@ def _facts(record: Record) -> RunFacts:
         images=_whole(number) if key == "train_samples" else _whole(record.number("train_samples")),
         learning_rate=number if key == "opt_base_learning_rate" else None,
         framework=model if key == "framework" and model else None,
+        tuning=tuning_of({"control": model}) if key == "control" else None,
         small=small if isinstance(small, bool) else None,
         sequence_length=_whole(record.number("sequence_length")),
     )

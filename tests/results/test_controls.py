@@ -1,0 +1,103 @@
+"""Control runs split slower steps, and are no point of a chart and no run of a task."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from labtui.domain.model import RunSpec
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_reports
+from labtui.results.rows import ResultRow, Results
+from labtui.results.scaling import lost_efficiency, scaling_lines
+from labtui.training_logs.reader import parse_log
+
+IMAGES, BATCH = 2560, 64
+INDEPENDENT, ONE_BATCH = "independent", "one-batch"
+
+
+def log(gpus: int, step_s: float, control: str = "") -> bytes:
+    """A training whose steps take so many seconds, within half a percent."""
+    steps = IMAGES // (BATCH * gpus)
+    facts = {"model_name": "ResNet50", "device": "gpu", "n_gpus": gpus, "global_batch_size": BATCH * gpus}
+    facts |= {"train_samples": IMAGES, "epochs": 3, **({"control": control} if control else {})}
+    records = [("POINT_IN_TIME", key, value, {}) for key, value in facts.items()]
+    records.append(("INTERVAL_START", "run_start", None, {}))
+    for number, factor in ((1, 3.0), (2, 0.995), (3, 1.005)):
+        told = {"epoch_num": number, "seconds": step_s * steps * factor, "steps": steps, "samples": IMAGES}
+        records.append(("INTERVAL_END", "epoch_stop", None, told))
+    records.append(("INTERVAL_END", "run_stop", None, {"status": "success"}))
+    names = ("event_type", "key", "value", "metadata")
+    lines = [json.dumps({"time_ms": 1, **dict(zip(names, each, strict=True))}) for each in records]
+    return "".join(f":::MLLOG {line}\n" for line in lines).encode()
+
+
+def results(*logs: bytes) -> Results:
+    reports = [(f"{at}.out", parse_log(each)) for at, each in enumerate(logs)]
+    return compute_results(measured_from_reports(reports))
+
+
+def on_four(found: Results) -> ResultRow:
+    (row,) = (row for row in found.rows if row.n_gpus == 4 and not row.configuration.control)
+    return row
+
+
+def shares(*logs: bytes) -> dict[str, float]:
+    """The parts of what four GPUs lose, in points; they add up to all of it."""
+    row = on_four(results(*logs))
+    parts = lost_efficiency(row)
+    assert row.efficiency is not None
+    assert sum(part.share.value for part in parts) == pytest.approx(1 - row.efficiency.value)
+    assert all(part.share.lo <= part.share.value <= part.share.hi for part in parts)
+    return {part.name: round(100 * part.share.value, 1) for part in parts if part.share.value > 1e-9}
+
+
+TRAININGS = (log(1, 1.0), log(4, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("controls", "parts"),
+    [
+        ((), {"slower steps": 50}),
+        (((4, 1.4, INDEPENDENT),), {"communication and waiting": 30, "contention on the node": 20}),
+        (((4, 1.0, INDEPENDENT),), {"communication and waiting": 50}),
+        (((4, 2.0, INDEPENDENT),), {"contention on the node": 50}),
+        # A loader that costs 0.1 s on one GPU and 0.3 s on four; alone on one size it shows nothing.
+        (((4, 1.7, ONE_BATCH),), {"slower steps": 50}),
+        (((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH)), {"waiting for data": 10, "unexplained": 40}),
+        (
+            ((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH), (4, 1.4, INDEPENDENT)),
+            {"waiting for data": 10, "communication and waiting": 30, "contention on the node": 10},
+        ),
+    ],
+)
+def test_each_cause_lands_in_its_part(
+    controls: tuple[tuple[int, float, str], ...], parts: dict[str, float]
+) -> None:
+    assert shares(*TRAININGS, *(log(*each) for each in controls)) == parts
+
+
+def test_a_control_run_moves_no_number_and_no_line() -> None:
+    plain = results(*TRAININGS)
+    both = results(*TRAININGS, log(1, 0.9, ONE_BATCH), log(4, 1.7, ONE_BATCH), log(4, 1.4, INDEPENDENT))
+    assert len(both.rows) == 5
+    mine, other = on_four(plain), on_four(both)
+    assert (mine.speedup, mine.epoch_seconds, mine.runs, mine.name) == (
+        other.speedup,
+        other.epoch_seconds,
+        other.runs,
+        other.name,
+    )
+    (line,) = scaling_lines(both.rows)
+    assert [row.n_gpus for row in line.rows] == [1, 4] and line.name == "ResNet50"
+    names = {row.name for row in both.rows if row.configuration.control}
+    assert names == {"ResNet50 (control: independent)", "ResNet50 (control: one-batch)"}
+
+
+def test_the_runs_of_a_control_are_known_before_they_have_a_log() -> None:
+    spec = RunSpec(
+        model="ResNet50", device="gpu", n_gpus=4, batch_size=8192, epochs=3, script="ResNet50.py",
+        extra_args=("--control", "independent"),
+    )  # fmt: skip
+    assert spec.is_control
