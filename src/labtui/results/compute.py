@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from labtui.domain.model import Interval, count_epochs
-from labtui.results.controls import data_seconds, with_controls
 from labtui.results.grouping import (
     CIFAR10_IMAGES,
     Configuration,
@@ -32,6 +31,7 @@ from labtui.results.measured import (
 )
 from labtui.results.programs import program_rows
 from labtui.results.rows import ResultRow, Results, Scatter, find_baseline, named_rows
+from labtui.results.scaling import data_seconds, with_controls
 from labtui.results.step_times import step_times_of
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
