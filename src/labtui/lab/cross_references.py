@@ -212,13 +212,14 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
 def script_references(edition: Edition, shipped: frozenset[str]) -> Iterator[Problem]:
     """Scripts that nobody has: not labtui, not the student who copies one, not the course."""
     known = shipped | edition.own_scripts | set(edition.scripts)
-    for place, name in _scripts(edition):
+    for place, name in named_scripts(edition):
         if name not in known:
             hint = _near(name, sorted(known)) or " A script of the course goes into `scripts`."
             yield place, f"{name!r} does not come with labtui, and no task makes it.{hint}"
 
 
-def _scripts(edition: Edition) -> Iterator[tuple[Place, str]]:
+def named_scripts(edition: Edition) -> Iterator[tuple[Place, str]]:
+    """Every script that an edition names, and where; not those the student makes."""
     for i, task in enumerate(edition.tasks):
         for j, name in enumerate(task.files):
             yield ("tasks", i, "files", j), name

@@ -123,7 +123,6 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
 
     A folder ends with ``/``. Every script in the lab folder travels with each job, so what nobody starts stays away.
     """
-    made = {check.script for task in edition.tasks for check in task.checks if isinstance(check, EditedCheck)}
     started = {
         *framework_scripts(edition),
         *(name for program in edition.programs for name in program.sources),
@@ -131,7 +130,7 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
     folders = (*FRAMEWORK_FOLDERS, *PROGRAM_FOLDERS)
     unused = {each for each in folders if not any(name.startswith(each) for name in started)}
     trained = not edition.programs or any(plan.form != "mpi" for task in edition.tasks for plan in task.runs)
-    return frozenset(made | unused | (set() if trained else {*TRAINING_SCRIPTS}))
+    return frozenset(edition.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))
 
 
 def framework_scripts(edition: Edition) -> tuple[str, ...]:

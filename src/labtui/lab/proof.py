@@ -24,11 +24,11 @@ from labtui.domain.model import (
 )
 from labtui.domain.state import LabState, RunState, SubmissionState, Totals
 from labtui.lab.checks import check_task
+from labtui.lab.cross_references import named_scripts
 from labtui.lab.edition import (
     ChartsCheck,
     EditedCheck,
     Edition,
-    FilesCheck,
     HandInCheck,
     MetricCheck,
     RunsCheck,
@@ -239,13 +239,5 @@ def own_script_texts(edition: Edition) -> dict[str, str]:
 
 def _scripts(edition: Edition) -> dict[str, FileFact]:
     """Every script the edition speaks of: the student's own, and a line of its own for each other one."""
-    names: dict[str, None] = {}
-    for task in edition.tasks:
-        names.update(dict.fromkeys([*task.files, *(plan.spec.script for plan in task.runs)]))
-        for check in task.checks:
-            if isinstance(check, FilesCheck):
-                names.update(dict.fromkeys(check.files))
-            elif isinstance(check, EditedCheck):
-                names.setdefault(check.original, None)
-    texts = {name: f"# {name}\n" for name in names} | own_script_texts(edition)
+    texts = {name: f"# {name}\n" for _, name in named_scripts(edition)} | own_script_texts(edition)
     return {path: file_fact(path, text.encode()) for path, text in texts.items()}

@@ -22,14 +22,15 @@ from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow
 
-_UNITS = {
-    "epoch-seconds": ("{} s an epoch", "{} s"),
-    "first-epoch-seconds": ("{} s for the first epoch", "{} s"),
-    "throughput": ("{} images/s", "{} images/s"),
-    "speedup": ("a speedup of {}", "{}"),
-    "efficiency": ("an efficiency of {}", "{}"),
-    "acceleration": ("{} times as fast as the CPU", "{}"),
+_QUANTITIES = {
+    "epoch-seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
+    "first-epoch-seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
+    "throughput": ("throughput", "{} images/s", "{} images/s"),
+    "speedup": ("speedup", "a speedup of {}", "{}"),
+    "efficiency": ("efficiency", "an efficiency of {}", "{}"),
+    "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
 }
+"""The row's field, a measured value in words, the unit of the usual ones."""
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
@@ -93,26 +94,16 @@ def remark(band: Band, row: ResultRow) -> str:
     made = row.configuration
     if not band.is_about(row.model, row.n_gpus, row.batch_size, made.data_set, made.tuning):
         return ""
-    measured = _quantity(band, row)
+    field, *words = _QUANTITIES[band.quantity]
+    measured: Interval | None = getattr(row, field)
     if measured is None or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
-    yours, usual = (text.replace("images", made.unit) for text in _UNITS[band.quantity])
+    yours, usual = (text.replace("images", made.unit) for text in words)
     sentence = (
         f"{made.label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
         f"{usual.format(tick_text(band.high))} is usual ({band.source})."
     )
     return f"{sentence} {' '.join(band.advice.split())}".strip()
-
-
-def _quantity(band: Band, row: ResultRow) -> Interval | None:
-    return {
-        "epoch-seconds": row.epoch_seconds,
-        "first-epoch-seconds": row.warmup_seconds,
-        "throughput": row.throughput,
-        "speedup": row.speedup,
-        "efficiency": row.efficiency,
-        "acceleration": row.acceleration,
-    }[band.quantity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

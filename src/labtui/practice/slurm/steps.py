@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labtui.practice.slurm.words import SRUN, OptionProblem, parse_words
-from labtui.practice.slurm.written import expanded
+from labtui.practice.slurm.written import expanded, ranges
 
 
 class StepProblem(Exception):
@@ -94,11 +94,4 @@ def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: in
 
 def task_ranges(numbers: Sequence[int]) -> str:
     """``task 3`` or ``tasks 0-1,3``, as srun names those that ended alike."""
-    pieces: list[list[int]] = []
-    for number in sorted(numbers):
-        if pieces and number == pieces[-1][1] + 1:
-            pieces[-1][1] = number
-        else:
-            pieces.append([number, number])
-    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in pieces)
-    return f"task{'s' if len(numbers) > 1 else ''} {text}"
+    return f"task{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"

@@ -62,14 +62,18 @@ def compressed(names: Sequence[str]) -> str:
         return "".join(names)
     stem = names[0].rstrip("0123456789")
     width = len(names[0]) - len(stem)
+    return f"{stem}[{ranges([int(name[len(stem) :]) for name in names], width)}]"
+
+
+def ranges(numbers: Sequence[int], width: int = 1) -> str:
+    """``0-1,3``: numbers in Slurm's short form, each with at least `width` digits."""
     runs: list[list[int]] = []
-    for number in sorted(int(name[len(stem) :]) for name in names):
+    for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    numbers = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
-    return f"{stem}[{','.join(numbers)}]"
+    return ",".join(f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
 
 
 def expanded(text: str) -> list[str]:
