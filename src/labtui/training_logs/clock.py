@@ -55,7 +55,7 @@ def opens(fold: Fold, line: int, said: Opens) -> None:
     if run.clock is not None and (said.count or run.clock[0] == number):
         run.interleaved = True  # another process says the same
         return
-    run.epoch_opens()
+    run.start_epoch()
     run.clock = (number, said.at, said.count)
 
 
@@ -88,13 +88,13 @@ def stops(fold: Fold, line: int, said: Epoch) -> None:
     fold.keep(run, sample, clock=True)
 
 
-def course_opens(fold: Fold, line: int, said: Opens) -> None:
+def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
     run = fold.here(line, COURSE)
     run.form, run.began = COURSE, (int(said.number or 0), said.at)
-    run.epoch_opens()
+    run.start_epoch()
 
 
-def course_stops(fold: Fold, line: int, said: Epoch) -> None:
+def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     """An epoch of the course's script: the rate of all processes, where the log has the samples of one.
 
     How many there were is in the command or in the job script; else the clock before each line tells it, when only
@@ -135,4 +135,6 @@ def _settle_processes(run: OpenRun, samples: int) -> None:
     count = known or (run.fewest if run.fewest == run.most else 0)
     if count and not run.facts.images:
         gpus = count if run.facts.device == "gpu" else None
-        run.learn(RunFacts(images=samples * count, batch_size=per * count if per else None, n_gpus=gpus))
+        run.update_facts(
+            RunFacts(images=samples * count, batch_size=per * count if per else None, n_gpus=gpus)
+        )

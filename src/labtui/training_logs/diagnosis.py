@@ -34,12 +34,12 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
         out = replace(out, runs=named, gpu_kind=err.gpu_kind)
     if out.runs and warned < len(out.runs):  # else they trained on the CPU
-        out = _weighed(out, _strategies(len(out.runs), err.strategies))
+        out = _with_gpu_lines(out, _strategies(len(out.runs), err.strategies))
     runs = out.runs or err.runs
     diagnosis = out.diagnosis + tuple(replace(found, stream="err") for found in err.diagnosis)
     runs = _blame(runs, err.failures if out.runs else ())
     runs = _finished(runs, err.groups_done if out.runs and not err.failures else 0)
-    runs = _unmask(runs, warned)
+    runs = _without_gpus(runs, warned)
     return replace(
         out,
         runs=runs,
@@ -83,7 +83,7 @@ def _strategies(count: int, reported: Sequence[GpuCount]) -> tuple[GpuCount | No
     return (None,) * count
 
 
-def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogReport:
+def _with_gpu_lines(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogReport:
     """The report with each run's surest number of GPUs, where a line of the .err tells one, and what contradicts it."""
     runs, found = list(report.runs), list(report.diagnosis)
     for place, line in enumerate(strategies):
@@ -109,7 +109,7 @@ def _more_severe(run: ParsedRun, failure: Failure) -> ParsedRun:
     return run
 
 
-def _unmask(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]:
+def _without_gpus(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]:
     """A run that asked for GPUs and had none is a CPU run; claimed only when all of the job's runs warned."""
     if not runs or warnings < len(runs):
         return runs

@@ -132,7 +132,7 @@ class Diagnoser:
             return None
         return self._judge(number, text)
 
-    def went_on(self) -> None:
+    def continued(self) -> None:
         """An epoch was read: a traceback before it did not end the training."""
         self._waiting = None
 
@@ -147,7 +147,7 @@ class Diagnoser:
         self._settle()
         return failure
 
-    def see_command(self, text: str) -> None:
+    def note_command(self, text: str) -> None:
         """An echoed command: what it runs in decides what is advised."""
         self._container = self._container or _CONTAINER.search(text) is not None
 

@@ -41,7 +41,7 @@ class Fold:
         self.job_gpus: GpuCount | None = None
         self.strategies: list[GpuCount] = []
         self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
-        self.went_on = False  # an epoch was kept since the reader looked last
+        self.continued = False  # an epoch was kept since the reader looked last
         self.without_gpu_coming = False
 
     @property
@@ -69,14 +69,14 @@ class Fold:
         self.coming = OpenRun()
         run.first_line = run.last_line = line
         run.facts = (facts or RunFacts()).with_others(run.facts, sure=False)
-        run.learn(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
+        run.update_facts(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
         if self.without_gpu_coming:
-            run.unmask()
+            run.mark_as_cpu()
             self.without_gpu_coming = False
-        run.learn(self.hints, sure=False)
+        run.update_facts(self.hints, sure=False)
         waiting, run.gpus = run.gpus, {}
         for found in waiting.values():
-            self.contradicted(run.weigh(found))
+            self.contradicted(run.count_gpus(found))
         return run
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Fold:
         imagenet.complete(self, run, proven=False)
         self.open = None
         self._shut(run)
-        if aside is not None and aside.stands_alone(run):
+        if aside is not None and aside.is_other_training(run):
             self._shut(aside)
 
     def _shut(self, run: OpenRun) -> None:
@@ -113,7 +113,7 @@ class Fold:
         self.aside.last_line = line
         return self.aside
 
-    def promote_aside(self) -> OpenRun | None:
+    def begin_from_aside(self) -> OpenRun | None:
         """The other form went on by itself: it is another training."""
         aside, self.aside = self.aside, None
         if aside is not None:
@@ -125,9 +125,9 @@ class Fold:
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
         """Keep an epoch of the open run: by a clock (MLPerf), or as printed. Only here does one become a run's."""
         if self.job_gpus is not None and not (run.epochs or run.clocked):
-            self.contradicted(run.weigh_job(self.job_gpus))
+            self.contradicted(run.check_job_gpus(self.job_gpus))
         run.keep(sample, clock=clock)
-        self.went_on = True
+        self.continued = True
         if self.aside is not None and run is self.open and not clock:
             run.beside.add(self.aside.form)  # the first form goes on: the other one speaks of it, too
             self.aside = None
@@ -144,7 +144,7 @@ class Fold:
         if run is None or run.ended or run.done:
             self.without_gpu_coming = True
         else:
-            run.unmask()
+            run.mark_as_cpu()
 
     def fail(self, failure: Failure) -> None:
         """A process ended badly. The gravest word stays: a time limit before a traceback."""
@@ -188,15 +188,15 @@ def _says(fold: Fold, line: int, said: Says) -> None:
         run = run or fold.begin(line)
         run.totals_line = run.last_line = line
     if run is None or not (waits or said.late or said.totals):
-        fold.coming.learn(said.facts)
+        fold.coming.update_facts(said.facts)
         return
     if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
         batch = run.facts.batch_size or 0
-        run.learn(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
+        run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
     run.last_line = max(run.last_line, line)
     run.samples = said.samples or run.samples
     run.batch_line = run.batch_line or said.batch_line
-    run.learn(said.facts, sure=said.totals or (waits and said.sure))
+    run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
     run.images_line = line if said.facts.images else run.images_line
 
 
@@ -207,7 +207,7 @@ def _hint(fold: Fold, facts: RunFacts, run: int) -> None:
         return
     fold.hints = fold.hints.with_others(facts)
     if facts.practice and fold.open is not None:
-        fold.open.learn(RunFacts(practice=True))
+        fold.open.update_facts(RunFacts(practice=True))
 
 
 def _gpus(fold: Fold, found: GpuCount) -> None:
@@ -223,7 +223,7 @@ def _gpus(fold: Fold, found: GpuCount) -> None:
         fold.coming.gpus[found.source] = found
         return
     run.last_line = found.line
-    fold.contradicted(run.weigh(found))
+    fold.contradicted(run.count_gpus(found))
 
 
 def _begins(fold: Fold, line: int, said: Begins) -> None:
@@ -237,9 +237,9 @@ def _begins(fold: Fold, line: int, said: Begins) -> None:
         run.interleaved, run.started = run.interleaved or run.started, True
     if said.by == "command":
         run.masked = said.masked
-    run.learn(facts)
+    run.update_facts(facts)
     if said.by == "banner" and facts.n_gpus:
-        fold.contradicted(run.weigh(GpuCount("banner", facts.n_gpus, line, said.text)))
+        fold.contradicted(run.count_gpus(GpuCount("banner", facts.n_gpus, line, said.text)))
 
 
 def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
@@ -260,7 +260,7 @@ def _opens(fold: Fold, line: int, said: Opens) -> None:
     if said.form == KERAS:
         keras_runs.take_header(fold, line, said)
     elif said.form == COURSE:
-        clock.course_opens(fold, line, said)
+        clock.start_course_epoch(fold, line, said)
     else:
         clock.opens(fold, line, said)
 
@@ -288,7 +288,7 @@ def _epoch(fold: Fold, line: int, said: Epoch) -> None:
     if said.form == CLOCK:
         clock.stops(fold, line, said)
     elif said.form == COURSE:
-        clock.course_stops(fold, line, said)
+        clock.end_course_epoch(fold, line, said)
     elif said.form == IMAGENET:  # its validation begins
         if fold.open is not None and fold.open.form == IMAGENET:
             imagenet.complete(fold, fold.open, proven=True)
@@ -311,20 +311,20 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
     if run is not None and run.trains_otherwise(key):
         _printed_beside(fold, line, said, seconds, key)
         return
-    if run is None or run.ended or not run.goes_on(said, fold.coming.facts):
+    if run is None or run.ended or not run.includes(said, fold.coming.facts):
         if run is not None and run.repeats(said):
             run.interleaved = True
             return
         run = fold.begin(line)
     run.form, run.last_line, run.steps_printed = said.form, line, said.steps
     if run.facts.epochs_planned is None and said.planned is not None:
-        run.learn(RunFacts(epochs_planned=said.planned))
+        run.update_facts(RunFacts(epochs_planned=said.planned))
     if not run.epochs:
         run.shift = 1 if said.number == 0 else 0
     number = run.last + 1 if said.number is None else int(said.number) + run.shift
     sample = _sample(said, number, seconds, line)
     if number in run.epochs:
-        run.twice(sample)
+        run.merge_repeat(sample)
         return
     if run.last and number > run.last + 1:
         run.refuse(_GAPS)
@@ -349,12 +349,12 @@ def _printed_beside(fold: Fold, line: int, said: Epoch, seconds: Interval, key: 
     aside.shift = 1 if number == 0 else aside.shift
     number += aside.shift
     if number not in aside.epochs:
-        aside.learn(RunFacts(epochs_planned=said.planned), sure=False)
+        aside.update_facts(RunFacts(epochs_planned=said.planned), sure=False)
         aside.keep(_sample(said, number, seconds, line))
         aside.whole = True
     if len(aside.epochs) > 1 and fold.open is not None and key not in fold.open.beside:
         aside.form = said.form
-        fold.promote_aside()
+        fold.begin_from_aside()
 
 
 # --------------------------------------------------------------------------- rates and ends
@@ -380,7 +380,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.clocked and run.form != said.form else run
     if said.total and aside is not None and aside.form == said.form:
-        return fold.promote_aside()
+        return fold.begin_from_aside()
     if said.total or run.broken or run.fresh or run.done:
         return fold.begin(line)
     return None if said.form in run.beside else fold.beside(line, said.form)
@@ -398,7 +398,7 @@ def _ends(fold: Fold, line: int, said: Ends) -> None:
         run.interleaved = True  # another rank's
         return
     run.last_line = line
-    run.learn(said.facts)
+    run.update_facts(said.facts)
     run.end(said, line)
 
 

@@ -85,14 +85,14 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
         if run is not None and late and run.imagenet.total == said.total and said.index > 1 and not run.fresh:
             run.interleaved = True  # a slower process
             return
-    if run is None or not _goes_on(run, said):
+    if run is None or not _belongs(run, said):
         run = fold.begin(line)
     seen = run.imagenet
     if seen.batch is None or seen.batch.epoch != said.epoch:
-        run.epoch_opens()
+        run.start_epoch()
     if run.form != FORM:
         run.form = FORM
-        run.learn(RunFacts(framework=FORM))
+        run.update_facts(RunFacts(framework=FORM))
     run.last_line = line
     seen.take(said, line)
 
@@ -105,7 +105,7 @@ def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
         run.whole = True
 
 
-def _goes_on(run: OpenRun, said: Batch) -> bool:
+def _belongs(run: OpenRun, said: Batch) -> bool:
     """Whether a batch is of this run: nothing else has trained in it, and its epoch goes on."""
     if run.ended or run.form not in ("", FORM) or run.clocked:
         return False

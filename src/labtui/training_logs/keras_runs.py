@@ -71,7 +71,7 @@ class KerasLines:
         """How many lines came after the epoch's own."""
         return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
 
-    def looks_own(self, summary: Summary) -> bool:
+    def may_be_own(self, summary: Summary) -> bool:
         """Whether a line may be an epoch's own by what is known of this run's lines."""
         if self.total is not None and summary.total != self.total:
             return False
@@ -79,7 +79,7 @@ class KerasLines:
 
     def waits(self, summary: Summary) -> bool:
         """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
-        if not self.looks_own(summary):
+        if not self.may_be_own(summary):
             return True
         return self.alike and self.place is not None and len(self.seen) - 1 < self.place
 
@@ -127,16 +127,16 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
             fold.refuse(line, f"Epoch {number}/{planned}", reason)
             return
-    if run is None or not _goes_on(run, number, planned):
+    if run is None or not _belongs(run, number, planned):
         run = fold.begin(line)
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
         run.last = 0
     run.form, run.last_line = KERAS, line
     run.keras.open_epoch(number)
-    run.epoch_opens()
+    run.start_epoch()
     if run.facts.epochs_planned != planned or not run.facts.framework:
-        run.learn(RunFacts(epochs_planned=planned, framework=run.facts.framework or KERAS))
+        run.update_facts(RunFacts(epochs_planned=planned, framework=run.facts.framework or KERAS))
 
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
@@ -195,7 +195,7 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     return planned != mine or (goes_on and before is not None and before.facts.epochs_planned == planned)
 
 
-def _goes_on(run: OpenRun, number: int, planned: int | None) -> bool:
+def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is this run's: nothing else has trained in it, the plan is its own, the number goes on."""
     keras = run.keras
     if run.ended or run.form not in ("", KERAS) or run.rated:
@@ -231,7 +231,7 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
         _store(fold, run, epoch, own, line, corrects=keras.kept >= 0)
         keras.kept = place
     keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
-    keras.alike = any(keras.looks_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
+    keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
 def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
@@ -252,7 +252,7 @@ def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
     else:
         if not _announced(run) and not summary.validates:
             run.note("Keras prints such a line for a training of one epoch, and for `evaluate`.")
-        run.learn(RunFacts(epochs_planned=1))
+        run.update_facts(RunFacts(epochs_planned=1))
         epoch = 1
     _store(fold, run, epoch, summary, line, corrects=keras.kept >= 0)
     keras.kept = len(keras.seen) - 1
@@ -327,9 +327,9 @@ def _store(
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
     run.form = KERAS
     if not run.facts.framework:
-        run.learn(RunFacts(framework=KERAS))
+        run.update_facts(RunFacts(framework=KERAS))
     if "sample" in summary.units:
-        run.learn(RunFacts(images=summary.total), sure=False)
+        run.update_facts(RunFacts(images=summary.total), sure=False)
     sample = EpochSample(
         epoch=epoch,
         seconds=epoch_interval(summary),

@@ -81,7 +81,7 @@ def said_of(line: int, record: Record) -> list[Said]:
         said.append(Begins("record", text=key))
     if (facts := _facts(record)) != _NO_FACTS:
         said.append(Says(facts, late=True))
-    if key == "num_replicas" and (count := _whole(record.value)):
+    if key == "num_replicas" and (count := _count(record.value)):
         said.append(Says(_NO_FACTS, gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
         status = record.word("status").lower()
@@ -91,7 +91,7 @@ def said_of(line: int, record: Record) -> list[Said]:
     elif key in ("epoch_start", "block_start"):
         if key == "epoch_start" or _counts_epochs(record):
             block = key == "block_start"
-            number, count = _number(record), _whole(record.number("epoch_count")) or 1
+            number, count = _number(record), _count(record.number("epoch_count")) or 1
             said.append(Opens(FORM, number, at=_seconds(record), count=count if block else 0))
     elif key in ("epoch_stop", "block_stop"):
         said.append(_stop(record))
@@ -112,9 +112,9 @@ def _stop(record: Record) -> Epoch:
         FORM,
         number=None if block else _number(record),
         seconds=None if seconds is None or seconds < 0 else measured(seconds),
-        steps=_whole(record.number("steps")),
+        steps=_count(record.number("steps")),
         at=_seconds(record),
-        count=(_whole(record.number("epoch_count")) or 1) if block else 0,
+        count=(_count(record.number("epoch_count")) or 1) if block else 0,
     )
 
 
@@ -132,7 +132,7 @@ def _seconds(record: Record) -> float | None:
     return None if record.time_ms is None else record.time_ms / 1000
 
 
-def _whole(number: object) -> int | None:
+def _count(number: object) -> int | None:
     value = finite(number)
     return int(value) if value is not None and 0 <= value <= 1e12 else None
 
@@ -144,7 +144,7 @@ def _facts(record: Record) -> RunFacts:
     model = value if isinstance(value, str) else ""
     named = model if key in ("submission_benchmark", "model", "model_name") else record.word("model")
     device = device_of(model if key == "device" else record.word("device"))
-    batch = _whole(number) if key == "global_batch_size" else _whole(record.number("global_batch_size"))
+    batch = _count(number) if key == "global_batch_size" else _count(record.number("global_batch_size"))
     gpus = record.number("n_gpus", "num_gpus")
     if key in ("n_gpus", "num_gpus", "number_of_accelerators"):
         gpus = number
@@ -156,13 +156,13 @@ def _facts(record: Record) -> RunFacts:
     return RunFacts(
         model=short_model(named) if named else None,
         device=device,
-        n_gpus=_whole(gpus),
+        n_gpus=_count(gpus),
         batch_size=batch or None,
-        epochs_planned=_whole(planned) or None,
-        images=_whole(number) if key == "train_samples" else _whole(record.number("train_samples")),
+        epochs_planned=_count(planned) or None,
+        images=_count(number) if key == "train_samples" else _count(record.number("train_samples")),
         learning_rate=number if key == "opt_base_learning_rate" else None,
         framework=model if key == "framework" and model else None,
         tuning=tuning_of({"control": model}) if key == "control" else None,
         small=small if isinstance(small, bool) else None,
-        sequence_length=_whole(record.number("sequence_length")),
+        sequence_length=_count(record.number("sequence_length")),
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import re2
 
 from labtui.domain.errors import DataError
-from labtui.training_logs.patterns import LONGEST, STEP_TIMES, TIMES, epoch_of, given
+from labtui.training_logs.patterns import MAX_PATTERN_CHARS, STEP_TIMES, TIMES, epoch_of, given
 from labtui.training_logs.said import Said
 
 _OPTIONS = re2.Options()
@@ -24,7 +24,7 @@ class OwnPattern:
 
     def search(self, text: str) -> dict[str, str] | None:
         """The groups that the pattern finds in a line; None where it does not match."""
-        match = self._regex.search(text[:LONGEST])
+        match = self._regex.search(text[:MAX_PATTERN_CHARS])
         return None if match is None else given(match)
 
 
@@ -72,7 +72,7 @@ _SUGGEST = re.compile(
 def suggested_pattern(text: str) -> str | None:
     """A pattern of one's own that describes a line; None where nothing in it looks like a time or a rate."""
     pieces, last, named = [], 0, set[str]()
-    for match in _SUGGEST.finditer(text[:LONGEST]):
+    for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
         name = match.lastgroup if match.lastgroup != "number" else "rate"
         before = (
             re.escape(text[last : match.start()] + (match["epoch"] or ""))

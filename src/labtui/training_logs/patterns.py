@@ -27,7 +27,7 @@ _PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3
 STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
 TIMES = (*_PARTS, "clock", *STEP_TIMES)
 _KNOWN = {*TIMES, "epoch", "epochs", "steps", "rate", "unit"}
-LONGEST = 2000
+MAX_PATTERN_CHARS = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
 
 
@@ -221,7 +221,7 @@ SOURCE = "program"
 """`EpochSample.source` of a program's time."""
 BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 """Metrics of such a time: that of one process, where the line repeats it."""
-LONGEST_LINE = 400
+MAX_LINE_CHARS = 400
 """Characters of the longest line that is read."""
 _TIME_PARTS = {"seconds": 1.0, "milliseconds": 1e-3}
 _BASELINES = {f"baseline_{name}": scale for name, scale in _TIME_PARTS.items()}
@@ -267,14 +267,14 @@ def line_pattern(line: str) -> re.Pattern[str]:
             pieces.append(r"[ \t]{1,20}")
     if len(set(found) & _TIME_PARTS.keys()) != 1 or len(set(found) & _BASELINES.keys()) > 1:
         raise DataError(f"The line {shown} needs one time: {{seconds}} or {{milliseconds}}.")
-    if len(line) > LONGEST_LINE:
-        raise DataError(f"The line {shown} has more than {LONGEST_LINE} characters.")
+    if len(line) > MAX_LINE_CHARS:
+        raise DataError(f"The line {shown} has more than {MAX_LINE_CHARS} characters.")
     return re.compile("".join(pieces).replace(r"[ \t]{1,20}[ \t]{0,20}", r"[ \t]{1,20}"), re.ASCII)
 
 
 def read_program(lines: Sequence[tuple[Program, re.Pattern[str]]], text: str) -> list[Said] | None:
     """A line that one of these programs prints: a run of one time, and over."""
-    text = text.strip() if len(text) <= LONGEST_LINE else ""
+    text = text.strip() if len(text) <= MAX_LINE_CHARS else ""
     for program, regex in lines if text else ():
         if (match := regex.fullmatch(text)) is not None:
             return _program(program, match.groupdict())

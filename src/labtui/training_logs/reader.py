@@ -127,10 +127,10 @@ class LogReader:
 
     def _note_findings(self) -> None:
         """What the runs themselves show to be wrong."""
-        if self._fold.went_on:
-            self._fold.went_on = False
+        if self._fold.continued:
+            self._fold.continued = False
             self._changed = True
-            self._diagnoser.went_on()
+            self._diagnoser.continued()
         while self._fold.findings:
             self._diagnoser.add(*self._fold.findings.pop(0))
 
@@ -176,7 +176,7 @@ class LogReader:
         self._changed = self._changed or not all(isinstance(one, (Batch, FirstStep)) for one in said)
         for one in said:
             if isinstance(one, Begins) and one.by == "command":
-                self._diagnoser.see_command(one.text)
+                self._diagnoser.note_command(one.text)
             if isinstance(one, Begins) and one.masked:
                 self._diagnoser.without_gpu_flag(number, text, self._fold.index)
             if isinstance(one, Ends) and one.launcher:

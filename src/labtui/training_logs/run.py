@@ -140,7 +140,7 @@ class OpenRun:
         again = said.number is not None and int(said.number) + self.shift == self.last
         return key if again or (aside is not None and aside.form == key) else said.form
 
-    def goes_on(self, said: Epoch, coming: RunFacts) -> bool:
+    def includes(self, said: Epoch, coming: RunFacts) -> bool:
         """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on.
 
         `coming` is what was said since the run began to train: a head before an epoch of the same number is another
@@ -169,7 +169,7 @@ class OpenRun:
 
     # ------------------------------------------------------------------ epochs
 
-    def epoch_opens(self) -> None:
+    def start_epoch(self) -> None:
         """An epoch begins: whether a process began before it is decided now."""
         self.fresh_header = self.fresh
         self.whole = False
@@ -210,7 +210,7 @@ class OpenRun:
             metrics={**more, **clocked.metrics, **printed.metrics},
         )
 
-    def twice(self, sample: EpochSample) -> None:
+    def merge_repeat(self, sample: EpochSample) -> None:
         """An epoch that comes twice: by another process, or by a training of one epoch and one that followed."""
         stored = self.epochs[sample.epoch]
         if stored.seconds == sample.seconds:
@@ -251,7 +251,7 @@ class OpenRun:
     def rate(self, said: Rate, line: int) -> None:
         """Take a rate: a total counts as printed, of others the middle one with all bounds."""
         self.form, self.rated, self.last_line = said.form, True, line
-        self.learn(said.facts)
+        self.update_facts(said.facts)
         self.unit, self.per_gpu = said.unit, said.per_gpu
         self.totals_line = line if said.per_gpu else self.totals_line
         if said.seconds is not None:
@@ -314,7 +314,7 @@ class OpenRun:
             self.success = True
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 
-    def stands_alone(self, run: OpenRun) -> bool:
+    def is_other_training(self, run: OpenRun) -> bool:
         """Whether lines of another form that came last are a training of their own, and not of `run`'s."""
         if self.form in run.beside:
             return False
@@ -322,7 +322,7 @@ class OpenRun:
 
     # ------------------------------------------------------------------ what is known
 
-    def learn(self, facts: RunFacts, *, sure: bool = True) -> None:
+    def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
         """Take over what is known; an unsure source fills gaps only."""
         if self.masked:
             facts = replace(facts, device=None, n_gpus=None)
@@ -337,7 +337,7 @@ class OpenRun:
         self.refused = reason
         self.note(reason)
 
-    def weigh(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
+    def count_gpus(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
         """Take a number of GPUs; the surest line counts. Gives two lines that contradict each other, if there are."""
         self.gpus[found.source] = found
         if self.facts.stand_in or self.facts.device == "cpu":
@@ -351,14 +351,14 @@ class OpenRun:
         self.contradictions.append(contradiction(other, best)[0])
         return other, best
 
-    def weigh_job(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
+    def check_job_gpus(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
         """Take the number of GPUs that the job has: only a banner that promises more is contradicted."""
         banner = self.gpus.get("banner")
         if len(self.gpus) > 1 or banner is None or banner.count <= found.count:
             return None
-        return self.weigh(found)
+        return self.count_gpus(found)
 
-    def unmask(self) -> None:
+    def mark_as_cpu(self) -> None:
         """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
         if not self.facts.stand_in:
             self.masked = True
