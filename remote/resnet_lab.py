@@ -70,6 +70,10 @@ def main(train, parallel):
 
 
 def _terminated():
+    if TRAININGS:  # each of them says so in its own log
+        for each in TRAININGS:
+            each.terminate()
+        os._exit(EXIT_TERMINATED)
     with LOCK:
         try:
             _close(TERMINATED, "terminated")
@@ -197,6 +201,7 @@ def parse_options(parallel, argv=None):
 # ------------------------------------------------------------------------------------- independent trainings
 
 SHARE = "INDEPENDENT_TRAINING"
+TRAININGS = []
 
 
 def train_apart(args):
@@ -207,7 +212,6 @@ def train_apart(args):
     n = args.replicas
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    trainings = []
     for i in range(n):
         gpu = names[i] if len(names) >= n else str(i)
         env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu, **{SHARE: str(i)})
@@ -215,8 +219,8 @@ def train_apart(args):
         if mine:
             os.sched_setaffinity(0, mine[i * len(mine) // n : (i + 1) * len(mine) // n] or mine)
         out = subprocess.DEVNULL if i else None
-        trainings.append(subprocess.Popen([sys.executable] + sys.argv, env=env, stdout=out))
-    return max(abs(each.wait()) for each in trainings)
+        TRAININGS.append(subprocess.Popen([sys.executable, "-u"] + sys.argv, env=env, stdout=out))
+    return max(abs(each.wait()) for each in TRAININGS)
 
 
 # ------------------------------------------------------------------------------------------------- devices

@@ -308,3 +308,18 @@ def test_independent_trainings_speak_of_all_of_them(data: Path, small_scripts: P
 def test_independent_trainings_end_with_the_worst_exit_code(small_scripts: Path, tmp_path: Path) -> None:
     words = ["--n_gpus", "2", "--data", "/nowhere", "--control", "independent"]
     assert trained(tmp_path, str(small_scripts / "ResNet50.py"), *words).status == 3
+
+
+def test_cancelled_independent_trainings_all_end(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+    words = ["--epochs", "5000", "--batch_size", "16", "--n_gpus", "2", "--images", "32", "--data", str(data)]
+    script = str(small_scripts / "ResNet50.py")
+    process = started(tmp_path, *training(script, *words, "--control", "independent"))
+    until = time.monotonic() + 300
+    while b"Epoch 2/" not in (tmp_path / "job.out").read_bytes() and time.monotonic() < until:
+        time.sleep(0.1)
+    process.terminate()
+    run = ended(process, tmp_path)
+    assert run.status == 143
+    while b"run_stop" not in run.file.read_bytes() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert parse_log(run.file.read_bytes()).runs[0].outcome == "cancelled"

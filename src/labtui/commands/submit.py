@@ -178,6 +178,11 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
     more = shlex.split(args.script_args or "")
+    if args.control and lab.session.practice:
+        raise UsageError(
+            "The practice cluster has no control runs.",
+            "Its times come from published tables, so nothing would differ; run them on a real cluster.",
+        )
     if args.control:
         drafts, more = _controls(drafts, args.control), [*more, "--control", args.control]
     return [
