@@ -45,12 +45,6 @@ def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
         assert error.line == where, error.sentence
 
 
-def test_a_task_without_a_check_is_refused():
-    text = GOOD.replace('checks = [\n  { kind = "runs" },\n  { kind = "answers" },\n]', "checks = []")
-    with pytest.raises(DataError, match="checks: expected `array` of length >= 1"):
-        parse_edition(text)
-
-
 def test_weights_must_add_up():
     with pytest.raises(DataError, match="add up to 30 percent"):
         parse_edition(GOOD.replace('title = "t"', 'title = "t"\nweight = 30'))

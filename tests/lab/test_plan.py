@@ -21,29 +21,13 @@ from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
 
 
-def test_one_job_per_size_asks_twenty_cpus_for_each_gpu():
-    drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="job-per-size"))
-    assert [(d.form, d.gpus, d.cpus) for d in drafts] == [
-        ("job-per-size", 1, 20),
-        ("job-per-size", 2, 40),
-        ("job-per-size", 4, 80),
-    ]
-    assert len({d.job_name for d in drafts}) == 3
-
-
 def test_the_editions_own_limit_and_cpus_win():
     edition = load_edition("sa-miri-2021-ex12")
-    power = replace_profile(cpus_per_node=160, cpus_per_gpu=40)
+    power = msgspec.structs.replace(PROFILE, cpus_per_node=160, cpus_per_gpu=40)
     (draft,) = task_drafts(edition, "3", power)
     assert (draft.time_limit_minutes, draft.cpus) == (5, 160)
     assert task_drafts(edition, "4", power)[0].cpus == 40
     assert task_drafts(edition, "3", PROFILE)[0].cpus == 80  # a node has no more
-
-
-def replace_profile(**changes):
-    import msgspec
-
-    return msgspec.structs.replace(PROFILE, **changes)
 
 
 def test_the_limit_has_a_margin_and_stays_within_the_queue():

@@ -32,11 +32,10 @@ def cluster():
         yield running
 
 
-def openssh(cluster, *words, program="ssh", **options):
+def openssh(cluster, *words, **options):
     login = cluster.login
-    port = "-P" if program == "sftp" else "-p"
     command = [
-        program, port, str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o",
+        "ssh", "-p", str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o",
         "BatchMode=yes",
         "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
         f"{login.user}@{login.host}", *words,
@@ -57,15 +56,7 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
 
 @needs_ssh
 def test_an_interactive_shell_has_a_terminal(cluster):
-    login = cluster.login
-    command = [
-        "ssh", "-tt", "-p", str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes",
-        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-        f"{login.user}@{login.host}",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, input="tty && squeue --me; exit\n", capture_output=True, text=True, timeout=240, check=False
-    )
+    done = openssh(cluster, "-tt", input="tty && squeue --me; exit\n")
     assert "/dev/" in done.stdout and "JOBID" in done.stdout
 
 

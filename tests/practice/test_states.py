@@ -147,12 +147,19 @@ TestSlurmUse = SlurmUse.TestCase
 TestSlurmUse.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
+def submitted(control, qos="gp_training", **options):
+    """A job that is submitted at 0 s."""
+    options = {"account": "nct_000", "qos": qos, "time": "1", **options}
+    request = build_request(options, name="job", work_dir="/home/x", site=control.site)
+    return control.submit(
+        request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0
+    )
+
+
 def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
     runner = Runner()
     control = Controller(SITE, runner, stamp=str)
-    options = {"account": "nct_000", "qos": "gp_training", "time": "1"}
-    request = build_request(options, name="job", work_dir="/home/x", site=SITE)
-    job = control.submit(request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0)
+    job = submitted(control)
     control.advance(10.0)
     control.advance(69.0)
     assert (job.state, runner.signals) == (RUNNING, [])
@@ -169,10 +176,7 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     site = practice_site()
     runner = Runner()
     control = Controller(site, runner, stamp=str)
-    options = {"account": "nct_000", "qos": "gp_training", "time": "10"}
-    request = build_request(options, name="job", work_dir="/home/x", site=site)
-    values = {"script": b"#!/bin/sh\n", "command": "job", "arguments": (), "environment": {}}
-    jobs = [control.submit(request, now=0.0, **values) for _ in range(45)]
+    jobs = [submitted(control, time="10") for _ in range(45)]
     control.advance(60.0)
     assert len(runner.running) == site.max_jobs == 32, "112 CPUs would bear all of them"
     waiting = [job for job in jobs if job.state == PENDING]
@@ -185,15 +189,7 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
 
 def test_a_job_on_two_nodes_says_so_everywhere():
     control = Controller(SITE, Runner(), stamp=str)
-    options = {
-        "account": "nct_000",
-        "qos": "acc_training",
-        "nodes": "2",
-        "cpus-per-task": "40",
-        "gres": "gpu:1",
-    }
-    request = build_request(options, name="job", work_dir="/home/x", site=SITE)
-    job = control.submit(request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0)
+    job = submitted(control, "acc_training", nodes="2", gres="gpu:1", **{"cpus-per-task": "40"})
     control.advance(60.0)
     assert job.node_list == "as01r1b[01-02]"
 

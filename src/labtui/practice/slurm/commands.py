@@ -256,21 +256,17 @@ def _update(words: list[str], control: Controller, now: float) -> Answer:
     return (1, "", f"{problem} for job {job}\n") if problem else (0, "", "")
 
 
-# ------------------------------------------------------------------------------ sinfo, sacctmgr, sshare
+# -------------------------------------------------------------------------------------- sinfo, sacctmgr
 
 _SINFO_HEADINGS = {
     "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "N": "NODELIST",
     "c": "CPUS", "m": "MEMORY", "G": "GRES", "z": "S:C:T",
 }  # fmt: skip
-_SINFO_FIELDS = {"NodeHost": "N", "Partition": "P", "StateComplete": "T", "Gres": "G", "GresUsed": "used"}
 
 
 def sinfo(asked: Asked) -> Answer:
     """A line for each node; MareNostrum 5 refuses this to students, other clusters do not."""
     options, rows = asked.options, _node_rows(asked.control, asked.now)
-    if "Format" in options:
-        fields = [word.partition(":")[::2] for word in options["Format"].split(",")]
-        return _text("".join(row[_SINFO_FIELDS[name]] + tail for name, tail in fields) for row in rows)
     if "noheader" not in options:
         rows.insert(0, _SINFO_HEADINGS)
     form = options.get("format", "%9P %.5a %.10l %.6D %.6t %N")
@@ -278,20 +274,16 @@ def sinfo(asked: Asked) -> Answer:
 
 
 def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
-    """What there is to say of each node, by `sinfo`'s letters; "used" are its GPUs in use."""
-    living = [job for job in control.in_queue(now) if job.all_nodes and not job.finished]
+    """What there is to say of each node, by `sinfo`'s letters."""
+    used = {name for job in control.in_queue(now) if not job.finished for name in job.all_nodes}
     rows = []
     for node in sorted(control.site.nodes, key=lambda node: node.partition):
-        here = [job for job in living if node.name in job.all_nodes]
-        used = sum(job.request.gpus for job in here)
-        numbers = f"0-{used - 1}" if used else "N/A"
         default = "*" * (node.partition == control.site.partitions[-1])
         rows.append(
             {
                 "P": node.partition + default,
                 "R": node.partition,
-                "t": "mix" if here else "idle",
-                "T": "mixed" if here else "idle",
+                "t": "mix" if node.name in used else "idle",
                 "a": "up",
                 "D": "1",
                 "N": node.name,
@@ -300,7 +292,6 @@ def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
                 "m": "20000",
                 "z": f"{node.cpus}:1:1",
                 "G": node.gres,
-                "used": f"gpu:hopper:{used}(IDX:{numbers})" if node.gpus else "gpu:0",
             }
         )
     return rows
@@ -331,13 +322,6 @@ def _qos_row(queue: Queue) -> dict[str, str]:
         "maxwall": duration(60 * (queue.max_minutes or 0)),
         **{name: "" if limit is None else str(limit) for name, limit in limits.items()},
     }
-
-
-def sshare(asked: Asked) -> Answer:
-    """The student's share; nothing is used up in practice."""
-    site = asked.control.site
-    row = {"account": site.account, "user": site.user, "fairshare": "1.000000"}
-    return _table(asked, asked.options.get("format", "Account,User,FairShare"), [row])
 
 
 def _table(asked: Asked, columns: str, rows: list[dict[str, str]]) -> Answer:
@@ -371,12 +355,11 @@ _COMMANDS: dict[str, tuple[Program, Callable[[Asked], Answer], str]] = {
         "scancel: error: slurm_kill_job",
     ),
     "sinfo": (
-        Program.of("sinfo", "h=noheader o=format= O=Format= N=Node e=exact V=version"),
+        Program.of("sinfo", "h=noheader o=format= N=Node e=exact V=version"),
         sinfo,
         "slurm_load_partitions",
     ),
     "sacctmgr": (Program.of("sacctmgr", "n=noheader P=parsable2 r=readonly V=version"), sacctmgr, ""),
-    "sshare": (Program.of("sshare", "U=users h=noheader P=parsable2 o=format= V=version"), sshare, ""),
 }
 _IN_ORDER = {"sbatch": sbatch, "scontrol": scontrol}
 PROGRAMS = (*_COMMANDS, *_IN_ORDER)

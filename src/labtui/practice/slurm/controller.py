@@ -252,10 +252,8 @@ class Controller:
             job = self.jobs[job_id]
             if job.state != RUNNING:
                 return
-            if not job.request.requeue:
-                self._end(job, "NODE_FAIL", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
-            else:
-                self._end(job, PENDING, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
+            wanted = PENDING if job.request.requeue else "NODE_FAIL"
+            self._end(job, wanted, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
             self.runner.signal(job_id, SIGKILL)
 
     def run_out_of_memory(self, job_id: int) -> None:
