@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _NOTHING = "Nothing to split yet: this needs a run on one GPU and one on more, of the same training."
 
+_CONTROL = (
+    "To split slower steps: `labtui submit TASK --control independent` tells contention from communication."
+)
+
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:
     """The logs or the folder, or two runs of it."""
@@ -41,6 +45,8 @@ def run_why(args: argparse.Namespace) -> int:
         return _compare(args)
     folder = named_folder(args)
     given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
+    from labtui.results.scaling import SLOWER_STEPS, lost_efficiency
+
     rows = _losing(given.results(args.images))
     if args.json:
         print_json({"rows": [_row_json(row) for row in rows]})
@@ -49,6 +55,8 @@ def run_why(args: argparse.Namespace) -> int:
             _print_row(row)
     if not rows:
         say(_NOTHING)
+    elif any(part.name == SLOWER_STEPS for row in rows for part in lost_efficiency(row)):
+        say(_CONTROL)
     return 2 if given.unread else 0 if rows else 1
 
 
