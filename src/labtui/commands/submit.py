@@ -314,7 +314,7 @@ def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) ->
         "findings": list(map(finding_row, preview.findings)),
         "seconds": asdict(preview.seconds) if preview.seconds else None,
         "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
-        "test_only": asdict(word) if word else None,
+        "test_only": {"ok": word.ok, "kind": word.key, **asdict(word)} if word else None,
     }
 
 

@@ -75,7 +75,7 @@ def classify(stderr: str) -> SbatchAnswer:
     return SbatchAnswer(
         key="other",
         sentence=f"Slurm refused the job: {last}" if last else "Slurm refused the job and gave no reason.",
-        hint="Press m in labtui to see the full answer.",
+        hint="`labtui doctor` compares account, queue and paths with what Slurm knows.",
         unclear=True,
         detail=words,
     )
