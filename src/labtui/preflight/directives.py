@@ -14,7 +14,6 @@ from labtui.preflight.findings import (
     Fix,
     Hit,
     ScriptContext,
-    Severity,
     add_directive,
     replace_line,
     rule,
@@ -261,11 +260,6 @@ def bash_syntax(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     match = _BASH_LINE.search(said)
     if said and match:
         number = min(int(match[1]), len(job.lines))
-        yield Hit(
-            number, f"bash cannot read this script: {match[2].rstrip('.')}.", None, _worst(context, job)
-        )
-
-
-def _worst(context: ScriptContext, job: JobScript) -> Severity:
-    """A job script that bash cannot read runs up to the mistake; a helper may be for another shell."""
-    return "error" if job in context.jobs else "warning"
+        effect = f"bash cannot read this script: {match[2].rstrip('.')}."
+        # A job script runs up to the mistake; a helper may be for another shell.
+        yield Hit(number, effect, None, "error" if job in context.jobs else "warning")

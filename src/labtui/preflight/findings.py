@@ -31,11 +31,6 @@ class Edit:
     old: str
     new: tuple[str, ...]
 
-    @property
-    def inserts(self) -> bool:
-        """Whether the old line stays and others join it."""
-        return len(self.new) > 1
-
 
 @dataclass(frozen=True, slots=True)
 class Fix:
@@ -91,7 +86,7 @@ def _fits(lines: Sequence[str], edit: Edit) -> bool:
         return False
     # An insertion keeps its old line, so look whether the new ones stand there already.
     before = tuple(lines[max(0, at - len(edit.new) + 1) : at + 1])
-    return not edit.inserts or (tuple(lines[at : at + len(edit.new)]) != edit.new and before != edit.new)
+    return len(edit.new) < 2 or (tuple(lines[at : at + len(edit.new)]) != edit.new and before != edit.new)
 
 
 def preview_fix(text: str, fix: Fix) -> str:

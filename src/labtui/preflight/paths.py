@@ -168,29 +168,21 @@ def _of_others(
     yield Hit(number, effect, replace_line(script, number, fixed + comment, f"use {context.account}"))
 
 
-@rule("path-missing", "error", "A container image or data folder that is not on the cluster.", over="shells")
-def path_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Only where the cluster was asked."""
-    for number, _, code in _shell_code(job):
-        for path in absolute_paths(code):
-            yield from _gone(context, job, number, path)
-
-
 @rule("path-missing", over="pythons")
-def path_missing_in_python(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """A ``sys.path`` folder counts where a module is imported from it that is not sent along."""
-    for number, line in _python_code(context, script):
-        for path in absolute_paths(line):
-            yield from _gone(context, script, number, path)
-
-
-def _gone(context: ScriptContext, script: JobScript | PythonScript, number: int, path: str) -> Iterator[Hit]:
-    if context.remote.get(path) is not False:
-        return
-    other, advice, fix = alternative_path(path), "", None
-    if other and context.remote.get(other):
-        setting = "container" if path.endswith(_IMAGES) else "data_dir"
-        advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
-        fixed = script.lines[number - 1].replace(path, other)
-        fix = replace_line(script, number, fixed, f"use {other}")
-    yield Hit(number, f"{path} is not on the cluster.{advice}", fix)
+@rule("path-missing", "error", "A container image or data folder that is not on the cluster.", over="shells")
+def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
+    """Only where the cluster was asked; a ``sys.path`` folder where a module is imported from it that is not sent."""
+    if isinstance(script, PythonScript):
+        lines = _python_code(context, script)
+    else:
+        lines = ((number, code) for number, _, code in _shell_code(script))
+    for number, path in ((number, path) for number, code in lines for path in absolute_paths(code)):
+        if context.remote.get(path) is not False:
+            continue
+        other, advice, fix = alternative_path(path), "", None
+        if other and context.remote.get(other):
+            setting = "container" if path.endswith(_IMAGES) else "data_dir"
+            advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
+            fixed = script.lines[number - 1].replace(path, other)
+            fix = replace_line(script, number, fixed, f"use {other}")
+        yield Hit(number, f"{path} is not on the cluster.{advice}", fix)
