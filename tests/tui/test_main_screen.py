@@ -9,6 +9,8 @@ import pytest
 
 from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
+from labtui.tui.guidance import NextStep
+from labtui.tui.widgets import frame
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
@@ -68,6 +70,17 @@ async def test_one_glance_says_what_runs_and_what_came_out(
         ):
             assert words in text, words
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
+
+
+async def test_a_long_reason_takes_two_lines_of_the_card(
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = NextStep("Submit the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
+    monkeypatch.setattr(frame, "next_step", lambda view: step)
+    app = app_of(filled_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        card = app.screen.query_one(frame.NextStepText)
+        await until(pilot, lambda: card.size.height == 3 and str(card.render()).endswith("…"))
 
 
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])

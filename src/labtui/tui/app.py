@@ -22,13 +22,9 @@ from textual.screen import Screen
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState
 from labtui.tui import keys, themes
-from labtui.tui.guidance import next_step
+from labtui.tui.guidance import key_result, next_step
 from labtui.tui.keys import key
-from labtui.tui.messages import (
-    ScreenPrompter,
-    before_editing,
-    editor_command,
-)
+from labtui.tui.messages import ScreenPrompter, before_editing, editor_command
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
 from labtui.tui.view import View
@@ -73,13 +69,7 @@ class LabApp(SanitizedApp[int]):
     COMMAND_PALETTE_BINDING = "f24"  # ours is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
-        key(
-            "ctrl+p,colon",
-            "command_palette",
-            "Palette",
-            "find an action, a task or a theme by its name",
-            show=True,
-        ),
+        key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
         key("question_mark,f1", "help", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths on the cluster"),
         key("Q", "all_jobs", "My jobs", "all your jobs in the queue, those of other programs too"),
@@ -115,7 +105,7 @@ class LabApp(SanitizedApp[int]):
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
         self.gpu_use = GpuUse(session)
-        self._unsubscribe: Callable[[], None] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session = start
@@ -167,9 +157,7 @@ class LabApp(SanitizedApp[int]):
             self.report(why)
 
     def on_unmount(self) -> None:
-        """Nobody is listening any more."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
+        self._unsubscribe()
 
     async def run_action(
         self,
@@ -225,22 +213,16 @@ class LabApp(SanitizedApp[int]):
             self._repaint_for_state()
 
     def repaint(self) -> None:
-        """Compute the view; the parts watch it."""
+        """Compute the view; the parts watch it. A task just finished is told once, with its key result."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted and main.view is not None:
             before = main.view
             with self.batch_update():
                 self.view = self.view_model.view()
-            self._tell_completion(before, self.view)
-
-    def _tell_completion(self, before: View, now: View) -> None:
-        """The task on the screen was just finished: its key result, once."""
-        from labtui.tui.guidance import key_result
-
-        old, new, same = before.check, now.check, before.task_id == now.task_id
-        if same and old is not None and new is not None and new.done and not old.done:
-            self.notify(key_result(now), timeout=4, markup=False)
+            old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
+            if same and old is not None and new is not None and new.done and not old.done:
+                self.notify(key_result(self.view), timeout=4, markup=False)
 
     def check_again(self) -> None:
         """Look at all boxes again: the student's files changed."""
@@ -426,8 +408,7 @@ class LabApp(SanitizedApp[int]):
             go = partial(self.go_to_task, row.task_id)
             yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)
         yield SystemCommand("Theme", "dark colours or light ones", self.action_other_theme)
-        requests = "every command labtui ran on the cluster, and how long it took"
-        yield SystemCommand("Requests", requests, self.action_remote_commands)
+        yield SystemCommand("Requests", "commands run on the cluster, timed", self.action_remote_commands)
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -156,12 +157,14 @@ class TaskList(OptionList):
 
 
 class NextStepText(Slice):
-    """The next step with its key as a chip and one reason; a click takes it."""
+    """The next step with its key as a chip and one reason, cut after two lines; a click takes it."""
 
     view: reactive[View | None] = reactive(None, always_update=True, layout=True)
 
     def render(self) -> RenderResult:
-        return step_text(self.step, roles(self.app), "\n")
+        step = self.step
+        lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=2, placeholder=" …")
+        return step_text(replace(step, reason="\n".join(lines)), roles(self.app), "\n")
 
     async def on_click(self) -> None:
         await self.run_action("app.do_next")
