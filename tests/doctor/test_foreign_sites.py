@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from labtui.session.settings import load_profile
 from tests.commands.conftest import QUICK_TRAINING, Labtui
 from tests.commands.test_own_job_files import PRINTED
 from tests.real_cluster import Cluster, ClusterSettings
@@ -183,15 +182,7 @@ def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], 
     assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
 
 
-def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
-    profile = load_profile("cluster.toml", lab.folder)
-    row = lab.json("submit", "10.5", "--gpus", "1", "--qos", "acc_debug", "--dry-run", "--offline")
-    script = row["submissions"][0]["script"]
-    assert "#SBATCH --qos=acc_debug" in script and "--partition=acc_debug" not in script
-    if profile.queue_option == "partition":
-        assert f"#SBATCH --partition={profile.gpu_queue}" in script
-
-
+@pytest.mark.parametrize("site", ["several"], indirect=True)
 def test_data_below_the_home_is_there_for_the_doctor_and_for_a_submission(
     site: tuple[SiteName, Cluster], tmp_path: Path
 ) -> None:

@@ -75,18 +75,6 @@ def test_a_password_login_hears_the_same(
     assert person.kinds == ["password"], "nobody is asked for a new password"
 
 
-@pytest.mark.cluster
-def test_a_wrong_password_is_no_closed_account(student: Student, cluster: Cluster, tmp_path: Path) -> None:
-    person = Person(password="wrong")
-    line = connection(
-        tmp_path, port=student.pam_port, user=student.user, host_key=student.host_key, person=person
-    )
-    with pytest.raises(LoginRefused) as caught:
-        line.connect()
-    assert caught.value.reason == "password"
-    assert "password" in caught.value.sentence
-
-
 class ClosedSftp:
     """An SFTP client whose channel the server closed just after it had opened it."""
 

@@ -37,22 +37,6 @@ def test_a_real_training_is_small(shell, tmp_path):
     assert "GOT --device cpu --images 64\n" in chosen.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "line"),
-    [
-        ("load cuda/11.8", 0, "load cuda/11.8 (PATH)"),
-        (
-            "load nonsense",
-            1,
-            'Lmod has detected the following error:  The following module(s) are unknown: "nonsense"',
-        ),
-    ],
-)
-def test_a_module_says_one_line(shell, words, status, line):
-    done = shell(f"module {words}")
-    assert (done.returncode, done.stderr.splitlines()[1:]) == (status, [line])
-
-
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 def test_shellcheck_finds_nothing():
     files = [str(path) for path in SHELL.iterdir()]

@@ -271,21 +271,21 @@ def test_runs_of_one_job_get_their_epochs_in_order(bench: Bench) -> None:
     assert bench.session.state.runs[2].phase is RunPhase.RUNNING
 
 
-def test_thirty_logs_at_once_are_all_served_and_those_on_screen_first(bench: Bench) -> None:
+def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench: Bench) -> None:
     bench.online()
-    futures = [bench.session.submit(draft()) for _ in range(30)]
+    futures = [bench.session.submit(draft()) for _ in range(12)]
     bench.run(60, lambda: all(future.done() for future in futures))
-    for number in range(30):
+    for number in range(12):
         bench.cluster.start(str(100 + number))
     bench.run(60)
     tokens = [future.result() for future in futures]
     bench.session.watch_logs({tokens[0]})
     bench.cluster.calls.clear()
     for _ in range(20):
-        for number in range(30):
-            bench.cluster.write(str(100 + number), b"a line of a log\n" * 3_000)
+        for number in range(12):
+            bench.cluster.write(str(100 + number), b"a line of a log\n" * 1_000)
         bench.run(1)
-    looks = dict.fromkeys(map(bench.cluster.log, map(str, range(100, 130))), 0)
+    looks = dict.fromkeys(map(bench.cluster.log, map(str, range(100, 112))), 0)
     for verb, what in bench.cluster.calls:
         path = what[0] if verb == "peek" else what
         if verb in ("stat", "peek") and path in looks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import sqlite3
@@ -146,28 +145,6 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="newer labtui"):
         Store(path)
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("damage", ["zeros", "text", "cut", "middle"])
-def test_a_damaged_database_is_a_sentence_that_names_repair(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "labtui.db"
-    with contextlib.closing(Store(path)) as store:
-        store.write(LabState(), many(300))
-    data = bytearray(path.read_bytes())
-    if damage == "zeros":
-        data[:] = bytes(len(data))
-        data[:16] = b"\xff" * 16
-    elif damage == "text":
-        data[:] = b"this is no database\n" * 100
-    elif damage == "cut":
-        data = data[: len(data) // 2]
-    else:
-        middle = len(data) // 2
-        data[middle : middle + 8192] = os.urandom(8192)
-    path.write_bytes(bytes(data))
-    with pytest.raises(StoreError) as caught:
-        Store(path).load()
-    assert "repair" in caught.value.hint
 
 
 # ----------------------------------------------------------------------------- the disk
