@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from labtui.commands.cli import main
 from labtui.domain.errors import NotWritable
 from labtui.session.session import Session
 from labtui.session.trust import trust
@@ -69,7 +69,13 @@ def _root(*command: str) -> int:
     return subprocess.run(command, capture_output=True, check=False).returncode
 
 
-def test_it_is_shown_and_says_so(disk: tuple[str, Path], bench: Bench, tmp_path: Path) -> None:
+def test_it_is_shown_and_says_so(
+    disk: tuple[str, Path],
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     kind, folder = disk
     calls = len(bench.cluster.calls)
     with Session.open(folder, factory=cast("Any", bench.cluster.factory)) as session:
@@ -84,19 +90,12 @@ def test_it_is_shown_and_says_so(disk: tuple[str, Path], bench: Bench, tmp_path:
             session.submit(draft())
     assert len(bench.cluster.calls) == calls, "what cannot be noted is not done"
     results = tmp_path / "results"
+    monkeypatch.chdir(folder)
     for status, *words in COMMANDS:
         arguments = [str(results) if word == "OUT" else word for word in words]
-        done = subprocess.run(
-            [sys.executable, "-m", "labtui", *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == status, (arguments, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        said = " ".join(done.stderr.split())
+        assert main(arguments) == status, (arguments, capsys.readouterr())
+        said = " ".join(capsys.readouterr().err.split())
+        assert "Traceback" not in said
         assert any(each in said for each in SAYS[kind]) and HINT in said, (arguments, said)
     assert any(results.rglob("*.csv"))
 

@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from labtui.cluster.local_files import (
     stat_inside,
     write_inside,
 )
+from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.session import trust as trusting
@@ -108,33 +108,28 @@ def test_a_trusted_folder_writes_through_no_link(
 
 
 @pytest.mark.parametrize("arguments", [("watch",), ("submit", "10.5"), ("export",), ("repair",)])
-def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, arguments: tuple[str, ...]) -> None:
+def test_without_a_terminal_a_command_ends_with_the_hint(
+    received: Path,
+    arguments: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     before = tree(received)
-    done = subprocess.run(
-        [sys.executable, "-m", "labtui", *arguments],
-        cwd=received,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    words = " ".join(done.stderr.split())
+    monkeypatch.chdir(received)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert main([*arguments]) == 2
+    words = " ".join(capsys.readouterr().err.split())
     assert "is not trusted" in words and "add `--trust`" in words and "connect to login1" in words
     assert tree(received) == before
 
 
 @pytest.mark.parametrize("arguments", [("results",), ("queue", "--offline"), ("log", "1")])
-def test_what_only_looks_works_and_writes_nothing(received: Path, arguments: tuple[str, ...]) -> None:
+def test_what_only_looks_works_and_writes_nothing(
+    received: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = tree(received)
-    done = subprocess.run(
-        [sys.executable, "-m", "labtui", *arguments],
-        cwd=received,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
+    monkeypatch.chdir(received)
+    assert main([*arguments]) in (0, 1)
     assert tree(received) == before
 
 
