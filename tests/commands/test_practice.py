@@ -48,7 +48,16 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
     return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
 
 
-def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, capsys) -> None:
+class Terminal(io.StringIO):
+    """Stands for a terminal on stdin."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said_yes(
+    folder: LabFolder, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["submit", "7", "--batch-size", "2048", "--wait"]) == 0
     assert main(["watch"]) == 1
     captured = capsys.readouterr()
@@ -62,6 +71,11 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert "labtui submit 7 --halve 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
     assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert main(["submit", "7", "--halve", "2"]) == 1
+    assert "Submit this?" in capsys.readouterr().err
+    assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
     captured = capsys.readouterr()
     assert "1,024 images per GPU" in captured.err
@@ -87,10 +101,14 @@ def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder: LabFolder, capsys) -> None:
+def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
     one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512"]
     shown = commands_of(capsys, *one)
-    assert "ResNet152-1gpu" in shown and re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
+    number = re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
+    assert "ResNet152-1gpu" in shown and number
+    cluster.controller.cancel(int(number[0]), cluster.clock.now())  # the queue takes one job of a user
     assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
     (row,) = answer_of(capsys, *one, "--show-commands")["by_hand"]
     assert [item["action"] for item in row["commands"]] == ["push", "test", "submit"]
@@ -101,27 +119,6 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder: LabFol
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
     queued_until(capsys, lambda row: row["job"]["phase"] == "finished")
-
-
-class Terminal(io.StringIO):
-    """Stands for a terminal on stdin."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_is_asked_before_a_halved_batch_is_sent(folder: LabFolder, capsys, monkeypatch) -> None:
-    assert main(["submit", "7", "--gpus", "1", "--batch-size", "4096", "--wait"]) == 0
-    assert main(["watch"]) == 1
-    capsys.readouterr()
-    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
-    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 1
-    assert "Submit this?" in capsys.readouterr().err
-    assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 1
-    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 0
-    capsys.readouterr()
-    assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 2
 
 
 def queued_until(capsys: pytest.CaptureFixture[str], condition: Callable[[Any], bool]) -> Any:
