@@ -85,19 +85,8 @@ def evil_edition(text: str) -> str:
 
 
 SENTENCES = {
-    "title",
-    "summary",
-    "text",
-    "do",
-    "question",
-    "what",
-    "why",
-    "note",
-    "sentence",
-    "hint",
-    "term",
-    "goal",
-}
+    "title", "summary", "text", "do", "question", "what", "why", "note", "sentence", "hint", "term", "goal",
+}  # fmt: skip
 
 
 def evil_folder(path: Path) -> LabFolder:
