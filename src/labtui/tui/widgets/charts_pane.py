@@ -15,7 +15,7 @@ from textual.containers import Container
 from textual.events import Click
 from textual.widgets import Static
 
-from labtui.results.charts import ChartSpec, Kind, Point, Series, with_kind
+from labtui.results.charts import ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.tui import format as words
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.keys import key
@@ -23,7 +23,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import SMALL, RunLine, View, result_line
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, names_of, plain, value_text
+from labtui.tui.widgets.plot import Cursor, mark_of, names_of, plain, value_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -245,7 +245,10 @@ class ChartsPane(Container, can_focus=True):
     def _empty(self, name: str) -> ChartSpec:
         task = self._view.task if self._view is not None else None
         sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
-        return empty_chart(sizes, VIEWS[name], EMPTY[name])
+        ticks, unit = tuple((float(size), str(size)) for size in sizes), EMPTY[name]
+        return doubling_axes(
+            ChartSpec(key="empty", title=VIEWS[name], x_label="GPUs", y_label=unit, x_ticks=ticks, unit=unit)
+        )
 
     def _views_text(self) -> Text:
         styles, left = roles(self.app), Text(no_wrap=True)

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts
-from labtui.results.charts import ChartSpec, Point, Series, distinct, doubling_axes, unbroken
+from labtui.results.charts import ChartSpec, Point, Series, distinct, unbroken
 from labtui.results.numbers import tick_text
 
 if TYPE_CHECKING:
@@ -51,13 +51,11 @@ class Grid:
         self.width, self.height = width, height
         self.cells: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def put(self, column: int, row: int, text: str, style: str) -> bool:
-        """A text from a cell on; says whether it stands there, which it does whole or not at all."""
-        if not 0 <= row < self.height or column < 0 or column + cell_len(text) > self.width:
-            return False
-        for at, sign in enumerate(text):
-            self.cells[column + at, row] = (sign, style)
-        return True
+    def put(self, column: int, row: int, text: str, style: str) -> None:
+        """A text from a cell on, whole or not at all."""
+        if 0 <= row < self.height and column >= 0 and column + cell_len(text) <= self.width:
+            for at, sign in enumerate(text):
+                self.cells[column + at, row] = (sign, style)
 
     def free(self, column: int, row: int, width: int) -> bool:
         """Whether so many cells and their neighbours hold nothing but the chart's own dotted lines."""
@@ -195,8 +193,7 @@ class _Drawing:
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
         if spec.y_min is not None and (self.bars or spec.unit != "×"):
             low = min(low, spec.y_min)
-        if spec.y_max is not None:
-            high = max(high, spec.y_max)
+        high = max(high, high if spec.y_max is None else spec.y_max)
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
 
     def _tick(self, tick: float) -> str:
@@ -215,9 +212,8 @@ class _Drawing:
         return self.scale.row(self._fy(y), self.rows)
 
     def _style(self, place: int) -> str:
-        if place == self.cursor.series:
-            return self.look.busy
-        return self.look.soft if self.few else self.look.quiet
+        other = self.look.soft if self.few else self.look.quiet
+        return self.look.busy if place == self.cursor.series else other
 
     # ------------------------------------------------------------------ the parts, from back to front
 
@@ -269,9 +265,8 @@ class _Drawing:
             column = self._column(x)
             start = column - len(names[x]) // 2
             if start > free:
-                chosen = self.cursor.x == x
                 self.grid.put(column, self.rows, "┬", self.look.axis)
-                style = f"bold {self.look.busy}" if chosen else self.look.quiet
+                style = f"bold {self.look.busy}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
 
@@ -304,12 +299,9 @@ class _Drawing:
             return
         for point in series.points:
             column, row = self._column(point.x), self._row(point.y)
-            if (
-                point.lo is not None
-                and point.hi is not None
-                and self._row(point.lo) - self._row(point.hi) > 1
-            ):
-                for each in range(self._row(point.hi), self._row(point.lo) + 1):
+            lo, hi = point.lo, point.hi
+            if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
+                for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
             mark = mark_of(place, hollow=point.live or point.hollow)
             if place == self.cursor.series and point.x == self.cursor.x:
@@ -342,10 +334,9 @@ class _Drawing:
             if row is not None:
                 taken.add(row)
                 self._name(at, self._column(last.x) + 2, row, chip=last.x == self.cursor.x)
-        for series in self.spec.series:
-            if series.role == "ideal" and series.points and self._row(_last(series).y) not in taken:
-                text = f"ideal {self._tick(self._fy(_last(series).y))}"
-                last = _last(series)
+        for last in (_last(each) for each in self.spec.series if each.role == "ideal" and each.points):
+            if self._row(last.y) not in taken:
+                text = f"ideal {self._tick(self._fy(last.y))}"
                 self.grid.put(self._column(last.x) + 2, self._row(last.y), text, self.look.quiet)
 
     def _name(self, at: int, column: int, row: int, *, chip: bool) -> None:
@@ -419,11 +410,9 @@ class _Drawing:
                 left += 0 if stack else at * (wide + 1)
                 low, high = below[point.x], below[point.x] + point.y
                 self._bar(left, wide, low, high, fill, live=point.live)
-                if stack:
-                    below[point.x] = high
-                    continue
+                below[point.x] = high if stack else 0.0
                 text = value_text(self.spec, point)
-                if cell_len(text) <= wide + 2 or count == 1:
+                if not stack and (cell_len(text) <= wide + 2 or count == 1):
                     start = left + (wide - cell_len(text)) // 2
                     self.grid.put(start, self._row(point.y) - 1, text, style)
 
@@ -459,13 +448,3 @@ def braille(
         for column, sign in enumerate(line):
             if sign not in (" ", "\u2800"):
                 yield column, row, sign
-
-
-def empty_chart(sizes: Sequence[int], heading: str, unit: str) -> ChartSpec:
-    """Axes with the planned sizes, for a task that has no run yet."""
-    ticks = tuple((float(size), str(size)) for size in sizes)
-    return doubling_axes(
-        ChartSpec(
-            key="empty", title=heading, x_label="GPUs", y_label=unit, series=(), x_ticks=ticks, unit=unit
-        )
-    )
