@@ -188,12 +188,9 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     wait_until(
         lambda: pair.jobs()[cut] == "NODE_FAIL", what="the job to be given up with the unreachable node"
     )
-    events: list[dict[str, Any]] = labtui.lines("watch", code=1)
-    output = {
-        event["run_id"]: " ".join(found["advice"] for found in event["diagnosis"])
-        for event in events
-        if event["type"] == "run-ended"
-    }
+    labtui("watch", code=1)
+    rows: list[dict[str, Any]] = labtui.json("queue", "--offline")["runs"]
+    output = {row["run"]: " ".join(found["advice"] for found in row["diagnosis"]) for row in rows}
     assert "Not all nodes joined the training" in output[1], (waiting, output)
     assert "Rank 1 on node2 was killed" in output[2], output
     again = labtui("retry", "3", "--dry-run", "--offline").stdout

@@ -1,4 +1,4 @@
-"""Some seconds of jobs coming and going, the screens open; `benchmarks/soak.py` does it for as long as one likes."""
+"""Half a minute of jobs coming and going, the screens open; `benchmarks/soak.py` does it for as long as one likes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
 
 def test_threads_and_descriptors_stay_flat(tmp_path: Path) -> None:
     with soak.practice(tmp_path / "kept", 100.0) as (cluster, lab):
-        found = soak.flat(asyncio.run(soak.soak(lab, cluster.pid, 12.0)))
+        found = soak.flat(asyncio.run(soak.soak(lab, cluster.pid, 30.0)))
     assert found["finished_ended"] > found["finished_began"] >= 0
     for budget in soak.budgets(found):
         if "threads" in budget.name or "descriptors" in budget.name:

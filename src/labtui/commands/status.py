@@ -134,6 +134,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
+        "diagnosis": [asdict(found) for found in run.diagnosis],
         "submission": {
             "token": run.token,
             "status": submission.status.value,
