@@ -56,6 +56,16 @@ def test_what_differs_between_two_runs(tmp_path: Path, monkeypatch, capsys) -> N
     assert main(["why", "1", "9"]) == 2
 
 
+def test_runs_of_two_models_are_told_to_be_no_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = make_folder(tmp_path / "lab")
+    monkeypatch.chdir(folder.path)
+    with open_session(folder.path, start=False) as session:
+        other = finished_run("lt2", "10.6", 2, spec("ResNet152"), "8")
+        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"), *other)
+    assert main(["why", "1", "2"]) == 0
+    assert "trainings of two models" in capsys.readouterr().out
+
+
 def steps(*means: float, **more: float) -> StepTimes | None:
     """Epochs whose step takes 1.0 s of which `means` are waiting for data."""
     names = ("compute", "imbalance", "allreduce")

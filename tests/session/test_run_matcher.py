@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from labtui.domain.model import JobPhase
+from labtui.domain.model import JobPhase, SubmissionDraft
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import changed
@@ -129,9 +131,19 @@ def test_a_log_of_the_planned_training_or_of_none_names_no_other(bench: Bench) -
     assert [found.kind for found in the_run(bench).diagnosis] == []
 
 
-def run_one(bench: Bench, head: bytes, epochs: bytes | None = None) -> None:
+def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench: Bench) -> None:
+    """A student's own job whose log no form reads ended well all the same."""
+    planned = draft()
+    own = replace(planned, runs=(replace(planned.runs[0], unknown=("epochs",)),))
+    run_one(bench, b">> pass #1 of 6 finished: took 3.00 sec\n", epochs=b"", what=own)
+    assert (the_run(bench).outcome, the_run(bench).epochs) == ("completed", ())
+
+
+def run_one(
+    bench: Bench, head: bytes, epochs: bytes | None = None, what: SubmissionDraft | None = None
+) -> None:
     bench.online()
-    future = bench.session.submit(draft())
+    future = bench.session.submit(what or draft())
     bench.run(20, future.done)
     bench.cluster.start("100")
     log = keras_log(40, 14, 14, 14, 14, head=False) if epochs is None else epochs

@@ -129,7 +129,7 @@ def run_watch(args: argparse.Namespace) -> int:
             say(nothing_to_watch(lab.state))
         else:
             lab.session.start()
-            if (why := lab.session.why_read_only) is not None:
+            if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
             notify = _Notifier(lab)

@@ -288,6 +288,9 @@ def _ask_cluster(
     lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
 ) -> list[SbatchAnswer | None]:
     """The cluster's own word on each draft; None where it could not be asked, as `trouble` may say already."""
+    if lab.session.elsewhere:
+        say("Not checked on the cluster: the open window has the connection. Press i in its plan.")
+        return [None] * len(drafts)
     words: list[SbatchAnswer | None] = []
     try:
         if trouble is not None:

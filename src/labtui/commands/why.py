@@ -116,6 +116,7 @@ def _row_json(row: ResultRow) -> dict[str, Any]:
 def _compare(args: argparse.Namespace) -> int:
     from labtui.results.differences import changed_files, differences, next_run
     from labtui.results.numbers import grid_text, three_digits
+    from labtui.session.folder import SCRIPT_NAME
 
     if len(args.files) != 2:
         raise UsageError("Two runs are compared.", "labtui why 3 7; `labtui queue` lists the runs.")
@@ -125,7 +126,10 @@ def _compare(args: argparse.Namespace) -> int:
         first, second = (_row_of(lab.session.results(), number) for number in numbers)
         known = [_facts(lab.state, number) for number in numbers]
         tokens = [lab.state.runs[number].token for number in numbers]
-        files = changed_files(*(lab.session.files_of(token) for token in tokens))
+        sent = [dict(lab.session.files_of(token)) for token in tokens]
+    for files_of_run in sent:
+        files_of_run.pop(SCRIPT_NAME, None)  # made anew for each submission
+    files = changed_files(*sent)
     facts = ({**known[0], **files[0]}, {**known[1], **files[1]})
     found = differences(first, second, facts)
     names = [f"run {number}" for number in numbers]

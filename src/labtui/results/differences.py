@@ -64,6 +64,8 @@ def changed_files(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> tu
 
 def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
     """The run that would tell which difference counts; `first` and `second` name the runs: ``run 3``."""
+    if any(each.what == "model" for each in found):
+        return "These are trainings of two models: only runs of one model tell what a difference costs."
     causes = [each for each in found if each.what != "GPUs"]
     if not causes and not found:
         return "Nothing differs that labtui knows of: run one of them again to see how much repeats differ."

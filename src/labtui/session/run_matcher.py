@@ -308,6 +308,8 @@ def _ended(
     outcome = _outcome(read, job)
     if read is None and report.runs and outcome in ("oom", "failed"):
         outcome = "unfinished"  # it never began: what ended the job was the run before it
+    if read is None and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
+        outcome = "completed"  # nothing was planned that could be missing
     return replace(run, outcome=outcome, diagnosis=(*found, *_diagnosis(report, read)))
 
 
