@@ -68,7 +68,9 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if most > job.gpus:
         title = f"train on {job.gpus} GPU{'s' * (job.gpus != 1)}"
         fix = swap(job, job.source(command), rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", title)
-        yield Hit(command.line, f"The training wants {most} GPUs and the job has {job.gpus}.", fix)
+        yield Hit(
+            command.line, f"The training wants {most} GPU{'s' * (most != 1)} and the job has {job.gpus}.", fix
+        )
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
         value = re.sub(r"\d+$", str(most), request.value)
