@@ -205,7 +205,7 @@ TRAININGS = []
 
 
 def train_apart(args):
-    """Starts this script once for each GPU, with its GPU and its part of the cores; returns the worst exit code.
+    """Starts this script once for each GPU, with its part of the cores; returns the worst exit code.
 
     The log is that of the first; the others' standard output is dropped.
     """

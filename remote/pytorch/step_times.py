@@ -1,7 +1,7 @@
 """Where the time of a training step goes, measured on one step in ten.
 
-On the rank that is last to finish its backward pass a step is, one after the other: waiting for data, computing,
-and the part of the gradients' all-reduce that no computing hides. All others wait for that rank.
+On the rank that is last to finish its backward pass a step is, one after the other: waiting for data,
+computing, and the part of the gradients' all-reduce that no computing hides. All others wait for that rank.
 """
 
 import time
@@ -61,7 +61,8 @@ class StepTimes:
             return {}
         steps, self.steps = self.steps, []
         if team.world > 1:
-            steps = [(seconds, waited, self.exposed.pop(i)) for seconds, waited, i in steps if i in self.exposed]
+            known = [step for step in steps if step[2] in self.exposed]
+            steps = [(seconds, waited, self.exposed.pop(number)) for seconds, waited, number in known]
         else:
             steps = [(seconds, waited, 0.0) for seconds, waited, _ in steps]
         everyone = [steps]
@@ -74,8 +75,8 @@ class StepTimes:
 def summary(ranks):
     """The parts of a step from (seconds, waited, exposed) of each timed step of each rank.
 
-    The last rank is the one that waits least in the all-reduce. `imbalance`: how much longer it computes than the
-    fastest rank does on average.
+    The last rank is the one that waits least in the all-reduce. `imbalance`: how much longer it computes
+    than the fastest rank does on average.
     """
     count = len(ranks[0])
     computing = [[seconds - waited - exposed for seconds, waited, exposed in steps] for steps in ranks]
