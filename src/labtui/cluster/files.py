@@ -166,7 +166,10 @@ class RemoteFiles:
         answers, asked = _Answers(), deque[tuple[int, int, float]]()
         on_the_way, request = 0, request_size(sftp)
         while True:
-            while offset < end and on_the_way < self._ahead and (now := time.monotonic()) < until:
+            room = (
+                self._ahead if 2 * on_the_way <= self._ahead else 0
+            )  # in bursts: fewer turns between threads
+            while offset < end and on_the_way < room and (now := time.monotonic()) < until:
                 size = min(request, end - offset)
                 asked.append((sftp._async_request(answers, CMD_READ, handle, int64(offset), size), size, now))
                 offset, on_the_way = offset + size, on_the_way + size
