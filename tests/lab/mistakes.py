@@ -67,8 +67,8 @@ MISTAKES = [
     ("epochs = 5\n", "", line("[[tasks.sweeps]]"), "`epochs` is missing in task 1, sweep 1."),
     ("epochs = 5", 'epochs = "5"', last("epochs"), "epochs: expected `int`, got `str`"),
     ("checks = [", "checks = []\nnochecks = [", line("checks"), "checks: expected `array` of length >= 1"),
-    ('form = "one-job"', 'form = "array"', last("form"), "one of cpu, one-gpu, one-job, job-per-size"),
-    ('kind = "answers"', 'kind = "answer"', last('  { kind = "answers'), "one of runs,"),
+    ('form = "one-job"', 'form = "array"', last("form"), "one of cpu, job-per-size, mpi"),
+    ('kind = "answers"', 'kind = "answer"', last('  { kind = "answers'), "one of runs, constant-batch"),
     ("format = 1", "format = 2", line("format"), "format cannot be 2"),
     ("format = 1", "format = 1\nstartup_seconds = [1, 2, 3]", line("format") + 1, "expected `array` of length 2"),
     # texts and numbers of any kind
@@ -129,8 +129,8 @@ MISTAKES = [
     (CELL, CELL + ', task = "8"', ROW, "There is no task '8'"),
     ("{ gpus = 2, epoch_seconds = 5", "{ gpus = 1, speedup = [1, 2]", ROW, "of two GPUs or more"),
     # names of what exists elsewhere
-    ("format = 1", 'format = 1\nprofiles = ["mn6"]', line("format") + 1, "no cluster profile 'mn6'; known are mn5"),
-    ('script = "ResNet50.py"', 'script = "ResNet5O.py"', last("script"), "does not come with labtui, and no task makes it. Did you mean 'ResNet50.py'?"),
+    ("format = 1", 'format = 1\nprofiles = ["mn6"]', line("format") + 1, "no cluster profile 'mn6'. Did you mean 'mn5'?"),
+    ('script = "ResNet50.py"', 'script = "ResNet5O.py"', last("script"), "a script of the course goes into `scripts`. Did you mean 'ResNet50.py'?"),
     ('script = "ResNet50.py"', 'script = "vgg.py"', last("script"), "goes into `scripts`"),
     ('what = "w"', 'what = "w"\nfiles = ["ResNet5O.py"]', line("what") + 1, "does not come with labtui"),
     (RUNS, 'kind = "files", files = ["cifar-utils/cifra.py"]', CHECK, "does not come with labtui"),

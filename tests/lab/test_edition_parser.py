@@ -8,15 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import DataError
-from labtui.lab.edition_file import Known, parse_edition
+from labtui.lab.edition_file import parse_edition
 from labtui.lab.proof import prove
 from labtui.lab.toml_positions import line_of
 from labtui.session.labs import labs_folder, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
 
-KNOWN = Known(
-    scripts=frozenset({"ResNet50.py", "cifar-utils/cifar.py"}), profiles=frozenset({"mn5", "practice"})
-)
+KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
 """What the edition may name: what labtui brings, as the engine would say."""
 
 

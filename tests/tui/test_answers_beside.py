@@ -74,11 +74,12 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
         for number, question in enumerate(task.questions, 1):
             await pilot.press("ctrl+n")
             await until(pilot, lambda number=number: f"For question {number}\n" in beside(app))
-            first = app.view_model.edition.fact(question.facts[0])
+            facts = {each.id: each for each in app.view_model.edition.facts}
+            first = facts[question.facts[0]]
             assert first is not None
             messages = beside(app).split("Your numbers")[0]
             for name in question.facts:
-                fact = app.view_model.edition.fact(name)
+                fact = facts[name]
                 assert fact is not None and " ".join(fact.text.split()) in messages
             assert messages.count("•") == len(question.facts)
         assert "13.6 s" in beside(app)

@@ -25,7 +25,6 @@ from labtui.lab.run_choice import (
     notes_for,
     plan_words,
     rate_items,
-    tasks_of,
 )
 from labtui.results.numbers import bounds_text, percent_text
 
@@ -235,9 +234,7 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
 
 def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
     sentence = f"{check.metric} reached {check.at_least:g}"
-    models = {
-        plan.spec.model for source in tasks_of(at.edition, at.task, check.tasks) for plan in source.runs
-    }
+    models = {plan.spec.model for source in at.edition.tasks_of(at.task, check.tasks) for plan in source.runs}
     values = [
         (value, sample.epoch, run)
         for run in at.evidence.state.runs.values()

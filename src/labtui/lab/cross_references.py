@@ -6,24 +6,42 @@ What a single table may say is a constraint of its struct. Each rule yields the 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import RunSpec
-from labtui.lab.edition import (
-    ChartsCheck,
-    Check,
-    EditedCheck,
-    Edition,
-    FilesCheck,
-    FitCheck,
-    HandInCheck,
-    HandInPage,
-    Task,
-)
+from labtui.lab.edition import Check, Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
 from labtui.training_logs.patterns import line_pattern
+
+REFERENCES = {
+    "program": "program",
+    "facts": "fact",
+    "task": "task",
+    "tasks": "task",
+    "models": "model",
+    "FitCheck.model": "model",
+    "Excerpt.source": "source",
+    "original": "script",
+    "sources": "script",
+    "Sweep.script": "script",
+    "Task.files": "script",
+    "FilesCheck.files": "script",
+    "profiles": "profile",
+}
+"""What each field names, where it names something; with the struct where only that one's does."""
+MISSING = {
+    "program": "There is no program {!r} under `[[programs]]`.",
+    "fact": "There is no fact with the id {!r}.",
+    "task": "There is no task {!r}.",
+    "model": "No task plans a run of {!r}.",
+    "source": "{!r} is neither a script of a task nor job, out, err or changes.",
+    "script": "{!r} does not come with labtui, and no task makes it; a script of the course goes into `scripts`.",
+    "profile": "There is no cluster profile {!r}.",
+}
 
 
 def on(model: str, gpus: int) -> str:
@@ -31,10 +49,24 @@ def on(model: str, gpus: int) -> str:
     return f"{model} on {gpus} GPU{'s' if gpus != 1 else ''}" if gpus else f"{model} on a CPU"
 
 
-def cross_references(edition: Edition) -> Iterator[Problem]:
-    """Everything that does not fit together in an edition, most basic first."""
+def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Everything that does not fit together in an edition, most basic first.
+
+    `brought` are the scripts (``script``) and cluster profiles (``profile``) there are; without them any may be named.
+    """
     yield from _unique(edition)
-    yield from _programs(edition)
+    known = {**_known(edition), **brought}
+    if "script" in known:
+        known["script"] = {*known["script"], *edition.own_scripts, *edition.scripts}
+    for place, kind, name in references(edition):
+        if kind in known and name not in known[kind]:
+            yield place, f"{MISSING[kind].format(name)}{_near(name, known[kind])}"
+    for index, program in enumerate(edition.programs):
+        for number, line in enumerate(program.lines):
+            try:
+                line_pattern(line)
+            except DataError as error:
+                yield ("programs", index, "lines", number), error.sentence
     for index, task in enumerate(edition.tasks):
         yield from _task(edition, task, ("tasks", index))
     for index, table in enumerate(edition.published):
@@ -51,41 +83,46 @@ def cross_references(edition: Edition) -> Iterator[Problem]:
             yield ("facts", index), what
 
 
-def _unique(edition: Edition) -> Iterator[Problem]:
-    """Ids of which there are two; capital letters make no difference, because they name files."""
-    named: dict[str, tuple[str, Sequence[str]]] = {
-        "tasks": ("id", [task.id for task in edition.tasks]),
-        "facts": ("id", [fact.id for fact in edition.facts]),
-        "programs": ("name", [program.name for program in edition.programs]),
+def references(value: object, place: Place = (), kind: str = "") -> Iterator[tuple[Place, str, str]]:
+    """Every name of something else in an edition: its place, what it names, the name."""
+    if isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            named = REFERENCES.get(f"{type(value).__name__}.{field}", REFERENCES.get(field, ""))
+            yield from references(getattr(value, field), (*place, field), named)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from references(item, (*place, index), kind)
+    elif isinstance(value, str) and value and kind:
+        yield place, kind, value
+
+
+def _known(edition: Edition) -> dict[str, Collection[str]]:
+    """What there is under each kind of name."""
+    specs = [run.spec for task in edition.tasks for run in task.runs]
+    files = {name for task in edition.tasks for name in task.files}
+    return {
+        "program": [program.name for program in edition.programs],
+        "fact": [fact.id for fact in edition.facts],
+        "task": [task.id for task in edition.tasks],
+        "model": {spec.model for spec in specs},
+        "source": {"job", "out", "err", "changes", *files, *(spec.script for spec in specs)},
     }
-    for table, (key, names) in named.items():
-        seen = [name.casefold() for name in names]
-        for index, name in enumerate(names):
-            if seen[index] in seen[:index]:
-                yield (table, index, key), f"There are two {table} with the {key} {name!r}."
-
-
-def _programs(edition: Edition) -> Iterator[Problem]:
-    for index, program in enumerate(edition.programs):
-        for number, line in enumerate(program.lines):
-            try:
-                line_pattern(line)
-            except DataError as error:
-                yield ("programs", index, "lines", number), error.sentence
-    names = [program.name for program in edition.programs]
-    for i, task in enumerate(edition.tasks):
-        for j, measure in enumerate(task.measures):
-            if measure.program not in names:
-                what = f"There is no program {measure.program!r} under `[[programs]]`."
-                yield ("tasks", i, "measures", j, "program"), f"{what}{_near(measure.program, names)}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, sorted(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-# --------------------------------------------------------------------------- published numbers
+def _unique(edition: Edition) -> Iterator[Problem]:
+    """Ids of which there are two; capital letters make no difference, because they name files."""
+    for table, key in (("tasks", "id"), ("facts", "id"), ("programs", "name")):
+        seen: set[str] = set()
+        for index, item in enumerate(getattr(edition, table)):
+            name = getattr(item, key)
+            if name.casefold() in seen:
+                yield (table, index, key), f"There are two {table} with the {key} {name!r}."
+            seen.add(name.casefold())
 
 
 def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
@@ -100,9 +137,7 @@ def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Pr
         )
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
-    if row.task and edition.task(row.task) is None:
-        yield (*place, "task"), f"There is no task {row.task!r}."
-    elif not any(row.is_about_run(run) or (ratio and _sized(row, run)) for run in plans):
+    if not any(row.is_about_run(run) or (ratio and _sized(row, run)) for run in plans):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else _near(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
@@ -112,30 +147,20 @@ def _sized(row: PublishedRow, run: RunSpec) -> bool:
     return (row.model, row.gpus) == (run.model, run.n_gpus)
 
 
-# --------------------------------------------------------------------------- tasks
-
-
 def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
     yield from _runs(edition, task, place)
-    ids = {fact.id for fact in edition.facts}
-    named = [((*place, "facts", i), name) for i, name in enumerate(task.facts)]
-    for index, question in enumerate(task.questions):
-        where = (*place, "questions", index, "facts")
-        named += [((*where, i), name) for i, name in enumerate(question.facts)]
-        if question.text in [other.text for other in task.questions[:index]]:
+    texts = [question.text for question in task.questions]
+    for index, text in enumerate(texts):
+        if text in texts[:index]:
             yield (*place, "questions", index), "This question is asked twice."
-    for at, name in named:
-        if name not in ids:
-            yield at, f"There is no fact with the id {name!r}."
     for index, check in enumerate(task.checks):
         yield from _check(edition, task, check, (*place, "checks", index))
 
 
 def _runs(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
     """No run twice, since one would stand for both, and no batch that is larger than the data."""
-    sweeps = [(i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()]
     seen: set[tuple[object, ...]] = set()
-    for index, run in sweeps:
+    for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
         spec, images = run.spec, run.images or edition.images
         key = (spec.model, spec.n_gpus, spec.batch_size, spec.data_set, spec.tuning)
         where = f"{on(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
@@ -148,89 +173,25 @@ def _runs(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
 
 
 def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator[Problem]:
-    for index, name in enumerate(check.tasks):
-        if edition.task(name) is None:
-            yield (*place, "tasks", index), f"There is no task {name!r}."
-    sources = [edition.task(name) for name in check.tasks] if check.tasks else [task]
-    planned = [run.spec for source in sources if source is not None for run in source.runs]
     kind = str(check.__struct_config__.tag)
+    planned = any(source.runs for source in edition.tasks_of(task, check.tasks))
     if kind in {"runs", "constant-batch", "learning-rate", "metric"} and not planned:
         yield place, f"The check {kind!r} looks at runs, but none are planned in the tasks it names."
     if kind == "answers" and not task.questions:
         yield place, f"Task {task.id} asks no question, so there is nothing to answer."
-    models = {"models": check.models} if isinstance(check, ChartsCheck) else {}
-    models |= {"model": (check.model,)} if isinstance(check, FitCheck) else {}
-    for key, names in models.items():
-        for model in names:
-            yield from _planned_model(edition, model, (*place, key))
-
-
-def _planned_model(edition: Edition, model: str, place: Place) -> Iterator[Problem]:
-    models = {run.spec.model for task in edition.tasks for run in task.runs}
-    if model not in models:
-        yield place, f"No task plans a run of {model!r}.{_near(model, models)}"
-
-
-# --------------------------------------------------------------------------- pages
-
-_SOURCES = {"job", "out", "err", "changes"}
 
 
 def _pages(edition: Edition) -> Iterator[Problem]:
-    """The pages that are handed in: they name what there is, and every task that is handed in has one."""
+    """Pages show answers there are, and every task that is handed in has one."""
     pages = edition.hand_in.pages if edition.hand_in is not None else ()
     for index, page in enumerate(pages):
-        yield from _page(edition, page, ("hand_in", "pages", index))
+        task = edition.task(page.task)
+        questions = len(task.questions) if task is not None else 0
+        for number in page.answers:
+            if number > questions:
+                what = f"Task {page.task} has {questions} questions, so there is no answer {number}."
+                yield ("hand_in", "pages", index, "answers"), what
     for index, task in enumerate(edition.tasks):
         paper = all(isinstance(check, HandInCheck) for check in task.checks)
         if pages and task.handed_in and not paper and all(page.task != task.id for page in pages):
             yield ("tasks", index), f"Task {task.id} is handed in, but no page under `hand_in` shows it."
-
-
-def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]:
-    task = edition.task(page.task)
-    if page.task and task is None:
-        yield (*place, "task"), f"There is no task {page.task!r}."
-    questions = len(task.questions) if task is not None else 0
-    for number in page.answers:
-        if number > questions:
-            what = f"Task {page.task} has {questions} questions, so there is no answer {number}."
-            yield (*place, "answers"), what
-    for model in page.models:
-        yield from _planned_model(edition, model, (*place, "models"))
-    known = {name for each in edition.tasks for name in each.files}
-    known |= {run.spec.script for each in edition.tasks for run in each.runs}
-    for number, excerpt in enumerate(page.excerpts):
-        if excerpt.source not in _SOURCES | known:
-            what = f"{excerpt.source!r} is neither a script of a task nor job, out, err or changes."
-            yield (*place, "excerpts", number, "source"), what
-
-
-# --------------------------------------------------------------------------- scripts that exist
-
-
-def script_references(edition: Edition, shipped: frozenset[str]) -> Iterator[Problem]:
-    """Scripts that nobody has: not labtui, not the student who copies one, not the course."""
-    known = shipped | edition.own_scripts | set(edition.scripts)
-    for place, name in named_scripts(edition):
-        if name not in known:
-            hint = _near(name, sorted(known)) or " A script of the course goes into `scripts`."
-            yield place, f"{name!r} does not come with labtui, and no task makes it.{hint}"
-
-
-def named_scripts(edition: Edition) -> Iterator[tuple[Place, str]]:
-    """Every script that an edition names, and where; not those the student makes."""
-    for i, task in enumerate(edition.tasks):
-        for j, name in enumerate(task.files):
-            yield ("tasks", i, "files", j), name
-        for j, sweep in enumerate(task.sweeps):
-            yield ("tasks", i, "sweeps", j, "script"), sweep.script
-        for j, check in enumerate(task.checks):
-            if isinstance(check, EditedCheck):
-                yield ("tasks", i, "checks", j, "original"), check.original
-            elif isinstance(check, FilesCheck):
-                for k, name in enumerate(check.files):
-                    yield ("tasks", i, "checks", j, "files", k), name
-    for i, program in enumerate(edition.programs):
-        for j, name in enumerate(program.sources):
-            yield ("programs", i, "sources", j), name

@@ -8,6 +8,7 @@ say of each other is checked in `cross_references`. `EditionTable` and `TaskTabl
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -304,13 +305,16 @@ class Edition(EditionTable, frozen=True, kw_only=True):
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)
 
-    def fact(self, fact_id: str) -> Fact | None:
-        return next((fact for fact in self.facts if fact.id == fact_id), None)
+    def tasks_of(self, task: Task, names: Sequence[str]) -> tuple[Task, ...]:
+        """The tasks a check speaks of: those it names, else its own."""
+        found = (self.task(name) for name in names)
+        return tuple(each for each in found if each is not None) if names else (task,)
 
     def facts_of(self, task: Task) -> tuple[Fact, ...]:
         """The facts of a task and of its questions, each once, in the order they are named."""
         names = dict.fromkeys([*task.facts, *(name for q in task.questions for name in q.facts)])
-        return tuple(fact for name in names if (fact := self.fact(name)) is not None)
+        facts = {fact.id: fact for fact in self.facts}
+        return tuple(facts[name] for name in names if name in facts)
 
     @property
     def own_scripts(self) -> frozenset[str]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
 
 from labtui.domain.errors import DataError
-from labtui.lab import edition, runs
-from labtui.lab.cross_references import cross_references, script_references
+from labtui.lab.cross_references import cross_references
 from labtui.lab.edition import Edition, EditionTable
 from labtui.lab.fields import PATTERNS, Place, Problem
 from labtui.lab.toml_positions import line_of, overlaid, own_place
@@ -36,14 +34,6 @@ _NAMED = {"tasks", "facts", "programs", "sweeps"}
 """Lists whose items have names: `cross_references` says it of those that repeat."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What an edition may name without bringing it: scripts that come with labtui, cluster profiles."""
-
-    scripts: frozenset[str] = field(default_factory=frozenset)
-    profiles: frozenset[str] = field(default_factory=frozenset)
-
-
 def extended_by(text: str) -> str:
     """The id of the edition that this one extends, or whose published numbers it takes; "" where there is none."""
     try:
@@ -54,8 +44,10 @@ def extended_by(text: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def parse_edition(text: str, path: str = "", known: Known | None = None, base: str | None = None) -> Edition:
-    """Read and check an edition; with `known`, the scripts and cluster profiles it names have to be there.
+def parse_edition(
+    text: str, path: str = "", brought: Mapping[str, Collection[str]] | None = None, base: str | None = None
+) -> Edition:
+    """Read and check an edition; what it names has to be among the scripts and profiles in `brought`, where given.
 
     `base` is the text of the edition that `extended_by` names; a mistake in what is left as it is has no line here.
 
@@ -71,25 +63,14 @@ def parse_edition(text: str, path: str = "", known: Known | None = None, base: s
             raise _error(path, line_of(text, (key,)), what)
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)
-    under = _under(data, base)
     try:
-        found = Edition.of(msgspec.convert(overlaid(under, data), EditionTable))
+        found = Edition.of(msgspec.convert(overlaid(_under(data, base), data), EditionTable))
     except msgspec.ValidationError as error:
         place, sentence = _schema_problem(str(error))
-        raise _error(path, line_of(text, own_place(under, data, place)), sentence) from None
-    for place, sentence in _references(found, known):
-        raise _error(path, line_of(text, own_place(under, data, place)), sentence)
+        raise _error(path, own_line(text, base, place), sentence) from None
+    for place, sentence in cross_references(found, brought or {}):
+        raise _error(path, own_line(text, base, place), sentence)
     return found
-
-
-def _references(found: Edition, known: Known | None) -> Iterator[Problem]:
-    yield from cross_references(found)
-    if known is not None:
-        for index, name in enumerate(found.profiles):
-            if name not in known.profiles:
-                listed = ", ".join(sorted(known.profiles))
-                yield ("profiles", index), f"There is no cluster profile {name!r}; known are {listed}."
-        yield from script_references(found, known.scripts)
 
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
@@ -162,24 +143,28 @@ def _values(value: object, place: Place) -> Iterator[Problem]:
 
 
 @cache
-def _choices() -> dict[str, tuple[str, ...]]:
-    """The words that may stand in each field that takes one of a few; the fields' names, too, with none."""
-    found: dict[str, tuple[str, ...]] = {"kind": ()}
-    for value in (one for module in (edition, runs) for one in vars(module).values()):
-        if isinstance(value, type) and issubclass(value, msgspec.Struct):
-            tag = value.__struct_config__.tag
-            found["kind"] += (str(tag),) if tag is not None and value.__name__[0] != "_" else ()
-            for part in msgspec.structs.fields(value):
-                found[part.name] = found.get(part.name) or tuple(_literals(part.type))
+def _structs() -> Mapping[str, Mapping[str, Any]]:
+    """The JSON schema of every table of an edition, by the name of its struct."""
+    return msgspec.json.schema_components([EditionTable], ref_template="{name}")[1]
+
+
+def _schemas(place: Place) -> list[Mapping[str, Any]]:
+    """What may stand at a place of the file, as JSON schemas."""
+    found = [_structs()[EditionTable.__name__]]
+    for part in place:
+        below = [
+            each.get("items") if isinstance(part, int) else each.get("properties", {}).get(part)
+            for each in found
+        ]
+        found = [variant for schema in below if schema for variant in _variants(schema)]
     return found
 
 
-def _literals(hint: object) -> Iterator[str]:
-    for item in get_args(hint):
-        if get_origin(hint) is Literal:
-            yield str(item)
-        else:
-            yield from _literals(item)
+def _variants(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    whole = _structs()[schema["$ref"]] if "$ref" in schema else schema
+    yield whole
+    for part in whole.get("anyOf", ()):
+        yield from _variants(part)
 
 
 def _schema_problem(message: str) -> Problem:
@@ -191,11 +176,12 @@ def _schema_problem(message: str) -> Problem:
     if what.startswith("Object missing required field") and named:
         return place, f"`{named[1]}` is missing in {called}."
     if what.startswith("Object contains unknown field") and named:
-        near = difflib.get_close_matches(named[1], _choices(), n=1)
+        fields = {name for schema in _schemas(place) for name in schema.get("properties", ())}
+        near = difflib.get_close_matches(named[1], sorted(fields), n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         return (*place, named[1]), f"`{named[1]}` is not a field of {called}.{hint}"
     if what.startswith("Invalid"):
-        words = _choices().get(_key(place), ())
+        words = [str(word) for schema in _schemas(place) for word in schema.get("enum", ())]
         value = what.rpartition("value ")[2]
         listed = f"; it is one of {', '.join(words)}" if words else ""
         return place, f"{called} cannot be {value}{listed}."

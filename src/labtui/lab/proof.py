@@ -24,7 +24,7 @@ from labtui.domain.model import (
 )
 from labtui.domain.state import LabState, RunState, SubmissionState, Totals
 from labtui.lab.checks import check_task
-from labtui.lab.cross_references import named_scripts
+from labtui.lab.cross_references import references
 from labtui.lab.edition import (
     ChartsCheck,
     EditedCheck,
@@ -239,5 +239,6 @@ def own_script_texts(edition: Edition) -> dict[str, str]:
 
 def _scripts(edition: Edition) -> dict[str, FileFact]:
     """Every script the edition speaks of: the student's own, and a line of its own for each other one."""
-    texts = {name: f"# {name}\n" for _, name in named_scripts(edition)} | own_script_texts(edition)
+    named = {name for _, kind, name in references(edition) if kind == "script"}
+    texts = {name: f"# {name}\n" for name in named} | own_script_texts(edition)
     return {path: file_fact(path, text.encode()) for path, text in texts.items()}

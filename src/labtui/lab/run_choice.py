@@ -123,17 +123,10 @@ class Match:
         return self.run is not None and not self.why_not
 
 
-def tasks_of(edition: Edition, task: Task, names: Sequence[str]) -> tuple[Task, ...]:
-    """The tasks a check speaks of: those it names, else its own."""
-    if not names:
-        return (task,)
-    return tuple(found for name in names if (found := edition.task(name)) is not None)
-
-
 def match_runs(edition: Edition, task: Task, check: RunsCheck, evidence: Evidence) -> tuple[Match, ...]:
     """A match for every run planned in the tasks the check names."""
     matches: list[Match] = []
-    for source in tasks_of(edition, task, check.tasks):
+    for source in edition.tasks_of(task, check.tasks):
         specs = planned_specs(source, evidence.overrides)
         batch = _common_batch(specs, check, evidence) if check.batch == "any" else None
         matches.extend(_match(source, spec, check, evidence, batch) for spec in specs)
@@ -145,7 +138,7 @@ def match_planned(
 ) -> tuple[Match, ...]:
     """The matches other checks build on: as the runs check of each task named defines them."""
     matches: list[Match] = []
-    for source in tasks_of(edition, task, names):
+    for source in edition.tasks_of(task, names):
         own = next((c for c in source.checks if isinstance(c, RunsCheck) and not c.tasks), RunsCheck())
         matches.extend(match_runs(edition, source, own, evidence))
     return tuple(matches)

@@ -56,37 +56,34 @@ def _table(last: dict[Place, int], dotted: str, is_item: bool) -> Place:
 # --------------------------------------------------------------------------- an edition laid over another
 
 
+_BY_ID = ("tasks", "facts")
+
+
 def overlaid(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """An edition over the one it extends: tasks and facts by their ids, tables key by key, all else as a whole.
 
     What is new comes last; published numbers stand behind those of the base.
     """
     whole = {**base, **own}
-    for key, mine in own.items():
-        theirs = base.get(key)
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+    for key in base.keys() & own.keys():
+        theirs, mine = base[key], own[key]
+        if isinstance(theirs, Mapping) and isinstance(mine, Mapping):
             whole[key] = {**theirs, **mine}
-        elif isinstance(mine, list) and isinstance(theirs, list):
-            whole[key] = [*theirs, *mine] if key == "published" else _by_id(theirs, mine)
+        elif isinstance(mine, list) and key == "published":
+            whole[key] = [*theirs, *mine]
+        elif isinstance(mine, list) and key in _BY_ID:
+            whole[key], ids = list(theirs), [_id(item) for item in theirs]
+            for item in mine:
+                if _id(item) in ids:
+                    at = ids.index(_id(item))
+                    whole[key][at], ids[at] = {**theirs[at], **item}, ""  # a second one of this id is new
+                else:
+                    whole[key].append(item)
     return whole
 
 
-def _by_id(theirs: list[Any], mine: list[Any]) -> list[Any]:
-    ids = _ids(theirs)
-    if None in (*ids, *_ids(mine)):
-        return mine
-    merged = list(theirs)
-    for item in mine:
-        if item["id"] in ids:
-            at = ids.index(item["id"])
-            merged[at], ids[at] = {**merged[at], **item}, None  # a second one of this id is new
-        else:
-            merged.append(item)
-    return merged
-
-
-def _ids(items: list[Any]) -> list[Any]:
-    return [item.get("id") if isinstance(item, Mapping) else None for item in items]
+def _id(item: object) -> object:
+    return item.get("id") if isinstance(item, Mapping) else None
 
 
 def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
@@ -94,13 +91,9 @@ def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> 
     key, index, *rest = (*place, "", "")[: max(2, len(place))]
     if not isinstance(index, int) or key not in base:
         return place
-    mine = own.get(str(key), [])
     if key == "published":
-        index -= len(base["published"])
-    elif None not in (theirs := _ids(base[str(key)])):
-        ids = _ids(mine)
-        known = theirs[index] if index < len(theirs) else None
-        new = [n for n, name in enumerate(ids) if name not in theirs or name in ids[:n]]
-        at = ids.index(known) if known in ids else -1
-        index = at if known is not None else new[index - len(theirs)]
-    return (key, index, *rest) if 0 <= index < len(mine) else ()
+        index -= len(base[key])
+    elif key in _BY_ID and key in own:
+        name = _id(overlaid(base, own)[key][index])
+        index = max((at for at, item in enumerate(own[key]) if _id(item) == name), default=-1)
+    return (key, index, *rest) if key in own and index >= 0 else ()

@@ -17,7 +17,7 @@ from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition
-from labtui.lab.edition_file import Known, extended_by, own_line, parse_edition
+from labtui.lab.edition_file import extended_by, own_line, parse_edition
 from labtui.lab.evidence import Evidence, ExportFact, FileFact, file_fact
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
@@ -123,10 +123,10 @@ def _base_text(text: str) -> str | None:
     return None if extended_by(found) else found
 
 
-def _known(path: Path) -> Known:
+def _known(path: Path) -> dict[str, set[str]]:
     """What an edition at `path` may name: what labtui brings, and profiles that lie beside the file."""
     beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
-    return Known(scripts=frozenset(list_remote()), profiles=frozenset({*list_profiles(), *beside}))
+    return {"script": set(list_remote()), "profile": {*list_profiles(), *beside}}
 
 
 # --------------------------------------------------------------------------- evidence
