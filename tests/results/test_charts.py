@@ -6,12 +6,12 @@ import pytest
 
 from labtui.results.catalogue import catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, unbroken
-from labtui.results.comparison_charts import law_chart
 from labtui.results.compute import compute_results
 from labtui.results.numbers import uncertainty, widened
 from labtui.results.rows import of_rows
 from labtui.results.run_charts import accuracy_chart, epoch_chart, job_gpu_chart
 from labtui.results.scaling import scaling_lines
+from labtui.results.scaling_charts import law_chart
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.results.helpers import task_charts
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from labtui.domain.model import Diagnosis
-from labtui.results.accuracy import accuracy_curves
 from labtui.results.compute import compute_results
-from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 from tests.results.helpers import task_charts

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from labtui.results.comparison_charts import tuning_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.numbers import PRECISE, cells, columns_of
 from labtui.results.rows import ResultRow
+from labtui.results.scaling_charts import tuning_charts
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 

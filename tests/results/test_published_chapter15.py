@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from labtui.export.tables import csv_text
-from labtui.results.comparison_charts import tuning_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.report import report_text
 from labtui.results.rows import Results
+from labtui.results.scaling_charts import tuning_charts
 from labtui.results.serialize import results_json
 from labtui.training_logs.reader import parse_log
 from tests.results.helpers import task_charts

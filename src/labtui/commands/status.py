@@ -151,8 +151,8 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
 def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
     """Whether a time limit will come before the end of a run in progress, as far as its epochs can tell."""
     from labtui.results.compute import compute_results
+    from labtui.results.cost import limit_warning
     from labtui.results.measured import measured_from_state
-    from labtui.results.pace import limit_warning
 
     going = {run.run_id for run in state.runs.values() if run.phase is RunPhase.RUNNING}
     found = compute_results(measured_from_state(state)).rows if going else ()

@@ -31,9 +31,9 @@ from labtui.lab.edition import (
     Task,
 )
 from labtui.results import messages
-from labtui.results.accuracy import is_accuracy
 from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, with_kind
+from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean
 from labtui.results.rows import ResultRow, Results, of_rows, renamed
 from labtui.results.run_charts import accuracy_chart

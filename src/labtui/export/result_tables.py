@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from labtui.export.hand_in import Table
-from labtui.results.accuracy import best_curve
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import Origin
+from labtui.results.measured import Origin, best_curve
 from labtui.results.messages import count_words
 from labtui.results.numbers import (
     ABSENT,

@@ -1,7 +1,7 @@
 """The one place that decides which charts there are, for whom, and in which order.
 
-Real and practice runs never share a chart, nor do images and tokens. The charts are made in `scaling_charts`,
-`comparison_charts` and `run_charts`.
+Real and practice runs never share a chart, nor do images and tokens. The charts are made in `scaling_charts` and
+`run_charts`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from dataclasses import replace
 
 from labtui.results import run_charts
 from labtui.results.charts import ChartSpec, slug
-from labtui.results.comparison_charts import acceleration_chart, law_chart, loss_chart, tuning_charts
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import PROGRAM_QUANTITIES, QUANTITIES, Reading, quantity_chart
+from labtui.results.scaling_charts import (
+    PROGRAM_QUANTITIES,
+    QUANTITIES,
+    Reading,
+    acceleration_chart,
+    law_chart,
+    loss_chart,
+    quantity_chart,
+    tuning_charts,
+)
 
 MAX_LINES = 6
 """Runs of several networks are drawn over each other by epoch up to so many lines."""
@@ -52,12 +60,14 @@ def _charts(results: Results, model: str | None, reading: Reading) -> list[Chart
     """The charts of one network or of all together; real and practice ones may have one key."""
     charts: list[ChartSpec] = []
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
-        scaling = "weak" if lines[0].last.is_weak else "strong"
-        charts += [quantity_chart(each, lines) for each in PROGRAM_QUANTITIES[scaling]]
+        scaling, practice = "weak" if lines[0].last.is_weak else "strong", lines[0].last.practice
+        made = [quantity_chart(each, lines) for each in PROGRAM_QUANTITIES[scaling]]
+        charts += [replace(chart, practice=practice) for chart in made]
     for practice in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
-        made = _charts_of(of_rows(results, rows), model, reading) if rows else ()
-        charts += [replace(chart, small=all(row.small for row in rows)) for chart in made]
+        small = all(row.small for row in rows)
+        made = list(_charts_of(of_rows(results, rows), model, reading)) if rows else []
+        charts += [replace(chart, practice=practice, small=small) for chart in made]
     return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
 
 
@@ -74,8 +84,11 @@ def _charts_of(results: Results, model: str | None, reading: Reading) -> Iterabl
         yield acceleration_chart(results.rows, model, reading=reading)
         yield law_chart(results, model)
         yield from tuning_charts(results.rows)
-    yield from run_charts.study_charts(results, model)
-    for chart in (run_charts.epoch_chart(results, model), run_charts.accuracy_chart(results, model)):
+    yield from run_charts.study_charts(results, model or "")
+    for chart in (
+        run_charts.epoch_chart(results, model or ""),
+        run_charts.accuracy_chart(results, model or ""),
+    ):
         if model is not None or len(chart.measured) <= MAX_LINES:
             yield chart
 

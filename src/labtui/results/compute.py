@@ -112,7 +112,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         throughput=None,
         warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
         total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
-        gpu_memory=_hull([run.run.gpu_memory for run in members if run.run.gpu_memory]),
+        gpu_memory=Interval.mean([run.run.gpu_memory for run in members if run.run.gpu_memory]),
         notes=(*notes, *run_notes(members)),
         origins=tuple(run.origin(sample) for run, sample in (samples or firsts)),
     )
@@ -131,14 +131,6 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     )
 
 
-def _hull(intervals: Sequence[Interval]) -> Interval | None:
-    """The mean of some figures, within the lowest and the highest of their bounds."""
-    mean = Interval.mean(intervals)
-    if mean is None:
-        return None
-    return Interval(mean.value, min(each.lo for each in intervals), max(each.hi for each in intervals))
-
-
 _NO_STEADY_TIME = "Only the first epoch is done, and it is warm-up: a steady time needs two epochs."
 
 
@@ -152,11 +144,10 @@ def _images_note(configuration: Configuration, bound: Interval | None) -> tuple[
             f"The log says neither how many images an epoch has nor {missing}: "
             "no throughput without `labtui results --images N`.",
         )
-    likely = configuration.likely_images
+    used = f"; {CIFAR10_IMAGES:,} is in this range and is used" if bound.contains(CIFAR10_IMAGES) else ""
     return (
         f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
-        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}"
-        + (f"; {likely:,} is in this range and is used." if likely is not None else "."),
+        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{used}.",
     )
 
 
@@ -334,7 +325,8 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     seconds, before = printed_epoch_seconds(row.members), printed_epoch_seconds(base)
     if seconds is None:
         return AsPrinted()
-    images = row.configuration.likely_images
+    bound = row.configuration.images_bound
+    images = int(bound.value) if bound and (bound.lo == bound.hi or bound.value == CIFAR10_IMAGES) else None
     speedup = round_half_up(before / seconds, 2) if seconds and before and n else None
     return AsPrinted(
         epoch_seconds=float(seconds),

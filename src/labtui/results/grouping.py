@@ -113,14 +113,6 @@ class Configuration:
         return Interval(CIFAR10_IMAGES if fits else (least + most) / 2, least, most)
 
     @property
-    def likely_images(self) -> int | None:
-        """The images per epoch where they are known, or the lab's number where the log's bounds hold it."""
-        bound = self.images_bound
-        if self.images is not None or bound is None or not bound.contains(CIFAR10_IMAGES):
-            return self.images
-        return CIFAR10_IMAGES
-
-    @property
     def label(self) -> str:
         """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
         what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
@@ -128,11 +120,11 @@ class Configuration:
         return f"{model} on {devices(self.n_gpus)}"
 
 
-def devices(n_gpus: int | None) -> str:
+def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unknown device") -> str:
     """What a training ran on, in words."""
-    if n_gpus is None:
-        return "an unknown device"
-    return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
+    if not n_gpus:
+        return unknown if n_gpus is None else cpu
+    return f"{n_gpus} GPU{'s' * (n_gpus != 1)}"
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:

@@ -26,11 +26,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
+
+if TYPE_CHECKING:
+    from labtui.results.rows import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,3 +318,60 @@ def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
     """Images per second as the logs print them; the mean when several runs were pooled."""
     rates = [rate for run in runs if (rate := run.run.printed_rate) is not None]
     return math.fsum(rates) / len(rates) if rates else None
+
+
+# --------------------------------------------------------------------------- accuracy
+
+_NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy")
+_PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyPoint:
+    """Accuracy (fraction of 1) after an epoch, and the line that says so."""
+
+    epoch: int
+    accuracy: float
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyCurve:
+    """One accuracy metric of one run; `validation` tells the test set's from the training set's."""
+
+    run: MeasuredRun
+    metric: str
+    validation: bool
+    points: tuple[AccuracyPoint, ...]
+
+    @property
+    def best(self) -> AccuracyPoint:
+        """The highest accuracy, the earliest of equals."""
+        return max(self.points, key=lambda point: (point.accuracy, -point.epoch))
+
+
+def is_accuracy(metric: str) -> bool:
+    """Whether a metric is an accuracy, of the training or of the validation set."""
+    return metric.removeprefix("val_").casefold() in (*_NAMES, *_PERCENT_NAMES)
+
+
+def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
+    """Training and validation accuracy of a run, for every metric that is one; finite values only."""
+    curves = []
+    for name in dict.fromkeys(
+        name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name)
+    ):
+        whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
+        points = tuple(
+            AccuracyPoint(epoch=sample.epoch, accuracy=value / whole, origin=run.origin(sample))
+            for sample in run.run.epochs
+            if math.isfinite(value := sample.metrics.get(name, math.nan))
+        )
+        curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
+    return tuple(curve for curve in curves if curve.points)
+
+
+def best_curve(results: Results) -> AccuracyCurve | None:
+    """The accuracy metric of one run that came highest."""
+    curves = (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
+    return max(curves, key=lambda curve: curve.best.accuracy, default=None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 
 from labtui.domain.model import Interval
-from labtui.results.accuracy import AccuracyCurve
-from labtui.results.measured import MeasuredRun
+from labtui.results.measured import AccuracyCurve, MeasuredRun
 from labtui.results.numbers import (
     clean,
     in_digits_of,

@@ -18,6 +18,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.model import Interval
+from labtui.results.grouping import devices
 
 if TYPE_CHECKING:
     from labtui.results.rows import LawFit, ResultRow, Results
@@ -138,6 +139,10 @@ def three_digits(value: float) -> str:
     return f"{_half_up(exact, place):,.{max(0, -place)}f}"
 
 
+def seconds_text(time: Interval | None) -> str:
+    return ABSENT if time is None else three_digits(time.value)
+
+
 def tick_text(value: float, *, percent: bool = False) -> str:
     """A number of an axis: percent, or with thousands marked and no more digits than needed."""
     if percent:
@@ -197,11 +202,7 @@ def _plain(number: float | None, form: str) -> str:
 
 def device_text(row: ResultRow) -> str:
     """``CPU``, ``2 GPUs``, or that it is not known."""
-    if row.device == "cpu":
-        return "CPU"
-    if row.n_gpus is None:
-        return "unknown"
-    return f"{row.n_gpus} GPU{'s' if row.n_gpus != 1 else ''}"
+    return devices(row.n_gpus, cpu="CPU", unknown="unknown")
 
 
 def epochs_text(row: ResultRow) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from labtui.results import messages
-from labtui.results.accuracy import accuracy_curves, best_curve
 from labtui.results.charts import (
     MODEL_HUES,
     ChartSpec,
@@ -23,7 +22,8 @@ from labtui.results.charts import (
     make_chart,
     slug,
 )
-from labtui.results.measured import MeasuredRun, warmup_epochs
+from labtui.results.grouping import devices
+from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -34,44 +34,40 @@ MAX_POINTS = 240
 """Longer series are averaged down to so many marks."""
 
 
-def _runs_of(results: Results, model: str | None) -> list[MeasuredRun]:
-    rows = [row for row in results.rows if model in (None, row.model)]
-    return [run for row in rows for run in row.members if run.run.epochs]
+Named = Sequence[tuple[str, MeasuredRun]]
 
 
-def _names(runs: Sequence[MeasuredRun]) -> list[str]:
-    """The configuration of each run, and its number (or log) where that was repeated."""
-    names = [f"{run.run.model or 'unknown'}{_gpus(run, ' · ')}" for run in runs]
+def _runs_of(results: Results) -> Named:
+    """The runs with epochs behind their names: the configuration, and number or log where that was repeated."""
+    runs = [run for row in results.rows for run in row.members if run.run.epochs]
+    names = [_name(run, " · ") for run in runs]
     repeats = Counter(names)
-    return [
-        name
-        if repeats[name] == 1
-        else f"{name}, {f'run {run.run_id}' if run.run_id else run.source or 'run'}"
-        for name, run in zip(names, runs, strict=True)
-    ]
+    which = (f"run {run.run_id}" if run.run_id else run.source or "run" for run in runs)
+    unique = (
+        name if repeats[name] == 1 else f"{name}, {end}" for name, end in zip(names, which, strict=True)
+    )
+    return list(zip(unique, runs, strict=True))
 
 
-def _gpus(run: MeasuredRun, before: str) -> str:
-    n_gpus = 0 if run.run.device == "cpu" else run.run.n_gpus
-    if n_gpus is None:
-        return ""
-    return f"{before}{n_gpus} GPU{'s' * (n_gpus != 1)}" if n_gpus else f"{before}CPU"
+def _name(run: MeasuredRun, between: str, *, of: str | None = None, end: str = "") -> str:
+    gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
+    return between.join(filter(None, (of or run.run.model or "unknown", gpus, end)))
 
 
-def _hue_of(run: MeasuredRun, runs: Sequence[MeasuredRun]) -> int | None:
+def _hue_of(run: MeasuredRun, runs: Named) -> int | None:
     """The colour of a network where there are several."""
-    several = len({each.run.model for each in runs}) > 1
+    several = len({each.run.model for _, each in runs}) > 1
     return MODEL_HUES.get(run.run.model or "") if several else None
 
 
-def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
+def epoch_chart(results: Results, model: str = "") -> ChartSpec:
     """Time of every epoch of every run, the warm-up hollow; without a CPU that would flatten the rest."""
-    runs = _runs_of(results, model)
-    fast = [run for run in runs if run.run.device != "cpu"]
+    runs = _runs_of(results)
+    fast = [(name, run) for name, run in runs if run.run.device != "cpu"]
     left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
     runs = fast if left_out else runs
     series = []
-    for name, run in zip(_names(runs), runs, strict=True):
+    for name, run in runs:
         warmup = warmup_epochs(run)
         points = tuple(
             interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
@@ -79,19 +75,19 @@ def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
         )
         series.append(Series(name=name, points=points, hue=_hue_of(run, runs)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
-    return _over_epochs("epochs", series, model, runs, notes=("Hollow: warm-up, not counted.", *slow))
+    return _over_epochs("epochs", series, model, notes=("Hollow: warm-up, not counted.", *slow))
 
 
-def _longest(runs: Sequence[MeasuredRun]) -> float:
-    return max((sample.seconds.value for run in runs for sample in run.run.epochs), default=0.0)
+def _longest(runs: Named) -> float:
+    return max(sample.seconds.value for _, run in runs for sample in run.run.epochs)
 
 
-def accuracy_chart(results: Results, model: str | None = None, *, target: float | None = None) -> ChartSpec:
+def accuracy_chart(results: Results, model: str = "", *, target: float | None = None) -> ChartSpec:
     """Accuracy after each epoch, training and validation apart; with a `target` the best run alone beside it."""
-    runs = _runs_of(results, model)
+    runs = _runs_of(results)
     best = best_curve(results)
     series = []
-    for name, run in zip(_names(runs), runs, strict=True):
+    for name, run in runs:
         for curve in accuracy_curves(run):
             points = tuple(
                 Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
@@ -104,15 +100,16 @@ def accuracy_chart(results: Results, model: str | None = None, *, target: float 
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    return _over_epochs("accuracy", series, model, runs, y_max=1.0 if target else None, message=message)
+    chart = _over_epochs("accuracy", series, model, y_max=1.0 if target else None, message=message)
+    return replace(chart, practice=any(run.practice for _, run in runs))
 
 
 # --------------------------------------------------------------------------- a study of learning rates
 
 
-def study_charts(results: Results, model: str | None = None) -> Iterator[ChartSpec]:
+def study_charts(results: Results, model: str = "") -> Iterator[ChartSpec]:
     """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
-    runs = _runs_of(results, model)
+    runs = [run for _, run in _runs_of(results)]
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
@@ -120,12 +117,12 @@ def study_charts(results: Results, model: str | None = None) -> Iterator[ChartSp
     rates = [each for each in rates if len({point.y for point in each.points}) > 1]
     errors = _series_of_study(tuned, "val_top1", lambda percent: 1 - percent / 100)
     made = (
-        _over_epochs("learning-rate", _named_shortly(rates), model, runs),
-        _over_epochs("error", _named_shortly(errors), model, runs),
+        _over_epochs("learning-rate", _named_shortly(rates), model),
+        _over_epochs("error", _named_shortly(errors), model),
         _batch_accuracy_chart(tuned, model),
     )
     best = messages.study_message(results, policy)
-    yield from (replace(chart, message=best, model=model or "") for chart in made if not chart.empty)
+    yield from (replace(chart, message=best) for chart in made if not chart.empty)
 
 
 def policy(run: MeasuredRun) -> str:
@@ -158,12 +155,12 @@ def _series_of_study(
         )
         if len(points) > 1:
             group, batch = policy(run) or "constant", run.run.batch_size
-            name = f"{group}{_gpus(run, ', ')}" + (f", batch {batch:,}" if batch else "")
+            name = _name(run, ", ", of=group, end=f"batch {batch:,}" if batch else "")
             series.append(Series(name=name, points=points, group=group))
     return series
 
 
-def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None) -> ChartSpec:
+def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str) -> ChartSpec:
     """Best validation accuracy over the global batch, a line for each policy."""
     best: dict[str, dict[int, float]] = {}
     for run in runs:
@@ -178,26 +175,15 @@ def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None) -> Cha
         )
         for name, line in best.items()
     ]
-    chart = make_chart(
-        "batch-accuracy",
-        series,
-        of=model or "",
-        x_ticks=tuple(
-            (float(x), f"{x:,}") for x in sorted({batch for line in best.values() for batch in line})
-        ),
-        y_min=None,
-        practice=any(run.practice for run in runs),
-    )
-    return doubling_axes(chart)
+    batches = sorted({batch for line in best.values() for batch in line})
+    ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
+    return doubling_axes(make_chart("batch-accuracy", series, of=model, x_ticks=ticks, y_min=None))
 
 
-def _over_epochs(
-    family: str, series: Sequence[Series], model: str | None, runs: Sequence[MeasuredRun], **fields: Any
-) -> ChartSpec:
+def _over_epochs(family: str, series: Sequence[Series], model: str, **fields: Any) -> ChartSpec:
     epochs = sorted({point.x for each in series for point in each.points})
     ticks = tuple((x, f"{x:g}") for x in _thinned(epochs, 12))
-    practice = any(run.practice for run in runs)
-    return make_chart(family, series, of=model or "", x_ticks=ticks, practice=practice, **fields)
+    return make_chart(family, series, of=model, x_ticks=ticks, **fields)
 
 
 def _thinned(values: Sequence[float], most: int) -> Sequence[float]:

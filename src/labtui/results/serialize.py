@@ -7,9 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
-from labtui.results.accuracy import accuracy_curves
 from labtui.results.cost import LabCost, RunUtilization
-from labtui.results.measured import AsPrinted, Origin
+from labtui.results.measured import AsPrinted, Origin, accuracy_curves
 from labtui.results.programs import baseline_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, outlooks

@@ -356,7 +356,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
         text.append(f"\n{sparks}", styles.busy)
     if submission is not None and line.phase is RunPhase.RUNNING:
-        from labtui.results.pace import limit_warning
+        from labtui.results.cost import limit_warning
 
         if warning := limit_warning(submission, view.state.runs, line.row, words.cluster_now(view)):
             text.append(f"\n{warning}", styles.warn)
