@@ -36,42 +36,36 @@ PIECE_LIMIT = 32 * 1024
 BINARY_LOOK = 1 << 20
 """The first bytes of a log that are looked at to see whether it is text."""
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-Z\\-_])")
 _BLANK = b" \t\r\b\x00\x0b\x0c"
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))
-_STEP = 4096
-
-# A bar on its way: perhaps a rank, "k/N" with k != N, then nothing but bytes that bars are made of (there
-# is no capital letter among them but those of "ETA", so an error glued to a bar is seen). Possessive: a
-# stretch of any length costs one pass and no memory. Where a window holds no other bytes at all, which
-# `bytes.translate` tells ten times faster than a character class, the rest of a line needs no second look.
-_BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-m;()/ \tETA\xe2\x94\x81\n"
-_START = rb"(?:\x1b\[1m)?+ *+(\d++)/(?!\1[\x1b ])\d"
-_RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )"
-_REST = rb"[\x1b\[\]=>.0-9a-z_:+\-;()/ \tETA\xe2\x94\x81]*+\n)++"
-_BARS = re.compile(rb"(?:" + _RANK + rb"?+" + _START + _REST)
-_AMONG_BARS = re.compile(rb"(?:" + _RANK + rb"?+" + _START + rb"[^\n]*+\n)++")
+_MAX_BLANK_PIECES = 200
 _WINDOW = 1 << 16
-
-# Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
-_TIME = rb"\d++(?:\.\d++)?+(?:e[+-]\d++)?+"
-_TIMES = rb"\][ \t]++Time ++" + _TIME + rb" \( *+" + _TIME + rb"\).*+\n"
-_HEAD_OF_BATCH = rb"((?:" + _RANK + rb")?(?:Epoch: \[\d{1,9}\]|Test: ))\[ *+\d{1,9}/(\d{1,9})" + _TIMES
-_PROGRESS = re.compile(_HEAD_OF_BATCH + rb"(?:\1\[ *+\d{1,9}/\2" + _TIMES + rb"){2,}+")
-_PROGRESS_LINE = re.compile(rb"(?:" + _RANK + rb")?(?:Epoch|Test): \[")
-_BATCH = re.compile(rb"\[ *+(\d++)/")
-_STRETCHES = (1 << 13, 1 << 15, 1 << 18)
-_LONG_LINE = 2048
-_PRINTED = bytes((*range(32, 127), 9, 10))
-_FIRST_BAR = re.compile(rb"(?:" + _RANK + rb")?(?:\x1b\[1m)? *1/")
 _HEAD = 320
+_PRINTED = bytes((*range(32, 127), 9, 10))
+_PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
+"""Bytes that reducing leaves in a piece; behind others a word may hide."""
+
+# A bar on its way: perhaps a rank, "k/N" with k != N, then nothing but bytes that bars are made of (there is no capital
+# letter among them but those of "ETA", so an error glued to a bar is seen). The bar of step 1 tells how long that took.
+_RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )?"
+_BAR = _RANK + rb"(?:\x1b\[1m)? *(?!1/)(?P<done>\d+)/(?!(?P=done)[\x1b ])\d"
+_BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-;()/ \tETA\xe2\x94\x81"
+# Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
+_HEAD_OF_BATCH = rb"(?P<head>" + _RANK + rb"(?:Epoch: \[\d{1,9}\]|Test: ))\[ *\d{1,9}/(?P<total>\d{1,9})"
+_TIME = rb"\d+(?:\.\d+)?(?:e[+-]\d+)?"
+_TIMES = rb"\][ \t]+Time +" + _TIME + rb" \( *" + _TIME + rb"\)[^\n]*\n"
+_BATCHES = _HEAD_OF_BATCH + _TIMES + rb"(?:(?P=head)\[ *\d{1,9}/(?P=total)" + _TIMES + rb"){2,}"
+_EITHER = rb"(?P<bars>(?:" + _BAR + rb"%b*\n)+)|(?P<batches>" + _BATCHES + rb")|[^\n]*\n"
+_LINES = re.compile(_EITHER.replace(rb"%b", rb"[" + re.escape(_BAR_BYTES) + rb"]"))
+_LINES_OF_BAR_BYTES = re.compile(_EITHER.replace(rb"%b", rb"[^\n]"))
+"""The same, three times as fast, where a window holds no other bytes than bars and newlines."""
+_BATCH = re.compile(rb"\[ *(\d+)/")
 RANK = re.compile(
     rb" *\[(?:default|rank|GPU)?(?P<torch>\d{1,5})\](?:<std(?:out|err)>)?:? ?| *(?P<srun>\d{1,5}): "
     rb"|\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
 )
 """What torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line: the rank that wrote it."""
-_PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
-"""Bytes that reducing leaves in a piece; behind others a word may hide."""
 
 
 class LogLine(NamedTuple):
@@ -91,196 +85,123 @@ class LogLine(NamedTuple):
 class LineCutter:
     """Cuts bytes into reduced lines; the same lines for any chunking, less those that mean nothing.
 
-    Lines that hold none of `words` may be left out (they are counted). `every_line` switches that off for
-    as long as the caller needs all of them.
+    Lines that hold none of `words`, bars on their way and batches amid an epoch may be left out (they are counted).
+    `every_line` switches that off for as long as the caller needs all of them.
     """
 
     def __init__(self, words: Sequence[str] = (), piece_limit: int = PIECE_LIMIT) -> None:
         self._limit = piece_limit
         self._words = tuple(word.encode() for word in words)
-        self._seen = 0  # how far in the current data words have been looked for
-        self._odd = 0  # how far it holds more than simple lines
         self.every_line = False
-        self._piece = bytearray()  # the open piece, at most limit + 1 bytes
-        self._kept = b""  # the last closed piece of this line that is not blank
-        self._head = b""  # how the line began: a bar's last piece no longer has the rank that stood there
+        self._open = False  # the current line began in an earlier chunk
+        self._head = b""  # how it began: a bar's last piece no longer has the rank that stood there
+        self._kept = b""  # its last closed piece that is not blank
+        self._piece = b""  # its open piece, at most limit + 1 bytes
         self._overwritten = False
-        self._open = False  # bytes of the current line have been seen
-        self._continues = False
         self.lines = 0
         self.size = 0
         self.zeros = 0
 
     def feed(self, data: bytes) -> Iterator[LogLine]:
-        """Take the next bytes; yields the lines completed by them, without stretches of bars."""
+        """Take the next bytes; yields the lines completed by them."""
         self.zeros += data.count(b"\x00", 0, max(0, BINARY_LOOK - self.size))
         self.size += len(data)
-        position, end, self._seen, self._odd = 0, len(data), 0, 0
-        while position < end:
-            if not self._open and not self.every_line:
-                position = self._skip_bars(data, position)
-                position = self._skip_text(data, position)
-                if position >= end:
-                    return
-            if not self._open and (simple := self._simple_lines(data, position)) > position:
-                for raw in data[position : simple - 1].split(b"\n"):
-                    self.lines += 1
-                    yield LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
-                position = simple
-                continue
-            hop = 0 if self._open or self.every_line else _hop(data, position)
-            newline = data.find(b"\n", position)
-            self._take(data, position, end if newline < 0 else newline)
-            if newline < 0:
-                return
+        at, whole = 0, data.rfind(b"\n") + 1
+        if self._open and whole:
+            at = data.find(b"\n") + 1
+            self._take(data[: at - 1])
             yield self._cut()
-            position = newline + 1
-            if hop > position:
-                self.lines += data.count(b"\n", position, hop)
-                position = hop
+        while at < whole:
+            stop = data.rfind(b"\n", at, at + _WINDOW) + 1 or data.find(b"\n", at) + 1
+            window, at = data[at:stop], stop
+            if self.every_line or self._holds_a_word(window):
+                yield from self._lines(window)
+            else:
+                self.lines += window.count(b"\n")
+        if whole < len(data):
+            self._take(data[whole:])
 
     def finish(self) -> Iterator[LogLine]:
         """The last line, if it has no newline."""
         if self._open:
             yield self._cut()
 
-    def _skip_bars(self, data: bytes, position: int) -> int:
-        if _FIRST_BAR.match(data, position):  # tells how long the first step took
-            return position
-        match = _BARS.match(data, position, position + 400)  # a glance: most logs hold no bars
-        if match is None:
-            return position
-        end = _end_of_lines(data, match)
-        while True:
-            window = data[end : end + _WINDOW]
-            chosen = _BARS if window.translate(None, _BAR_BYTES) else _AMONG_BARS
-            last = data.rfind(b"\n", end, end + len(window)) + 1
-            match = chosen.match(data, end, end + len(window))
-            end = _end_of_lines(data, match) if match else end
-            if end != last:  # the stretch is over within this window (or the data is)
-                break
-        self.lines += data.count(b"\n", position, end)
-        return end
+    def _holds_a_word(self, window: bytes) -> bool:
+        if not self._words or window.translate(None, _PLAIN):
+            return True
+        return any(word in window for word in self._words)
 
-    def _skip_text(self, data: bytes, position: int) -> int:
-        """Past the next window of whole lines if none of the words is in it; else the window must be cut."""
-        if not self._words or position < self._seen:
-            return position
-        self._seen = end = data.rfind(b"\n", position, position + _WINDOW // 2) + 1
-        if end == 0:
-            self._seen = position + 1
-            return position
-        window = data[position:end]
-        if window.translate(None, _PLAIN) or any(word in window for word in self._words):
-            return position
-        self.lines += window.count(b"\n")
-        return end
+    def _lines(self, window: bytes) -> Iterator[LogLine]:
+        plain = not window.translate(None, _PRINTED)
+        lines = _LINES if window.translate(None, _BAR_BYTES + b"\n") else _LINES_OF_BAR_BYTES
+        for match in lines.finditer(window):
+            raw, kind = match[0], None if self.every_line else match.lastgroup
+            if kind == "bars":
+                self.lines += raw.count(b"\n")
+                continue
+            if kind == "batches" and plain and _rise(raw):
+                first, _, rest = raw.partition(b"\n")
+                yield self._line(first, plain)
+                between, _, last = rest[:-1].rpartition(b"\n")
+                self.lines += 1 + between.count(b"\n")
+                raw = last + b"\n"
+            for one in raw[:-1].split(b"\n"):
+                yield self._line(one, plain)
 
-    def _simple_lines(self, data: bytes, position: int) -> int:
-        """The end of the next window of whole lines, if nothing in it is written over and no bar is on its way."""
-        if position < self._odd:
-            return position
-        end = data.rfind(b"\n", position, position + _WINDOW // 8) + 1
-        window = data[position:end]
-        if window.translate(None, _PRINTED) or b"ETA: " in window or b": [" in window:
-            self._odd = end
-            return position
-        return end
+    def _line(self, raw: bytes, plain: bool) -> LogLine:
+        if plain:
+            self.lines += 1
+            return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
+        self._take(raw)
+        return self._cut()
 
-    def _take(self, data: bytes, start: int, stop: int) -> None:
-        if not self._open and stop > start:
-            self._continues = data[start] == 8
+    def _take(self, part: bytes) -> None:
+        """More of the open line."""
         self._open = True
-        if len(self._head) < _HEAD:
-            self._head += data[start : min(stop, start + _HEAD - len(self._head))]
-        last = max(data.rfind(b"\r", start, stop), data.rfind(b"\b", start, stop))
-        if last < 0:
-            room = self._limit + 1 - len(self._piece)
-            if room > 0:
-                self._piece += data[start : min(stop, start + room)]
-            return
-        self._overwritten = True
-        self._kept = self._last_piece(data, start, last)
-        self._piece = bytearray(data[last + 1 : min(stop, last + 2 + self._limit)])
+        self._head += part[: _HEAD - len(self._head)]
+        last = max(part.rfind(b"\r"), part.rfind(b"\b"))
+        if last >= 0:
+            self._overwritten = True
+            self._kept = self._last_piece(self._piece + part[:last]) or self._kept
+            self._piece = b""
+        self._piece += part[last + 1 : last + 2 + self._limit - len(self._piece)]
 
-    def _last_piece(self, data: bytes, start: int, end: int) -> bytes:
-        """The last piece of data[start:end] that is not blank; the first of them continues the open one."""
-        while True:
-            end = _before_separators(data, start, end)
-            floor = max(start, end - self._limit - 2)
-            begin = max(data.rfind(b"\r", floor, end), data.rfind(b"\b", floor, end)) + 1
-            if begin == 0 and floor > start:  # longer than the limit: not blank, but where does it begin?
-                begin = max(data.rfind(b"\r", start, floor), data.rfind(b"\b", start, floor)) + 1
-            if begin == 0:
-                piece = bytes(self._piece) + data[start : min(end, start + self._limit + 1)]
-                return piece[: self._limit + 1] if not self._blank(piece) else self._kept
-            piece = data[begin : min(end, begin + self._limit + 1)]
-            if not self._blank(piece):
+    def _last_piece(self, text: bytes) -> bytes:
+        """The last piece that is not blank in its first bytes; b"" without."""
+        for _ in range(_MAX_BLANK_PIECES):
+            text = text.rstrip(_BLANK)
+            begin = max(text.rfind(b"\r"), text.rfind(b"\b")) + 1
+            if not _is_blank(piece := text[begin : begin + self._limit]):
                 return piece
-            end = begin - 1
-
-    def _blank(self, piece: bytes) -> bool:
-        return len(piece) <= self._limit and not _ANSI.sub(b"", piece).strip(_BLANK)
+            text = text[:begin]
+        return b""
 
     def _cut(self) -> LogLine:
-        piece, before = bytes(self._piece), self._kept
-        if self._blank(piece):
+        piece, before = self._piece[: self._limit], self._kept
+        if _is_blank(piece):
             piece, before = self._kept, b""
-        if self._overwritten and (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
+        continues, head = self._head.startswith(b"\b"), self._head if self._overwritten else b""
+        if head and (rank := RANK.match(head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
-        continues = self._continues
-        head = self._head if self._overwritten else b""
-        self._piece.clear()
-        self._kept = self._head = b""
-        self._open = self._continues = self._overwritten = False
+        self._piece = self._kept = self._head = b""
+        self._open = self._overwritten = False
         self.lines += 1
-        text = _lines_plain(piece[: self._limit]).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
-        return LogLine(self.lines, text, continues, _lines_plain(head), _lines_plain(before[:_HEAD]))
+        text = _decoded(piece).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
+        return LogLine(self.lines, text, continues, _decoded(head), _decoded(before[:_HEAD]))
 
 
-def _lines_plain(piece: bytes) -> str:
+def _is_blank(piece: bytes) -> bool:
+    return not _ANSI.sub(b"", piece).strip(_BLANK)
+
+
+def _decoded(piece: bytes) -> str:
     return _ANSI.sub(b"", piece).decode("utf-8", "replace") if piece else ""
 
 
-def _hop(data: bytes, position: int) -> int:
-    """Where the last of a stretch of progress lines begins; 0 when the line here begins none.
-
-    A stretch is of one epoch and its batches rise: what stands between its ends tells nothing more.
-    """
-    if _PROGRESS_LINE.match(data, position) is None:
-        return 0
-    for size in _STRETCHES:
-        window = data[position : position + size]
-        match = None if window.translate(None, _PRINTED) else _PROGRESS.match(window)
-        if match is None or match.end() < size - _LONG_LINE:
-            break
-    if match is None:
-        return 0
-    end = _end_of_lines(window, match)
-    batches = [int(batch) for batch in _BATCH.findall(window, 0, end)]
-    if not all(map(operator.lt, batches, batches[1:])):
-        return 0
-    return position + window.rfind(b"\n", 0, end - 1) + 1
-
-
-def _end_of_lines(data: bytes, match: re.Match[bytes]) -> int:
-    """Where the last whole line of a match ends.
-
-    Python before 3.11.5 (Debian 12 has 3.11.2) counts the beginning of the line that ended a possessive repeat as
-    matched: https://github.com/python/cpython/issues/106052
-    """
-    return data.rfind(b"\n", match.start(), match.end()) + 1
-
-
-def _before_separators(data: bytes, start: int, end: int) -> int:
-    """Where the separators that end at `end` begin; a bar walks back one of them per character."""
-    while end > start:
-        floor = max(start, end - _STEP)
-        kept = len(data[floor:end].rstrip(b"\r\b"))
-        if kept:
-            return floor + kept
-        end = floor
-    return start
+def _rise(lines: bytes) -> bool:
+    """Whether the numbers of these batches rise: what stands between the first and the last tells nothing more."""
+    batches = [int(number) for number in _BATCH.findall(lines)]
+    return all(map(operator.lt, batches, batches[1:]))
 
 
 # --------------------------------------------------------------------------- what stands before a line
