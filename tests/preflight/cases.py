@@ -16,6 +16,7 @@ SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
 PROFILE = Profile(
     id="mn5",
     title="MareNostrum 5",
+    status="current",
     login_hosts=("alogin1.bsc.es",),
     account_pattern="nct_[0-9]+",
     default_account=ACCOUNT,

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from labtui.domain.profile import Profile
 from labtui.preflight import fix_all, paths_to_ask, preflight
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job
@@ -149,7 +150,8 @@ def test_the_paths_worth_asking_the_cluster_about():
 def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():
     """80 cores divided by 4 GPUs are a share; a cluster that `init` asked has no rule of that kind."""
     files = job("few-cpus", "one", ("--cpus-per-task 80", "--cpus-per-task 8")).files()
-    asked = msgspec.structs.replace(PROFILE, status="generic")
+    unmarked = Profile(id="own", title="as `init` writes it", login_hosts=()).status
+    asked = msgspec.structs.replace(PROFILE, status=unmarked)
     for profile, expected in ((PROFILE, {"warning"}), (asked, set())):
         found = preflight(files, draft(), profile, ACCOUNT)
         assert {f.severity for f in found if f.rule == "few-cpus"} == expected

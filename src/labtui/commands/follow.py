@@ -277,7 +277,8 @@ class _NewsPrinter:
                 run = state.runs[number]
                 self._once(f"run {number}", f"run {number}  {_name(state, run)}  {run.outcome}")
                 for found in run.diagnosis:
-                    self._once(f"run {number}", f"    {found.kind}: {found.advice}")
+                    self._once(f"run {number}", f"    {found.kind}, line {found.line}: {found.text}")
+                    self._once(f"run {number}", f"    {found.advice}")
             case {"type": "samples-reset", "run_ids": [number]}:
                 self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
                 print_line(f"run {number}  its log started again")
@@ -289,7 +290,7 @@ class _NewsPrinter:
                 about = f"job {job.job_id}"
                 self._printed[about] = self._printed.get(about, set()) & {
                     line
-                }  # an earlier state may come back
+                }  # earlier states may come back
                 self._once(about, line)
             case {"type": "submission-changed"}:
                 told = f"{news['status']}  {news['job_id']} {news['sentence']}"

@@ -54,10 +54,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `login_hosts` are tried in turn. `data_hosts` serve copies by hand (`scp`) where a site separates them; labtui's own
     transfers are small and go over the one connection it has.
+    `status` is ``own`` for a profile that does not come with labtui: its numbers are known, the site's rules are not.
     `root` is the remote directory labtui works under, `data_dir` the CIFAR-10 pickles, `datasets_dir` the folder of the
     image folders that an edition names. `containers` are images by framework (``pytorch``), where `container` does not
     serve; `toolchains` are the modules that programs are built and run with, by what an edition calls them (``mpi``).
-    `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` the site's rule.
+    `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` what a job asks for.
     `memory_gb_per_node` is a GPU node's, which its CPUs share. `forbidden` are `sbatch` options the site refuses, each
     with the reason. `quota_command` prints the room left, in a form that `labtui.slurm.probe` reads. A password is
     changed on `password_host`; `password_note` says what else to know. `host_keys` are the fingerprints
@@ -71,7 +72,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     data_hosts: tuple[str, ...] = ()
     port: int | None = None
     user: str = ""
-    status: Literal["current", "generic", "practice", "historical"] = "current"
+    status: Literal["current", "generic", "practice", "historical", "own"] = "own"
     account_pattern: str = ""
     default_account: str = ""
     cpu_queue: str = ""

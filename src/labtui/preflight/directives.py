@@ -183,7 +183,9 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     unclear = job.has("exclusive") or (given is not None and job.cpus is None)
     if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
         return
-    effect = f"{job.gpus} GPU{'s' if job.gpus > 1 else ''} need at least {needed} CPUs here, not {cpus}."
+    effect = (
+        f"{job.gpus} GPU{'s need' if job.gpus > 1 else ' needs'} at least {needed} CPUs here, not {cpus}."
+    )
     each = str(-(-needed // job.tasks_per_node))
     if given is None:
         yield Hit(1, effect, add_directive(job, f"--cpus-per-task={each}"))
