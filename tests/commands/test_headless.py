@@ -57,7 +57,8 @@ def test_a_failed_run_is_a_no_with_its_reason(lab: Labtui) -> None:
     events = lab.lines("watch", code=1)
     ended = next(event for event in events if event["type"] == "run-ended")
     assert ended["outcome"] == "failed"
-    assert "missing-module" in [found["kind"] for found in ended["diagnosis"]]
+    missing = next(found for found in ended["diagnosis"] if found["kind"] == "missing-module")
+    assert missing["text"] in lab("queue", "--offline").stdout
 
 
 def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:

@@ -174,10 +174,11 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
         device = state.runs[row["run"]].spec.devices or "?"
+        model = row["model"] or job.get("name", "")
         why = _how_it_ended(row) or _reason(job.get("reason", "")) or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
-            f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}{mark}"
+            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {device:<6} {row['phase']:<10} {epochs:>6}{mark}"
             f"  {job.get('job_id', '-'):<9} {why}"
         )
         if row["limit_warning"]:
@@ -194,6 +195,8 @@ def _how_it_ended(row: dict[str, Any]) -> str:
         return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` tries half the batch"
     if row["outcome"] == "time-limit":
         return "ended by its time limit"
+    if row["outcome"] == "failed" and row["diagnosis"]:
+        return str(row["diagnosis"][0]["text"])
     if row["outcome"] is None and row["job"] and row["job"]["phase"] == JobPhase.FINISHED.value:
         return f"the job is over ({row['job']['slurm_state']}); its log is being read to the end"
     return ""
@@ -202,8 +205,10 @@ def _how_it_ended(row: dict[str, Any]) -> str:
 def _print_bill(bill: dict[str, Any]) -> None:
     for task, cost in bill["tasks"].items():
         if cost["allocated"]:
-            sentence = f"task {task}: {cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
-            say(sentence + (" (practice)" if bill["practice"] else ""))
+            hours = f"{cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
+            say(
+                f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' if bill['practice'] else ''}"
+            )
 
 
 def _reason(reason: str) -> str:
