@@ -115,7 +115,7 @@ def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
 
 def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> None:
     bench.cluster.reachable = False
-    future = bench.session.push()
+    future = bench.session.test_only(draft())
     bench.run(5, future.done)
     assert "does not answer" in str(future.exception())
 

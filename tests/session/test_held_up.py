@@ -97,7 +97,7 @@ class Aside:
             raise instead or AssertionError
 
         def hand_over(outcome: Callable[[], Any]) -> None:
-            self.bench.worker._requests.put(lambda: done(outcome), needs_connection=False)
+            self.bench.worker._put(lambda _: done(outcome), needs_connection=False)
 
         inline(fail if instead is not None else work, hand_over)
         self.bench.step(2)
@@ -134,7 +134,7 @@ def test_logs_go_on_while_the_controller_hangs(busy: tuple[Bench, Aside]) -> Non
 
 def only_sending(aside: Aside) -> None:
     """Forget questions about the queue: here it is about sending."""
-    aside.held = [(work, done) for work, done in aside.held if "Submitter" in done.__qualname__]
+    aside.held = [(work, done) for work, done in aside.held if "Poller" not in done.__qualname__]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from labtui.domain.model import JobPhase
 from labtui.domain.state import SubmissionState
 from labtui.session.session import Session
-from labtui.session.worker_context import SystemClock
+from labtui.session.worker_context import Clock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import draft, make_lab
@@ -31,7 +31,7 @@ HEAD = """#!/bin/bash
 """
 
 
-class JumpingClock(SystemClock):
+class JumpingClock(Clock):
     """The real clock, with a wall that a test can move: the computer slept."""
 
     def __init__(self) -> None:
@@ -42,9 +42,7 @@ class JumpingClock(SystemClock):
 
 
 @contextmanager
-def session_on(
-    path: Path, student: Student, port: int, clock: SystemClock | None = None
-) -> Iterator[Session]:
+def session_on(path: Path, student: Student, port: int, clock: Clock | None = None) -> Iterator[Session]:
     """A lab folder with a running session."""
     folder = make_lab(path, student, port)
     with Session.open(folder.path, clock=clock) as session:

@@ -78,7 +78,7 @@ def test_nothing_is_asked_sent_or_written_before_trust(received: Path, bench: Be
             lambda: session.submit(draft()),
             lambda: session.cancel(1),
             lambda: session.hold(1),
-            session.push,
+            lambda: session.test_only(draft()),
         ):
             with pytest.raises(NotTrusted, match="not trusted"):
                 change()

@@ -118,9 +118,6 @@ class FedSession(Session):
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[Any]:
         return self._ask("test-only", draft)
 
-    def push(self) -> Future[Any]:
-        return self._ask("push", None)
-
     def cancel(self, run_id: int) -> Future[None]:
         return self._ask("cancel", run_id)
 

@@ -103,7 +103,6 @@ COMMANDS: dict[str, str] = {
     "labs": "list, show and check lab editions",
     "doctor": "check the connection, the account, the paths and a small job",
     "key": "set up the login by SSH key: make a key, install it, test it",
-    "push": "send scripts to the cluster (unchanged files are skipped)",
     "submit": "submit the runs of a task, or a job file of your own",
     "lint": "check job files and training scripts for mistakes",
     "watch": "follow the runs until they end",
@@ -125,7 +124,7 @@ COMMANDS: dict[str, str] = {
 
 
 _MODULES: dict[str, str] = {
-    **dict.fromkeys(("push", "cancel", "hold", "release", "retry"), "job_actions"),
+    **dict.fromkeys(("cancel", "hold", "release", "retry"), "job_actions"),
     **dict.fromkeys(("doctor", "key", "repair"), "doctor"),
     **dict.fromkeys(("init", "labs"), "lab_folders"),
     **dict.fromkeys(("queue", "check"), "status"),

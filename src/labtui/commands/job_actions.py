@@ -1,4 +1,4 @@
-"""What a command does to runs and jobs: push, cancel, hold, release, limit and retry."""
+"""What a command does to runs and jobs: cancel, hold, release, limit and retry."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 from labtui.commands.terminal import (
     Open,
     add_folder_argument,
-    add_json_argument,
     add_run_argument,
     add_show_commands,
     count,
-    print_json,
-    print_line,
     say,
     show_manual_commands,
 )
@@ -23,33 +20,6 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 
 if TYPE_CHECKING:
     from labtui.domain.state import SubmissionState
-
-
-def push_arguments(parser: argparse.ArgumentParser) -> None:
-    """Folder and form of the answer."""
-    add_folder_argument(parser)
-    add_json_argument(parser)
-
-
-def run_push(args: argparse.Namespace) -> int:
-    """Send and report."""
-    import msgspec
-
-    from labtui.cluster.push import PushReport
-
-    with Open(args, start=False) as lab:
-        lab.session.start()
-        future = lab.session.push()
-        lab.online()
-        report = msgspec.convert(future.result(), PushReport, from_attributes=True)
-        if args.json:
-            print_json({"sent": report.sent, "unchanged": report.unchanged, "bytes": report.bytes_sent})
-            return 0
-        for word, paths in (("sent", report.sent), ("unchanged", report.unchanged)):
-            for path in paths:
-                print_line(f"{word:<9}  {path}")
-        say(f"{len(report.sent)} files sent, {report.bytes_sent} bytes.")
-    return 0
 
 
 _NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)

@@ -8,9 +8,9 @@ tiny thread watches the worker itself: it notices that the computer slept, and t
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,21 +22,21 @@ from labtui.session.log_follower import LogFollower
 from labtui.session.mailbox import Request
 from labtui.session.planning import DRY_RUN, Planned
 from labtui.session.polling import Poller
-from labtui.session.submitter import Submitter, absolute
+from labtui.session.submitter import Submitter
 from labtui.session.worker_context import (
     ConnectionMonitor,
     Done,
-    RequestQueue,
     Watchdog,
     WorkerContext,
-    WorkerRequest,
+    fail,
+    failing,
+    settle,
 )
 from labtui.slurm.job_control import check_script
 from labtui.slurm.job_evidence import live
 from labtui.slurm.probe import present
 
 if TYPE_CHECKING:
-    from labtui.cluster.push import PushReport
     from labtui.domain.model import Stream
     from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.remote_command import Call
@@ -50,19 +50,16 @@ _OURS_S = 0.25
 class ClusterWorker:
     """Start it once; every other method may be called from any thread and returns at once."""
 
-    def __init__(self, context: WorkerContext, shared_dir: str, only_follow: Callable[[], None]) -> None:
-        """`shared_dir` is the remote directory that `push` fills, relative to the remote home or absolute.
-
-        `only_follow` is called when another process has begun to write the folder.
-        """
+    def __init__(self, context: WorkerContext, only_follow: Callable[[], None]) -> None:
+        """`only_follow` is called when another process has begun to write the folder."""
         self._context = context
-        self._shared_dir = shared_dir
         self._only_follow = only_follow
         self._stood_down = False
-        self._requests = RequestQueue()
+        self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any], bool]] = deque()
+        self._woken = threading.Event()
         self._connection = ConnectionMonitor(context)
-        self._submitter = Submitter(context, self._something_new)
-        self._log_follower = LogFollower(context, self._something_new)
+        self._submitter = Submitter(context, self._has_news)
+        self._log_follower = LogFollower(context, self._has_news)
         self._poller = Poller(
             context, self._log_follower.script_ended, self._submitter.freed, self._submitter.cancel_duplicates
         )
@@ -86,7 +83,7 @@ class ClusterWorker:
     def close(self, timeout_s: float) -> bool:
         """Stop; says whether the thread ended in time. A blocked call is cut off by closing the connection."""
         self._closing.set()
-        self._requests.wake()
+        self._woken.set()
         self._watchdog.stop()
         self._context.cluster.close()
         if self._thread.is_alive():
@@ -94,9 +91,7 @@ class ClusterWorker:
         closed = LabError(
             "labtui was closed.", "What waits in the submission queue is stored and continues next time."
         )
-        for request in self._requests.drain():
-            request.fail(closed)
-        self._submitter.abandon(closed)
+        self._abandon(closed)
         return not self._thread.is_alive()
 
     def track_submission(self, token: str) -> Future[str]:
@@ -105,24 +100,31 @@ class ClusterWorker:
 
     def look(self) -> None:
         """Something was stored that the worker should see."""
-        self._requests.wake()
+        self._woken.set()
+
+    def _put(self, work: Callable[[Future[Any]], object], *, needs_connection: bool = True) -> Future[Any]:
+        """Have the worker's thread do this; `work` settles the future that it gets, at once or later."""
+        future: Future[Any] = Future()
+        self._requests.append((work, future, needs_connection))
+        self._woken.set()
+        return future
 
     def change(self, token: str, wanted: Request) -> Future[None]:
         """Cancel, hold, release or limit a submission wherever it stands, and look at the queue soon after."""
-        done: Future[None] = Future()
 
-        def work() -> None:
+        def work(done: Future[None]) -> None:
             online = self._connection.online
             self._submitter.change(token, wanted, done, None if online else self._connection.why_offline)
             self._poller.changed()
             self._poller.press()
 
-        self._requests.put(work, needs_connection=False)
-        return done
+        return self._put(work, needs_connection=False)
 
     def ask(self, call: Call[_T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
-        return self._ask_aside(call, lambda _: self._poller.press())
+        return self._put(
+            lambda future: self._context.ask_aside(call, future, lambda found: self._poller.press())
+        )
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]]:
         """Ask whether these remote paths are there; the answer is stored, with its time."""
@@ -130,75 +132,38 @@ class ClusterWorker:
         def keep(found: dict[str, bool]) -> None:
             self._context.journal.change(lambda state: state.with_places(found, self._context.at()))
 
-        return self._ask_aside(present(paths), keep)
-
-    def _ask_aside(self, call: Call[_T], keep: Callable[[_T], None] = lambda _: None) -> Future[_T]:
-        """Ask beside the worker: a slow answer must not hold up the logs. `keep` gets it in the worker's thread."""
-        future: Future[_T] = Future()
-
-        def answered(outcome: Callable[[], _T]) -> None:
-            try:
-                found = outcome()
-            except LabError as error:
-                future.set_exception(error)
-                if isinstance(error, ConnectionLost):
-                    raise
-                return
-            keep(found)
-            future.set_result(found)
-
-        def begin() -> None:
-            self._context.run_in_background(lambda: self._context.cluster.ask(call), answered)
-
-        def begun(done: Future[None]) -> None:
-            error = done.exception()
-            if error is not None and not future.done():
-                future.set_exception(error)
-
-        self._requests.put(begin).add_done_callback(begun)
-        return future
+        return self._put(lambda future: self._context.ask_aside(present(paths), future, keep))
 
     def test_only(self, planned: Planned) -> Future[SbatchAnswer]:
         """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
 
-        def work() -> SbatchAnswer:
-            root = absolute(self._context, planned.submission.remote_dir).rpartition("/")[0]
+        def work(future: Future[SbatchAnswer]) -> None:
+            root = self._context.absolute(planned.submission.remote_dir).rpartition("/")[0]
             directory = f"{root}/{DRY_RUN}"
             self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
-            return self._context.cluster.ask(check_script(directory, SCRIPT_NAME, planned.submission.options))
+            check = check_script(directory, SCRIPT_NAME, planned.submission.options)
+            settle(future, self._context.cluster.ask(check))
 
-        return self._requests.put(work)
-
-    def push(self, files: Mapping[str, bytes]) -> Future[PushReport]:
-        """Bring the lab's shared remote directory to these files."""
-
-        def work() -> PushReport:
-            return self._context.cluster.push(files, absolute(self._context, self._shared_dir))
-
-        return self._requests.put(work)
+        return self._put(work)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)
-        self._requests.wake()
+        self._woken.set()
 
     def refresh(self) -> None:
         """A key press: read the queue soon; connect if there is no connection."""
-
-        def work() -> None:
-            self._poller.press()
-            self._connection.key_press()
-
-        self._requests.put(work, needs_connection=False)
+        self._put(lambda _: self._poller.press(), needs_connection=False)
+        self.connect_now()
 
     def connect_now(self) -> None:
         """A key press: try to connect."""
-        self._requests.put(self._connection.key_press, needs_connection=False)
+        self._put(lambda _: self._connection.key_press(), needs_connection=False)
 
-    def _something_new(self) -> None:
+    def _has_news(self) -> None:
         self._poller.changed()
 
     def _slept(self) -> None:
-        self._requests.put(self._wake_up, needs_connection=False)
+        self._put(lambda _: self._wake_up(), needs_connection=False)
 
     def _wake_up(self) -> None:
         self._connection.suspect()
@@ -211,8 +176,9 @@ class ClusterWorker:
         self.resume()
         while not self._closing.is_set():
             pause = self.turn()
-            if pause is None or pause > 0:
-                self._requests.wait(pause, online=self._connection.online)
+            if pause != 0.0:
+                self._woken.wait(pause)
+                self._woken.clear()
 
     def resume(self) -> None:
         """Take up what the last process left, and keep what `labtui repair` would need."""
@@ -249,16 +215,20 @@ class ClusterWorker:
         self._ours_until = now + _OURS_S
         return self._context.journal.may_write()
 
+    def _abandon(self, error: LabError) -> None:
+        """Who still waits for something is told why it does not come."""
+        while self._requests:
+            fail(self._requests.popleft()[1], error)
+        self._submitter.abandon(error)
+
     def _stand_down(self) -> None:
         """Another process writes the folder: it does the work, this one follows what it stores."""
         taken = self._context.store.taken or LabError("This lab folder is open for reading only.")
-        for request in self._requests.drain():
-            request.fail(taken)
+        self._abandon(taken)
         if self._stood_down:
             return
         self._stood_down = True
         self._context.cluster.close()
-        self._submitter.abandon(taken)
         offline = ConnectionState(sentence=taken.sentence, hint=taken.hint)
         self._context.journal.change(lambda state: replace(state, connection=offline))
         self._only_follow()
@@ -272,7 +242,7 @@ class ClusterWorker:
                 outcome.set_result(work())
             except Exception as error:
                 outcome.set_exception(error)
-            self._requests.put(lambda: done(outcome.result), needs_connection=False)
+            self._put(lambda _: done(outcome.result), needs_connection=False)
 
         threading.Thread(target=ask, name="labtui-background", daemon=True).start()
 
@@ -294,14 +264,8 @@ class ClusterWorker:
         self._pause_until = self._context.now() + _AFTER_FAULT_S
 
     def _step(self) -> float | None:
-        if self._connection.settled_offline:
-            for refused in self._requests.drain(only_needing_connection=True):
-                refused.fail(self._connection.why_offline)
-        request = self._requests.pop(online=self._connection.online)
-        if request is not None:
-            self._in_call(functools.partial(_settle, request))
-            if self._connection.online and request.needs_connection:
-                self._connection.record_answer()
+        if self._requests:
+            self._answer_request()
             return 0.0
         due, work = self._next_duty()
         now = self._context.now()
@@ -312,6 +276,23 @@ class ClusterWorker:
         self._in_call(work)
         return 0.0
 
+    def _answer_request(self) -> None:
+        """Do the oldest request. One that needs the connection waits for the first attempt to connect, no other."""
+        connection = self._connection
+        work, future, needs_connection = self._requests[0]
+        offline = needs_connection and not connection.online
+        if offline and connection.error is None and connection.due_at() is not None:
+            self._in_call(self._connection_duty)
+            return
+        self._requests.popleft()
+        if offline:
+            fail(future, connection.why_offline)
+            return
+        with failing(future):
+            self._in_call(lambda: work(future))
+        if needs_connection and connection.online:
+            connection.record_answer()
+
     def _next_duty(self) -> tuple[float | None, Callable[[], None] | None]:
         """What the worker wants to do next by itself, and when."""
         duties: list[tuple[float | None, Callable[[], None]]] = [
@@ -319,9 +300,9 @@ class ClusterWorker:
         ]
         if self._connection.online:
             duties += [
-                (self._submitter.due_at(), self._after_answer("submit", self._send)),
-                (self._poller.due_at(), self._after_answer("queue", self._poller.step)),
-                (self._log_follower.due_at(), self._after_answer("logs", self._log_follower.step)),
+                (self._submitter.due_at(), lambda: self._duty_of("submit", self._send)),
+                (self._poller.due_at(), lambda: self._duty_of("queue", self._poller.step)),
+                (self._log_follower.due_at(), lambda: self._duty_of("logs", self._log_follower.step)),
             ]
         now = self._context.now()
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
@@ -342,33 +323,15 @@ class ClusterWorker:
         self._submitter.step()
         self._poller.changed()
 
-    def _after_answer(self, duty: str, work: Callable[[], None]) -> Callable[[], None]:
-        def both() -> None:
-            self._duty = duty
-            work()
-            self._connection.record_answer()
-            self._context.clear_problem(f"{FAULT_KEY}:{duty}")
+    def _duty_of(self, duty: str, work: Callable[[], None]) -> None:
+        self._duty = duty
+        work()
+        self._connection.record_answer()
+        self._context.clear_problem(f"{FAULT_KEY}:{duty}")
 
-        return both
-
-    def _in_call(self, work: Callable[[], None]) -> None:
+    def _in_call(self, work: Callable[[], object]) -> None:
         self._watchdog.begin()
         try:
             work()
         finally:
             self._watchdog.end()
-
-
-def _settle(request: WorkerRequest) -> None:
-    """Do it and settle the future: `LabError`s go to whoever asked, a lost connection concerns the worker, too."""
-    if not request.future.set_running_or_notify_cancel():
-        return
-    try:
-        request.future.set_result(request.work())
-    except LabError as error:
-        request.future.set_exception(error)
-        if isinstance(error, ConnectionLost):
-            raise
-    except BaseException as error:
-        request.future.set_exception(error)
-        raise

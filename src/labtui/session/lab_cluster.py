@@ -6,24 +6,16 @@ What a session, `labtui doctor`, `labtui init` and the screens share.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.target import NonInteractivePrompter, Prompter
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.profile import Profile
-from labtui.domain.state import Change, ConnectionState
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.journal import Journal
-from labtui.session.planning import shared_dir
-from labtui.session.settings import (
-    Settings,
-    changed,
-    cluster_user,
-    load_profile,
-    target_of,
-)
+from labtui.session.planning import lab_root
+from labtui.session.settings import Settings, changed, cluster_user, load_profile, target_of
 from labtui.session.store import Store
 from labtui.session.worker_context import ClusterFactory, WorkerContext
 
@@ -64,15 +56,7 @@ def check_settings(settings: Settings, profile: Profile) -> None:
         LabError: there is no login host, or the remote directory needs an account or user that is not known.
     """
     target_of(settings, profile)
-    shared_dir(profile, settings, user=cluster_user(settings, profile))
-
-
-def not_started(error: LabError, at: float) -> Change:
-    """What a worker that could not be made means to the state: offline, and why. `at` in UNIX seconds."""
-    offline = ConnectionState(sentence=error.sentence, hint=error.hint)
-    return lambda state: replace(
-        state.with_problem("settings", error.sentence, error.hint, at), connection=offline
-    )
+    lab_root(profile, settings, user=cluster_user(settings, profile))
 
 
 def make_worker(
@@ -96,8 +80,10 @@ def make_worker(
         readings=session.readings,
         max_log_bytes=int(session.settings.max_log_gib * 1024**3),
     )
-    remote = shared_dir(session.profile, session.settings, user=session.user)
-    return ClusterWorker(context, remote, session.only_follow)
+    lab_root(
+        session.profile, session.settings, user=session.user
+    )  # it needs an account or a user: say so now
+    return ClusterWorker(context, session.only_follow)
 
 
 def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:

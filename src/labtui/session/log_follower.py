@@ -24,7 +24,6 @@ from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy
 from labtui.session.readings import READ_PIECE, is_over
 from labtui.session.run_matcher import SubmissionReader
-from labtui.session.submitter import absolute
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import log_path
 from labtui.slurm.probe import FileDigest, file_digest
@@ -204,7 +203,7 @@ class LogFollower:
 
     def _look(self, submission: SubmissionState, item: Followed) -> None:
         before = item.copy.size
-        item.copy.remote = absolute(self._context, item.copy.remote)
+        item.copy.remote = self._context.absolute(item.copy.remote)
         try:
             step = self._copy_on(submission, item)
         except (LabError, OSError) as error:

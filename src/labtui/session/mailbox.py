@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One action of `Session`, by its name, with what it is given."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "push"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
@@ -42,9 +43,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The result, or why there is none."""
+    """That it was done, to which submission; or why not."""
 
-    value: Any = None
+    token: str = ""
     sentence: str = ""
     hint: str = ""
 
@@ -66,8 +67,8 @@ class Mailbox:
                 f"The request to the other labtui cannot be stored: {error}.", "Do it in the other window."
             ) from error
 
-    def ask(self, request: Request, clock: Callable[[], float] = time.monotonic) -> Any:
-        """Put a request down and wait for its answer.
+    def ask(self, request: Request, clock: Callable[[], float] = time.monotonic) -> str:
+        """Put a request down and wait for its answer: the token of the submission it is about.
 
         Raises:
             FolderError: nobody took it, or there was no answer in time; LabError: what the other process says.
@@ -82,7 +83,10 @@ class Mailbox:
                 ).fetchone() or (1, None)
                 if answer is not None:
                     db.execute("DELETE FROM requests WHERE id = ?", (number,))
-                    return _value(msgspec.json.decode(answer, type=Answer))
+                    found = msgspec.json.decode(answer, type=Answer)
+                    if found.sentence:
+                        raise LabError(found.sentence, found.hint)
+                    return found.token
                 waited = clock() - began
                 if not taken and waited > TAKEN_WITHIN_S and _withdrawn(db, number):
                     raise FolderError(
@@ -118,26 +122,39 @@ def _withdrawn(db: sqlite3.Connection, number: int | None) -> bool:
     return db.execute("DELETE FROM requests WHERE id = ? AND taken = 0", (number,)).rowcount == 1
 
 
-def _value(answer: Answer) -> Any:
-    if answer.sentence:
-        raise LabError(answer.sentence, answer.hint)
-    return answer.value
-
-
 def serve(
     database: Path,
-    act: Callable[[Request, Callable[[Answer], None]], None],
+    act: Callable[[Request], tuple[str, Future[Any]]],
     report: Callable[[BaseException], None],
 ) -> Callable[[], None]:
     """Act on requests in a thread of its own until the returned function is called.
 
-    `act` gets a request and how to answer it, now or later. `report` hears of what went wrong here.
+    `act` gives the token of the submission and what is done when it is done; one that is submitted is answered at once.
+    `report` hears of what went wrong here.
     """
     box = Mailbox(database)
 
     def work() -> None:
-        if (taken := box.take()) is not None:
-            number, request = taken
-            act(request, lambda answer: box.put(number, answer))
+        if (taken := box.take()) is None:
+            return
+        number, request = taken
+        try:
+            token, future = act(request)
+        except LabError as error:
+            box.put(number, Answer(sentence=error.sentence, hint=error.hint))
+            return
+        if request.action == "submit":
+            box.put(number, Answer(token=token))
+        else:
+            future.add_done_callback(lambda done: box.put(number, _answer(token, done)))
 
     return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)
+
+
+def _answer(token: str, done: Future[Any]) -> Answer:
+    error = done.exception()
+    if error is None:
+        return Answer(token=token)
+    if isinstance(error, LabError):
+        return Answer(sentence=error.sentence, hint=error.hint)
+    return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")

@@ -62,15 +62,6 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
-def shared_dir(profile: Profile, settings: Settings, *, user: str) -> str:
-    """The remote directory that `labtui push` fills, beside those of the submissions.
-
-    Raises:
-        UsageError: as `lab_root`.
-    """
-    return f"{lab_root(profile, settings, user=user)}/scripts"
-
-
 def new_token() -> str:
     """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
     return f"lt{secrets.token_hex(10)}"

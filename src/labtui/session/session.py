@@ -13,27 +13,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, is_dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.state import LabState
+from labtui.domain.state import ConnectionState, LabState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Update, repeat
-from labtui.session.mailbox import Answer, Mailbox, Request, serve
+from labtui.session.mailbox import Mailbox, Request, serve
 from labtui.session.opening import open_store
 from labtui.session.readings import AT_ONCE_BYTES, Readings
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
-from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
+from labtui.session.worker_context import Clock, ClusterFactory
 from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
-    from labtui.cluster.push import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
@@ -80,8 +79,8 @@ class Session:
         self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
-        self._follower: Callable[[], None] | None = None
-        self._end_serving: Callable[[], None] | None = None
+        self._threads: dict[str, Callable[[], None]] = {}
+        """How to end what runs beside the worker: following another process, serving others."""
         self._prompter: Prompter | None = None
         self._factory: ClusterFactory | None = None
         self._closed = False
@@ -113,7 +112,7 @@ class Session:
         folder = LabFolder.open(path)
         store, lock, only_looks = open_store(folder)
         try:
-            session = cls(folder, store, lock, clock or SystemClock(), only_looks)
+            session = cls(folder, store, lock, clock or Clock(), only_looks)
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -129,27 +128,31 @@ class Session:
         Raises:
             LabError: the settings lack what that needs (an account, a login host); the state says it, too.
         """
-        if self._worker is not None or self._follower is not None:
+        if self._worker is not None or self._threads:
             return
         self._journal.start()
         if self.read_only:
             self.only_follow()
             return
-        from labtui.session.lab_cluster import make_worker, not_started
+        from labtui.session.lab_cluster import make_worker
 
         try:
             self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
         except LabError as error:
-            self._not_started = error
-            self._journal.change(not_started(error, self.clock.wall()))
+            self._not_started, at = error, self.clock.wall()
+            sentence, hint = error.sentence, error.hint
+            offline = ConnectionState(sentence=sentence, hint=hint)
+            self._journal.change(
+                lambda state: replace(state, connection=offline).with_problem("settings", sentence, hint, at)
+            )
             raise
         self._worker.start()
         self.serve_others()
 
     def only_follow(self) -> None:
         """Show what another process stores: from the start, or since it has taken the folder over."""
-        if self._follower is None and not self._closed and self._only_looks is None:
-            self._follower = repeat("labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write)
+        if "follow" not in self._threads and not self._closed and self._only_looks is None:
+            self._threads["follow"] = repeat("labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write)
 
     def _look(self) -> None:
         self._journal.look(self._mirrored)
@@ -170,9 +173,8 @@ class Session:
         ended = True
         if self._worker is not None:
             ended = self._worker.close(timeout_s * 0.7)
-        for end in (self._follower, self._end_serving):
-            if end is not None:
-                end()
+        for end in self._threads.values():
+            end()
         self._journal.close(timeout_s * 0.3)
         if ended:  # a worker stuck in a system call must not find its database closed
             self._save_readings()
@@ -419,10 +421,6 @@ class Session:
         if not self.read_only:
             self._journal.change(lambda state: state.with_places(paths, self.clock.wall()))
 
-    def push(self) -> Future[PushReport]:
-        """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
-        return self._do(Request(action="push"))
-
     def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
         """These submissions' runs are on screen: their logs come first, and first of all the `visible` one."""
         if self._worker is not None:
@@ -462,12 +460,9 @@ class Session:
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Do it: the token that it is about ("" for none), and what is done when it is done."""
         self._must_write()
-        action, token = request.action, ""
         if request.draft is not None:
             return self._submit(request.draft, request.script, request.accepted)
-        if action == "push":
-            return "", self._running_worker().push(self.folder.script_files())
-        if action == "cancel_job":
+        if request.action == "cancel_job":
             token = self._token_of_job(request.job_id)
         else:
             from labtui.session.planning import run_of
@@ -501,19 +496,7 @@ class Session:
 
     def serve_others(self) -> None:
         """Act on what other processes ask, from now on."""
-        if self._end_serving is None:
-            self._end_serving = serve(self.folder.database_path, self._answer_to, self.faults.write)
-
-    def _answer_to(self, request: Request, answer: Callable[[Answer], None]) -> None:
-        try:
-            token, future = self._act(request)
-        except LabError as error:
-            answer(Answer(sentence=error.sentence, hint=error.hint))
-            return
-        if request.action == "submit":
-            answer(Answer(value=token))
-        else:
-            future.add_done_callback(lambda done: answer(_answer_of(done)))
+        self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
 
     # ------------------------------------------------------------------ helpers
 
@@ -528,15 +511,3 @@ class Session:
                 raise self._not_started
             raise FolderError("This session only reads what is stored.", "Start it first.")
         return self._worker
-
-
-def _answer_of(done: Future[Any]) -> Answer:
-    if done.cancelled():
-        return Answer(sentence="The other labtui was closed before it was done.")
-    error = done.exception()
-    if isinstance(error, LabError):
-        return Answer(sentence=error.sentence, hint=error.hint)
-    if error is not None:
-        return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")
-    value = done.result()
-    return Answer(value=asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)

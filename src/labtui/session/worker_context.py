@@ -1,14 +1,15 @@
-"""What the cluster worker stands on: folder, state, cluster and clock; the requests to it; the state of its connection.
+"""What the cluster worker stands on: folder, state, cluster and clock; the state of its connection.
 
 A watchdog beside it notices sleep and unanswered calls.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,7 +25,7 @@ from labtui.session.store import Store
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
     from labtui.cluster.target import Prompter
-    from labtui.slurm.remote_command import CommandRecord
+    from labtui.slurm.remote_command import Call, CommandRecord
 
 _T = TypeVar("_T")
 
@@ -35,87 +36,42 @@ class ClusterFactory(Protocol):
     def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Connection: ...
 
 
-class Clock(Protocol):
+class Clock:
     """Time as the worker sees it; tests bring their own."""
 
     def wall(self) -> float:
         """UNIX seconds, as this computer believes."""
-        ...
-
-    def steady(self) -> float:
-        """Seconds that never jump; may stand still while the computer sleeps."""
-        ...
-
-
-class SystemClock:
-    """This computer's."""
-
-    def wall(self) -> float:
         return time.time()
 
     def steady(self) -> float:
+        """Seconds that never jump; may stand still while the computer sleeps."""
         return time.monotonic()
 
 
-@dataclass(eq=False, slots=True)
-class WorkerRequest:
-    """A piece of work for the worker's thread. `needs_connection` tells that it cannot be done offline."""
-
-    work: Callable[[], Any]
-    future: Future[Any]
-    needs_connection: bool
-
-    def fail(self, error: BaseException) -> None:
-        """Settle the future without doing it."""
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+def settle(future: Future[Any], value: object) -> None:
+    """Done, unless it is already."""
+    if not future.done():
+        future.set_result(value)
 
 
-class RequestQueue:
-    """Thread-safe. What was asked first is done first. `wake` interrupts a waiting worker."""
+def fail(future: Future[Any], error: LabError) -> None:
+    """Failed, unless it is done already."""
+    if not future.done():
+        future.set_exception(error)
 
-    def __init__(self) -> None:
-        self._requests: list[WorkerRequest] = []
-        self._condition = threading.Condition()
-        self._woken = False
 
-    def put(self, work: Callable[[], _T], *, needs_connection: bool = True) -> Future[_T]:
-        """Ask for a piece of work."""
-        future: Future[_T] = Future()
-        with self._condition:
-            self._requests.append(WorkerRequest(work, future, needs_connection))
-            self._condition.notify_all()
-        return future
-
-    def pop(self, *, online: bool) -> WorkerRequest | None:
-        """The oldest request that can be done now."""
-        with self._condition:
-            found = next((each for each in self._requests if online or not each.needs_connection), None)
-            if found is not None:
-                self._requests.remove(found)
-            return found
-
-    def drain(self, *, only_needing_connection: bool = False) -> list[WorkerRequest]:
-        """Take out all requests (or those that need a connection), to fail them."""
-        with self._condition:
-            taken = [each for each in self._requests if each.needs_connection or not only_needing_connection]
-            self._requests = [request for request in self._requests if request not in taken]
-            return taken
-
-    def wake(self) -> None:
-        """Let a waiting worker look around."""
-        with self._condition:
-            self._woken = True
-            self._condition.notify_all()
-
-    def wait(self, seconds: float | None, *, online: bool) -> None:
-        """Sleep until there is something to do for the worker, or the time is over (None: until woken)."""
-        with self._condition:
-            self._condition.wait_for(
-                lambda: self._woken or any(online or not each.needs_connection for each in self._requests),
-                seconds,
-            )
-            self._woken = False
+@contextlib.contextmanager
+def failing(future: Future[Any]) -> Iterator[None]:
+    """What goes wrong within is told to `future`; a fault, or a lost connection, concerns the worker, too."""
+    try:
+        yield
+    except LabError as error:
+        fail(future, error)
+        if isinstance(error, ConnectionLost):
+            raise
+    except BaseException:
+        fail(future, LabError("Something went wrong inside labtui.", "The details are in its log file."))
+        raise
 
 
 Done = Callable[[Callable[[], Any]], None]
@@ -168,6 +124,25 @@ class WorkerContext:
         if known is None or (known.sentence, known.hint) != (error.sentence, error.hint):
             at = self.at()
             self.journal.change(lambda state: state.with_problem(key, error.sentence, error.hint, at))
+
+    def ask_aside(
+        self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
+    ) -> None:
+        """Ask beside the worker: a slow answer must not hold up the logs. `then` gets it in the worker's thread."""
+
+        def answered(outcome: Callable[[], _T]) -> None:
+            with failing(future):
+                found = outcome()
+                then(found)
+                settle(future, found)
+
+        self.run_in_background(lambda: self.cluster.ask(call), answered)
+
+    def absolute(self, path: str) -> str:
+        """A remote path from the root; relative ones count from the remote home."""
+        return (
+            path if path.startswith("/") else f"{self.cluster.home().rstrip('/')}/{path.removeprefix('~/')}"
+        )
 
     def clear_problem(self, key: str) -> None:
         if any(problem.key == key for problem in self.state.problems):
@@ -304,11 +279,6 @@ class ConnectionMonitor:
     def why_offline(self) -> LabError:
         return self.error or ConnectionLost("There is no connection to the cluster.")
 
-    @property
-    def settled_offline(self) -> bool:
-        """Whether an attempt was made and failed: who waits for the cluster may be told so."""
-        return not self.online and self.error is not None
-
     def due_at(self) -> float | None:
         """When the connection wants attention: to connect again, or to be tested; None: not by itself."""
         if not self.online:
@@ -321,10 +291,7 @@ class ConnectionMonitor:
         """Connect or test, whichever is due."""
         if not self.online:
             self._connect()
-        else:
-            self._test()
-
-    def _test(self) -> None:
+            return
         try:
             self._context.cluster.ping(PING_DEADLINE_S)
         except ConnectionLost as error:
