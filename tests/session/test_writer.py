@@ -11,7 +11,7 @@ import pytest
 
 from labtui.domain.errors import FolderTaken
 from labtui.domain.model import SubmissionStatus
-from labtui.session.folder import DATABASE_FILE, LOCK_FILE
+from labtui.session.folder import LabFolder
 from labtui.session.repair import repair
 from labtui.session.session import Session
 from labtui.session.trust import trust
@@ -24,7 +24,7 @@ def test_whoever_opened_last_writes_where_no_lock_holds(
     bench: Bench, open_bench: Callable[..., Bench]
 ) -> None:
     bench.online()
-    (bench.path / LOCK_FILE).unlink()
+    (bench.session.folder.lock_path).unlink()
     second = open_bench(bench.cluster)
     assert not second.session.read_only
     with pytest.raises(FolderTaken, match="opened this lab folder for writing"):
@@ -41,7 +41,7 @@ def test_whoever_opened_last_writes_where_no_lock_holds(
 def test_one_that_was_about_to_send_does_not(bench: Bench, open_bench: Callable[..., Bench]) -> None:
     bench.cluster.reachable = False
     bench.session.submit(draft())
-    (bench.path / LOCK_FILE).unlink()
+    (bench.session.folder.lock_path).unlink()
     second = open_bench(bench.cluster)
     bench.cluster.reachable = True
     bench.run(200)
@@ -57,7 +57,7 @@ def test_a_process_that_lost_its_folder_leaves_the_mirrors_alone(
     token = bench.session.submit(draft())
     bench.run(20, token.done)
     bench.cluster.start("100")
-    (bench.path / LOCK_FILE).unlink()
+    (bench.session.folder.lock_path).unlink()
     second = open_bench(bench.cluster)
     bench.cluster.write("100", keras_log(30, 5))
     bench.run(100)
@@ -68,7 +68,7 @@ def test_a_process_that_lost_its_folder_leaves_the_mirrors_alone(
 
 def test_it_goes_on_showing_what_the_other_one_stores(bench: Bench, open_bench: Callable[..., Bench]) -> None:
     bench.online()
-    (bench.path / LOCK_FILE).unlink()
+    (bench.session.folder.lock_path).unlink()
     second = open_bench(bench.cluster)
     bench.step()
     second.session.submit(draft())
@@ -130,6 +130,6 @@ def test_a_folder_of_an_older_labtui_is_anybodys(lab_path: Path) -> None:
     copy = lab_path.with_name("copy")
     shutil.copytree(lab_path, copy)
     trust(copy)
-    assert (copy / DATABASE_FILE).exists()
+    assert (LabFolder(copy).database_path).exists()
     with Session.open(copy, start=False) as own:
         assert not own.read_only

@@ -210,7 +210,7 @@ class ClusterWorker:
     def _may_write(self) -> bool:
         """Whether the folder is still ours; asked of the database now and then: each transaction asks by itself."""
         now = self._context.now()
-        if now < self._ours_until and self._context.store.taken is None:
+        if now < self._ours_until and not self._context.store.read_only:
             return True
         self._ours_until = now + _OURS_S
         return self._context.journal.may_write()
@@ -223,7 +223,7 @@ class ClusterWorker:
 
     def _stand_down(self) -> None:
         """Another process writes the folder: it does the work, this one follows what it stores."""
-        taken = self._context.store.taken or LabError("This lab folder is open for reading only.")
+        taken = self._context.store.refusal or LabError("This lab folder is open for reading only.")
         self._abandon(taken)
         if self._stood_down:
             return

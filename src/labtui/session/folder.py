@@ -99,13 +99,20 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
             yield prefix + entry.name
 
 
-DATABASE_FILE = "labtui.db"
-LOCK_FILE = ".labtui.lock"
-PROBLEM_LOG = ".labtui-problems.log"
 MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 """A script larger than this is data, and data does not travel with every submission."""
 
 _GITIGNORE = b"labtui.db*\n.labtui*\n__pycache__/\n"
+
+
+class _Place:
+    """A file or folder of a lab folder, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: LabFolder, owner: type[LabFolder]) -> Path:
+        return folder.path / self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,50 +169,16 @@ class LabFolder:
 
     # ------------------------------------------------------------------ places
 
-    @property
-    def settings_path(self) -> Path:
-        """`lab.toml`."""
-        return self.path / SETTINGS_FILE
-
-    @property
-    def database_path(self) -> Path:
-        """`labtui.db`."""
-        return self.path / DATABASE_FILE
-
-    @property
-    def lock_path(self) -> Path:
-        """The file whose lock makes one process the writer."""
-        return self.path / LOCK_FILE
-
-    @property
-    def problem_log(self) -> Path:
-        """Where unexpected exceptions are written, for a report."""
-        return self.path / PROBLEM_LOG
-
-    @property
-    def scripts(self) -> Path:
-        """The student's training scripts."""
-        return self.path / "scripts"
-
-    @property
-    def slurm(self) -> Path:
-        """Job scripts as rendered, and the templates they come from (`slurm/templates`)."""
-        return self.path / "slurm"
-
-    @property
-    def logs(self) -> Path:
-        """Mirrors of the remote logs."""
-        return self.path / "logs"
-
-    @property
-    def answers(self) -> Path:
-        """One Markdown file per task."""
-        return self.path / "answers"
-
-    @property
-    def plots(self) -> Path:
-        """Charts made by export."""
-        return self.path / "plots"
+    settings_path = _Place(SETTINGS_FILE)
+    database_path = _Place("labtui.db")
+    lock_path = _Place(".labtui.lock")
+    problem_log = _Place(".labtui-problems.log")
+    """Where unexpected exceptions are written, for a report."""
+    scripts = _Place("scripts")
+    slurm = _Place("slurm")
+    logs = _Place("logs")
+    answers = _Place("answers")
+    plots = _Place("plots")
 
     # ------------------------------------------------------------------ contents
 

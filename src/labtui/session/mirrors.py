@@ -7,6 +7,7 @@ by its bytes: each read repeats the end of the mirror. What does not match begin
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
+from labtui.domain.errors import LabError
 from labtui.domain.model import Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
@@ -68,6 +70,10 @@ OVERLAP = 1024
 
 STEP_S = 0.6
 """A step asks for no more after so long: long beside the round trips it costs, short for what else waits."""
+
+
+MAX_STEP_BYTES = 16 * 1024**2
+"""What one step holds in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +135,27 @@ class LogCopy:
         if not wanted and not touched:
             self._modified = stat.mtime
             return CopyStep()
-        overlap = min(size, OVERLAP)
-        mirror = self._mirror(size, overlap)
+        overlap, came = min(size, OVERLAP), bytearray()
+        ends = overlap + min(allowed, MAX_STEP_BYTES)
+
+        def take(piece: bytes) -> bool:
+            came.extend(piece)
+            return True
+
         try:
-            files.read_into(self.remote, size - overlap, overlap + allowed, mirror.take, within_s=STEP_S)
-        finally:
-            mirror.close()
-        if mirror.finished().differs:
+            files.read_into(self.remote, size - overlap, ends, take, within_s=STEP_S)
+        except LabError:
+            with contextlib.suppress(OSError):
+                self._append(size, came)  # what came before it broke off counts
+            raise
+        grown = self._append(size, came)
+        if grown is None:
             return CopyStep(restarted=True)
-        behind = bool(mirror.expected) or mirror.appended < allowed  # it shrank, or there is more to read
+        behind = len(came) < overlap or grown < allowed  # it shrank, or there is more to read
         if not behind:
             self._modified = stat.mtime
         no_room = allowed < wanted and not behind
-        return CopyStep(grown=mirror.appended, behind=behind, no_room=no_room, remote_size=stat.size)
+        return CopyStep(grown=grown, behind=behind, no_room=no_room, remote_size=stat.size)
 
     def glance(self, files: RemoteFiles) -> CopyStep | None:
         """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
@@ -152,17 +166,35 @@ class LogCopy:
             return None
         overlap = min(size, OVERLAP)
         data = files.peek(self.remote, size - overlap)
-        mirror = self._mirror(size, overlap)
-        mirror.take(data)
-        mirror.close()
-        if mirror.finished().differs or mirror.expected:
+        grown = None if len(data) < overlap else self._append(size, data)
+        if grown is None:
             return None
-        if mirror.appended:
+        if grown:
             self._modified = None
-        return CopyStep(grown=mirror.appended, behind=len(data) >= PEEK_BYTES)
+        return CopyStep(grown=grown, behind=len(data) >= PEEK_BYTES)
 
-    def _mirror(self, size: int, overlap: int) -> _Mirror:
-        return _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
+    def _append(self, size: int, came: bytes | bytearray) -> int | None:
+        """Append what `came` beyond the mirror's end, which it repeats first: how many bytes; None where it does not.
+
+        What is on disk stays a prefix of the remote file, however much of it the disk takes. Raises OSError.
+        """
+        start = size - min(size, OVERLAP)
+        overlap = min(size - start, len(came))
+        if came[:overlap] != self.mirrored(start, overlap):
+            return None
+        data = memoryview(came)[overlap:]
+        if not data:
+            return 0
+        handle = open_inside(self._folder, self.local, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            while data:
+                written = os.write(handle, data)
+                data, size = data[written:], size + written
+                if os.fstat(handle).st_size != size:
+                    raise OSError(errno.EBUSY, "another program writes this file, too")
+        finally:
+            os.close(handle)
+        return len(came) - overlap
 
     def mirrored(self, offset: int, length: int) -> bytes:
         if not length:
@@ -170,60 +202,3 @@ class LogCopy:
         with reader_inside(self._folder, self.local) as file:
             file.seek(offset)
             return file.read(length)
-
-
-class _Mirror:
-    """The local file while pieces come in: first the overlap, which must repeat `expected`, then what is new.
-
-    Problems of our own disk are kept here; raised in the middle of reading they would look like the cluster's.
-    """
-
-    def __init__(self, folder: Path, local: Path, size: int, expected: bytes) -> None:
-        self.expected = expected
-        self.differs = False
-        self.appended = 0
-        self.problem: OSError | None = None
-        self._folder = folder
-        self._local = local
-        self._size = size
-        self._handle: int | None = None
-
-    def take(self, piece: bytes) -> bool:
-        """Compare or append the next piece; whether to go on."""
-        overlap = min(len(piece), len(self.expected))
-        if piece[:overlap] != self.expected[:overlap]:
-            self.differs = True
-            return False
-        self.expected = self.expected[overlap:]
-        try:
-            self._append(memoryview(piece)[overlap:])
-        except OSError as problem:
-            self.problem = problem.with_traceback(None)  # it would keep alive what the callers hold
-            return False
-        return True
-
-    def _append(self, data: memoryview) -> None:
-        """All of `data`, or as much as the disk takes: what is on disk stays a prefix of the remote file."""
-        if data and self._handle is None:
-            self._handle = open_inside(self._folder, self._local, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        while data and self._handle is not None:
-            if os.fstat(self._handle).st_size != self._size + self.appended:
-                raise OSError(errno.EBUSY, "another program writes this file, too")
-            written = os.write(self._handle, data)
-            self.appended += written
-            data = data[written:]
-
-    def finished(self) -> _Mirror:
-        """What came, after `close`. Raises OSError for a problem of our own disk."""
-        if self.problem is not None:
-            raise self.problem
-        return self
-
-    def close(self) -> None:
-        """No more comes. Never raises: it also runs while the connection's own end is on its way up."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            try:
-                os.close(handle)
-            except OSError as problem:
-                self.problem = self.problem or problem.with_traceback(None)

@@ -26,38 +26,34 @@ _MAX_NAMES = 5
 _MAX_NAME = 40
 
 
-def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
-    """The folder's database, the lock of its writer, and why the folder is only looked at."""
+def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None]:
+    """The folder's database, and the lock of its writer; the store says why nothing may be written."""
     if (not_trusted := check_trust(folder.path)) is not None:
-        return copied_store(folder), None, not_trusted
+        return copied_store(folder, refusal=not_trusted), None
     lock: FolderLock | None = FolderLock(folder.lock_path)
     try:
         if lock is not None and not lock.acquire():
             lock = None
-        return _store(folder, read_only=lock is None), lock, None
-    except NotWritable as error:
+        return _store(folder, read_only=lock is None), lock
+    except BaseException as error:
         if lock is not None:
             lock.release()
-        return copied_store(folder), None, _only_read(error.sentence)
-    except BaseException:
-        if lock is not None:
-            lock.release()
+        if isinstance(error, NotWritable):
+            return copied_store(folder, refusal=_only_read(error.sentence)), None
         raise
 
 
 def _store(folder: LabFolder, *, read_only: bool) -> Store:
     """The folder's database; read-only as well when it turns out to be a copy."""
     store = Store(folder.database_path, read_only=read_only)
-    if not read_only:
-        try:
+    try:
+        if not read_only:
             store.claim()
-        except FolderTaken as error:
-            store.close()
-            store = Store(folder.database_path, read_only=True)
-            store.taken = error
-        except BaseException:
-            store.close()
-            raise
+    except FolderTaken as error:
+        store.refusal = error
+    except BaseException:
+        store.close()
+        raise
     return _not_emptied(folder, store)
 
 
@@ -95,23 +91,21 @@ def copied_state(folder: LabFolder) -> LabState:
         return state_of(folder, store)
 
 
-def copied_store(folder: LabFolder, database: Path | None = None) -> Store:
+def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabError | None = None) -> Store:
     """The folder's database (or another one in it) as a copy to look at: nothing is written beside the original.
 
     Raises:
         StoreError: as `Store`.
     """
-    original = database or folder.database_path
-    try:
-        return _not_emptied(folder, _copied_to(None, folder, original))
-    except OSError:
+    for place in (None, "/dev/shm"):  # noqa: S108 - a folder of our own in it: the disk may be full
         try:
-            # A folder of our own in it: the disk may be full.
-            return _not_emptied(folder, _copied_to("/dev/shm", folder, original))  # noqa: S108
+            store = _copied_to(place, folder, database or folder.database_path)
         except OSError as error:
-            raise StoreError(
-                f"The lab folder's database cannot be copied to be read: {error.strerror}."
-            ) from error
+            problem = error
+            continue
+        store.refusal = refusal or StoreError("It is a copy, only to be read.")
+        return _not_emptied(folder, store)
+    raise StoreError(f"The lab folder's database cannot be copied to be read: {problem.strerror}.")
 
 
 def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
@@ -130,7 +124,7 @@ def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
     except BaseException:
         place.cleanup()
         raise
-    store.read_only, store.copy = True, place
+    store.copy = place
     return store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.model import JobPhase, JobView
@@ -101,11 +102,8 @@ class Poller:
         self._pressed, self._asking = False, True
         ask_accounting = began >= self._accounting_again_at
         gone = vanished(context.state) if ask_accounting else ()
-        jobs = (item.job for item in context.state.submissions.values())
-        ours = tuple(job.job_id for job in jobs if job is not None)
-        phases_when_asked = {
-            item.token: item.job.phase for item in context.state.submissions.values() if item.job is not None
-        }
+        asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
+        ours = tuple(job.job_id for job in asked.values())
 
         def answered(outcome: Callable[[], Tick]) -> None:
             self._asking = False
@@ -118,23 +116,16 @@ class Poller:
                 self._failures += 1
                 context.raise_problem(QUEUE_KEY, error)
             else:
-                self._take(tick, phases_when_asked, ask_accounting=ask_accounting)
+                self._take(tick, asked, ask_accounting=ask_accounting)
 
         context.run_in_background(lambda: context.cluster.ask(tick(gone, ours)), answered)
 
-    def _take(self, tick: Tick, phases_when_asked: Mapping[str, JobPhase], *, ask_accounting: bool) -> None:
-        """The answer, about jobs that were there when it was asked: it cannot know what came or ended since."""
+    def _take(self, tick: Tick, asked: Mapping[str, JobView], *, ask_accounting: bool) -> None:
+        """The answer about the jobs `asked`, as they were then: it cannot know what came or changed since."""
         context, at = self._context, self._context.at()
-        jobs = {}
-        for token, view in observe(context.state, tick, at).items():
-            job = context.state.submissions[token].job
-            ended_since = (
-                job is not None
-                and job.phase is JobPhase.FINISHED
-                and phases_when_asked.get(token) is not JobPhase.FINISHED
-            )
-            if token in phases_when_asked and not ended_since:
-                jobs[token] = view
+        known = context.state.submissions
+        views = observe(context.state, tick, at)
+        jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
         if tick.jobs is None:
             self._failures += 1
             context.raise_problem(
@@ -195,26 +186,17 @@ class Poller:
         if at - max(job.unknown_since, self._checked_at.get(submission.token, 0.0)) < _DIRECT_CHECK_S:
             return
         self._checked_at[submission.token] = at
-        if self._script_ended(submission.token):
-            ended = replace(job, phase=JobPhase.FINISHED, evidence="log", seen_at=at, unknown_since=None)
-            self._tell({submission.token: ended})
-            return
-        try:
-            known = self._context.cluster.ask(details(job.job_id))
-        except ConnectionLost:
-            raise
-        except LabError:
-            return  # no answer is no evidence
-        if known is not None and known.phase is JobPhase.FINISHED:
-            view = replace(
-                job,
-                phase=JobPhase.FINISHED,
-                slurm_state=known.slurm_state,
-                end_time=known.end_time,
-                exit_code=known.exit_code,
-                reason="",
-                evidence="scontrol",
-                seen_at=at,
-                unknown_since=None,
-            )
-            self._tell({submission.token: view})
+        said: dict[str, Any] = {"evidence": "log"}
+        if not self._script_ended(submission.token):
+            try:
+                known = self._context.cluster.ask(details(job.job_id))
+            except ConnectionLost:
+                raise
+            except LabError:
+                return  # no answer is no evidence
+            if known is None or known.phase is not JobPhase.FINISHED:
+                return
+            told = ("evidence", "slurm_state", "end_time", "exit_code")
+            said = {"reason": "", **{name: getattr(known, name) for name in told}}
+        over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, **said)
+        self._tell({submission.token: over})

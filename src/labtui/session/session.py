@@ -59,15 +59,13 @@ class Session:
         store: Store,
         lock: FolderLock | None,
         clock: Clock,
-        only_looks: LabError | None = None,
     ) -> None:
-        """Use `Session.open`; `only_looks` is why nothing is written in the folder."""
+        """Use `Session.open`."""
         self.folder = folder
-        self._only_looks = only_looks
         self.clock = clock
         self.settings: Settings = folder.settings()
         self.profile: Profile = load_profile(self.settings.profile, folder.path)
-        self.faults = FaultLog(folder.problem_log, writes=only_looks is None)
+        self.faults = FaultLog(folder.problem_log, writes=store.copy is None)
         self._store = store
         self._lock = lock
         self._journal = Journal(
@@ -110,9 +108,9 @@ class Session:
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
-        store, lock, only_looks = open_store(folder)
+        store, lock = open_store(folder)
         try:
-            session = cls(folder, store, lock, clock or Clock(), only_looks)
+            session = cls(folder, store, lock, clock or Clock())
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -151,7 +149,7 @@ class Session:
 
     def only_follow(self) -> None:
         """Show what another process stores: from the start, or since it has taken the folder over."""
-        if "follow" not in self._threads and not self._closed and self._only_looks is None:
+        if "follow" not in self._threads and not self._closed and self._store.copy is None:
             self._threads["follow"] = repeat("labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write)
 
     def _look(self) -> None:
@@ -198,12 +196,7 @@ class Session:
     @property
     def why_read_only(self) -> LabError | None:
         """Why nothing may be changed: not trusted, not writable, a copy, or open elsewhere; None if it may."""
-        if self._only_looks is not None or not self._store.read_only:
-            return self._only_looks
-        return self._store.taken or FolderError(
-            "Another labtui has this lab folder open; this one is read-only.",
-            "Do it in the other window, or close that one first.",
-        )
+        return self._store.refusal
 
     @property
     def practice(self) -> bool:
@@ -441,7 +434,7 @@ class Session:
     @property
     def elsewhere(self) -> bool:
         """Whether another process holds the folder and acts on what is asked here."""
-        return self._lock is None and self._only_looks is None
+        return self._lock is None and self._store.copy is None
 
     def _do(self, request: Request) -> Future[Any]:
         """Do it here, or have the process do it that holds the folder, and see what that stored."""

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TypeVar
 import msgspec
 
 from labtui.cluster.local_files import open_inside
-from labtui.domain.errors import FolderTaken, NotWritable, StoreError
+from labtui.domain.errors import LabError, NotWritable, StoreError
 from labtui.domain.state import LabState
 from labtui.session import records
 from labtui.session.writer import NO_WRITING, Writer, copied, replaced
@@ -47,9 +47,8 @@ class Store:
             StoreError: when it is damaged, newer than this program, or cannot be opened.
         """
         self.path = path
-        self.read_only = read_only
-        self.taken: FolderTaken | None = None
-        """Why this process may not write although the folder's lock would let it."""
+        self.refusal: LabError | None = _open_elsewhere() if read_only else None
+        """Why this process may write nothing here; None where it may."""
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """Where the database lies when it is a copy that goes with this store."""
         self._writer: Writer | None = None
@@ -57,27 +56,41 @@ class Store:
         self.sources: dict[str, str] = {}
         """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
         self._seen = -1
-        self._connection = self._translated(self._open)
+        with _explained(path):
+            self._connection = self._open_to_read() if read_only else self._open()
+
+    @property
+    def read_only(self) -> bool:
+        return self.refusal is not None
+
+    def _open_to_read(self) -> sqlite3.Connection:
+        """Beside the process that writes, which may be making or migrating the database just now."""
+        deadline = time.monotonic() + _MIGRATION_S
+        while (connection := self._readable()) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if connection is None:
+            raise StoreError(
+                "The lab folder has no database yet, or one of another version of labtui.",
+                "Close the other labtui, then open the folder again.",
+            )
+        return connection
+
+    def _readable(self) -> sqlite3.Connection | None:
+        if not self.path.exists():
+            return None
+        connection = _connect(f"{self.path.as_uri()}?mode=ro")
+        if records.version_of(connection) == records.SCHEMA_VERSION:
+            return connection
+        connection.close()
+        return None
 
     def _open(self) -> sqlite3.Connection:
-        if self.read_only:
-            deadline = time.monotonic() + _MIGRATION_S
-            if not _wait_until(self.path.exists, deadline):
-                raise StoreError(
-                    "The lab folder has no database yet, and another labtui has the folder open.",
-                    "Close the other labtui, then open the folder again.",
-                )
-            connection = _connect(f"{self.path.as_uri()}?mode=ro")
-            _wait_until(lambda: records.version_of(connection) >= records.SCHEMA_VERSION, deadline)
-            if records.version_of(connection) != records.SCHEMA_VERSION:
-                connection.close()
-                raise StoreError(
-                    "The database was made by another version of labtui and can only be changed by one process.",
-                    "Close the other labtui, then open the folder again.",
-                )
-            return connection
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
-            _refuse_link(self.path.with_name(self.path.name + ending))
+            name = self.path.name + ending
+            if self.path.with_name(name).is_symlink():
+                raise StoreError(
+                    f"{name} is a link, and labtui follows none in a lab folder.", "Put a file there."
+                )
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = _connect(self.path.as_uri())
@@ -98,6 +111,26 @@ class Store:
             raise
         return connection
 
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time. Raises StoreError for what SQLite or the disk says."""
+        with self._lock, _explained(self.path):
+            yield self._connection
+
+    @contextmanager
+    def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
+        with self._database() as db:
+            db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                if write:
+                    self._still_ours(db)
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
     # ------------------------------------------------------------------ writing
 
     def claim(self) -> None:
@@ -107,20 +140,13 @@ class Store:
             FolderTaken: this database is a copy; it is not ours to write.
         """
         writer = Writer.here(self.path)
-
-        def work() -> None:
-            with self._transaction() as db:
-                last = _writer_in(db)
-                if last is not None and writer.copied_from(last):
-                    raise copied(last)
-                db.execute(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-                    (_WRITER, msgspec.json.encode(writer).decode()),
-                )
-
-        with self._lock:
-            self._translated(work)
-            self._writer = writer
+        with self._transaction() as db:
+            last = _writer_in(db)
+            if last is not None and writer.copied_from(last):
+                raise copied(last)
+            row = (_WRITER, msgspec.json.encode(writer).decode())
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
+        self._writer = writer
 
     def check_writer(self) -> None:
         """Whether this process may still write.
@@ -128,19 +154,15 @@ class Store:
         Raises:
             FolderTaken: another process claimed the folder; from then on this store is read-only.
         """
-        if self.taken is not None:
-            raise self.taken
-        if self._writer is not None:
-            with self._lock:
-                self._translated(lambda: self._still_ours(self._connection))
+        with self._database() as db:
+            self._still_ours(db)
 
     def _still_ours(self, db: sqlite3.Connection) -> None:
-        if self._writer is None:
-            return
-        now = _writer_in(db)
-        if now is None or now.key != self._writer.key:
-            self.taken, self.read_only = replaced(now), True
-            raise self.taken
+        now = _writer_in(db) if self._writer is not None else None
+        if self._writer is not None and (now is None or now.key != self._writer.key):
+            self.refusal = replaced(now)
+        if self.refusal is not None:
+            raise self.refusal
 
     def write(
         self,
@@ -166,22 +188,18 @@ class Store:
         if not rows and places is None and not files:
             return ()
 
-        def work() -> None:
-            with self._transaction() as db:
-                db.executemany(records.KEEP_SUBMISSION, rows.items())
-                if places is not None:
-                    text = records.sealed(records.Places(paths=dict(places)))
-                    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
-                for token, contents in (files or {}).items():
-                    named = [(token, path, _digest(data), data) for path, data in contents.items()]
-                    blobs = [(digest, data) for _, _, digest, data in named]
-                    db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
-                    db.executemany(
-                        "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", [row[:3] for row in named]
-                    )
-
-        with self._lock:
-            self._translated(work)
+        with self._transaction() as db:
+            db.executemany(records.KEEP_SUBMISSION, rows.items())
+            if places is not None:
+                text = records.sealed(records.Places(paths=dict(places)))
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
+            for token, contents in (files or {}).items():
+                named = [(token, path, _digest(data), data) for path, data in contents.items()]
+                blobs = [(digest, data) for _, _, digest, data in named]
+                db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
+                db.executemany(
+                    "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", [row[:3] for row in named]
+                )
         return tuple(rows)
 
     def write_readings(self, state: LabState, sources: Mapping[str, str]) -> None:
@@ -196,26 +214,9 @@ class Store:
             for token, source in sources.items()
         ]
 
-        def work() -> None:
-            with self._transaction() as db:
-                db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
-
-        with self._lock:
-            self._translated(work)
-            self.sources.update(sources)
-
-    @contextmanager
-    def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        try:
-            if write:
-                self._still_ours(self._connection)
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
+        self.sources.update(sources)
 
     # ------------------------------------------------------------------ reading
 
@@ -225,18 +226,11 @@ class Store:
         Raises:
             StoreError: when the database or a row in it is damaged.
         """
-
-        def work() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str]]]:
-            with self._transaction(write=False) as db:
-                return (
-                    db.execute("SELECT token, data FROM submissions ORDER BY rowid").fetchall(),
-                    db.execute("SELECT token, data FROM readings").fetchall(),
-                    db.execute("SELECT value FROM meta WHERE key = ?", (_PLACES,)).fetchall(),
-                )
-
-        with self._lock:
-            self._seen = self._translated(self._data_version)
-            submissions, readings, places = self._translated(work)
+        with self._transaction(write=False) as db:
+            self._seen = _data_version(db)
+            submissions = db.execute("SELECT token, data FROM submissions ORDER BY rowid").fetchall()
+            readings = db.execute("SELECT token, data FROM readings").fetchall()
+            places = db.execute("SELECT value FROM meta WHERE key = ?", (_PLACES,)).fetchall()
         state = LabState()
         for token, data in submissions:
             record = _decoded(records.Record, token, data)
@@ -252,11 +246,8 @@ class Store:
 
     def changed(self) -> bool:
         """Whether another process stored something since `load`."""
-        with self._lock:
-            return self._translated(self._data_version) != self._seen
-
-    def _data_version(self) -> int:
-        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        with self._database() as db:
+            return _data_version(db) != self._seen
 
     def snapshot(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path.
@@ -264,20 +255,15 @@ class Store:
         Raises:
             StoreError: when one of them is damaged.
         """
-        with self._lock:
-            rows = self._translated(
-                lambda: self._connection.execute(
-                    "SELECT path, hash, data FROM snapshots LEFT JOIN blobs USING (hash) WHERE token = ?",
-                    (token,),
-                ).fetchall()
-            )
+        ask = "SELECT path, hash, data FROM snapshots LEFT JOIN blobs USING (hash) WHERE token = ?"
+        with self._database() as db:
+            rows = db.execute(ask, (token,)).fetchall()
         return {str(path): _content(digest, data) for path, digest, data in rows}
 
     def is_empty(self) -> bool:
         """Whether it holds no submission."""
-        ask = "SELECT NOT EXISTS (SELECT 1 FROM submissions)"
-        with self._lock:
-            return self._translated(lambda: bool(self._connection.execute(ask).fetchone()[0]))
+        with self._database() as db:
+            return db.execute("SELECT 1 FROM submissions LIMIT 1").fetchone() is None
 
     def check(self) -> None:
         """Read everything.
@@ -287,14 +273,10 @@ class Store:
         """
         self.load()
         files = "SELECT hash, data FROM (SELECT DISTINCT hash FROM snapshots) LEFT JOIN blobs USING (hash)"
-
-        def work() -> None:
-            _quick_check(self._connection)
-            for digest, data in self._connection.execute(files):
+        with self._database() as db:
+            _quick_check(db)
+            for digest, data in db.execute(files):
                 _content(digest, data)
-
-        with self._lock:
-            self._translated(work)
 
     def copy_to(self, target: Path) -> None:
         """Write a whole copy, which nobody has claimed.
@@ -302,17 +284,14 @@ class Store:
         Raises:
             StoreError: it could not be written, or the database is damaged; then there is no copy.
         """
-
-        def work() -> None:
-            os.close(open_inside(target.parent, target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
-            with self._lock, contextlib.closing(_connect(target.as_uri())) as copy:
-                self._connection.backup(copy)
-                copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
-            with contextlib.closing(Store(target, read_only=True)) as copy_of_all:
-                copy_of_all.check()
-
         try:
-            self._translated(work)
+            with self._database() as db:
+                os.close(open_inside(target.parent, target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
+                with contextlib.closing(_connect(target.as_uri())) as copy:
+                    db.backup(copy)
+                    copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
+                with contextlib.closing(Store(target, read_only=True)) as copy_of_all:
+                    copy_of_all.check()
         except BaseException:
             with contextlib.suppress(OSError):
                 target.unlink(missing_ok=True)
@@ -331,7 +310,8 @@ class Store:
             return
         part = target.with_name(f"{target.name}.part")
         self.copy_to(part)
-        self._translated(lambda: part.replace(target))
+        with _explained(self.path):
+            part.replace(target)
 
     def close(self) -> None:
         """Close the file; the last one to close folds the write-ahead log into it."""
@@ -340,14 +320,28 @@ class Store:
             if self.copy is not None:
                 self.copy.cleanup()
 
-    def _translated(self, work: Callable[[], _T]) -> _T:
-        try:
-            return work()
-        except _DAMAGE as error:
-            raise _explained(error) from error
-        except OSError as error:
-            kind = NotWritable if error.errno in NO_WRITING else StoreError
-            raise kind(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What SQLite or the disk says, as a StoreError; names inside a damaged file may not even be text."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeError) as error:
+        raise _sentence_of(error) from error
+    except OSError as error:
+        kind = NotWritable if error.errno in NO_WRITING else StoreError
+        raise kind(f"{path.name} cannot be opened: {error.strerror}.") from error
+
+
+def _open_elsewhere() -> StoreError:
+    return StoreError(
+        "Another labtui has this lab folder open; this one is read-only.",
+        "Do it in the other window, or close that one first.",
+    )
+
+
+def _data_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _writer_in(db: sqlite3.Connection) -> Writer | None:
@@ -359,29 +353,11 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return None
 
 
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise StoreError(
-            f"{path.name} is a link, and labtui follows none in a lab folder.", "Put a file there."
-        )
-
-
-def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
-    """Wait for the process that writes: it may be making or migrating the database just now."""
-    while not (true := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true
-
-
 def _connect(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-_DAMAGE = (sqlite3.Error, UnicodeError)
-"""What SQLite raises; names inside a damaged file may not even be text."""
-
-
-def _explained(error: Exception) -> StoreError:
+def _sentence_of(error: Exception) -> StoreError:
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
         return NotWritable(
