@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -65,7 +66,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(
         shown = text_of(app)
         for word in (
             "in 1 job",
-            "at best",
+            "3:18 to 13:24",
             "GPU-h",
             "2.0 at most",
             "not asked yet",
@@ -77,7 +78,13 @@ async def test_the_ticket_says_runs_time_cost_and_submit(
         assert "! 3 GPUs idle while run 1 trains.  3 jobs save 0.23 GPU-h." in shown
         if size[0] > 80:
             digits = [each.value for each in screen.query(Digits)]
-            assert digits == ["3", "13", "0.56"]
+            assert digits == ["3", "8:21", "0.56"]
+            rows = [
+                cells(screen.plan, at, row)["expected"].split(":") for at, row in enumerate(screen.plan.rows)
+            ]
+            assert sum(60 * int(minutes) + int(seconds) for minutes, seconds in rows) == pytest.approx(
+                501, abs=1
+            )
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
         await pilot.press("v")
         await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
@@ -87,6 +94,22 @@ async def test_the_ticket_says_runs_time_cost_and_submit(
         await pilot.press("escape")
         await until(pilot, lambda: "Findings  none" in text_of(app))
         assert app.screen is screen
+
+
+async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(
+    filled_session: FedSession, app_of: Make
+) -> None:
+    """Expected by the own results, in the ticket and in the advice."""
+    app = app_of(filled_session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        before = screen.query(Digits).last().value
+        said = re.search(r"3 jobs save ([\d.]+) GPU-h", text_of(app))
+        assert said is not None and screen.plan.measured
+        await pilot.press("J")
+        await until(pilot, lambda: screen.query(Digits).last().value != before)
+        saved = float(before) - float(screen.query(Digits).last().value)
+        assert saved == pytest.approx(float(said[1]), abs=0.011)
 
 
 async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSession, app_of: Make) -> None:

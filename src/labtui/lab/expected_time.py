@@ -13,7 +13,7 @@ from labtui.lab.edition import Edition
 from labtui.lab.fields import Quantity
 
 if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow, Results
+    from labtui.results.rows import ResultRow
 
 MARGIN = 2.0
 """A limit is this many times the longest time expected: a killed job costs more than a short wait."""
@@ -24,13 +24,13 @@ STEP_MINUTES = 5
 
 
 def expectation(
-    draft: SubmissionDraft, edition: Edition, results: Results | None = None
+    draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()
 ) -> tuple[Interval | None, Interval | None]:
     """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
 
-    Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
+    Own results (`rows`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
-    total = _expected(draft, edition, results)
+    total = _expected(draft, edition, rows)
     if total is None:
         return None, None
     limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
@@ -38,9 +38,8 @@ def expectation(
     return total, total.scaled(draft.all_gpus / 3600)
 
 
-def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
+def _expected(draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()) -> Interval | None:
     """Seconds the runs of a draft would take if nothing stopped them."""
-    rows = results.measured if results is not None else ()
     seconds = [run_seconds(run, edition, rows) for run in draft.runs]
     known = [item for item in seconds if item is not None]
     return _sum(known) if known and len(known) == len(seconds) else None
@@ -62,7 +61,7 @@ def time_limit(
             return max(prescribed)
         minutes = sum(prescribed)
     else:
-        seconds = _expected(draft, edition, None)
+        seconds = _expected(draft, edition)
         minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
         minutes = max(MIN_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
     return minutes if most is None else min(minutes, most)

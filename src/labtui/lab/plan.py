@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import (
@@ -23,7 +24,7 @@ from labtui.domain.model import (
 from labtui.domain.profile import Profile
 from labtui.lab.edition import EditedCheck, Edition, Task
 from labtui.lab.expected_time import time_limit
-from labtui.lab.runs import RunPlan, launcher_of
+from labtui.lab.runs import RunPlan
 
 PER_GPU_BATCH = "{per_gpu_batch}"
 """Stands in a run's `arguments` for the batch of one GPU."""
@@ -87,24 +88,22 @@ def task_drafts(
     Raises:
         UsageError: when the edition has no such task.
     """
-    task = task_of(edition, task_id)
-    wanted = overrides or PlanOverrides()
+    task, wanted = task_of(edition, task_id), overrides or PlanOverrides()
     plans = [plan for plan in task.runs if _kept(plan, wanted)]
-    specs = [on_nodes(_spec(plan, wanted), profile) for plan in plans]
-    forms = [form_of(plan.form, spec, wanted.form) for plan, spec in zip(plans, specs, strict=True)]
-    jobs = gathered(forms, specs, _measures(specs))
-    return tuple(
-        _draft(
-            edition,
-            task,
-            profile,
-            wanted,
-            form=form,
-            specs=[specs[i] for i in at],
-            plans=[plans[i] for i in at],
-        )
-        for form, at in jobs
-    )
+    forms, specs = [], []
+    for plan in plans:
+        spec = _spec(plan, wanted)
+        forms.append(form_of(plan.form, spec, wanted.form))
+        specs.append(placed(spec, forms[-1], profile))
+    found = []
+    for form, at in gathered(forms, specs, _measures(specs)):
+        draft = sized(_bare(task, profile, wanted, form, specs[at[0]]), form, [specs[i] for i in at], profile)
+        cpus = draft.cpus or _cpu_cores([plans[i] for i in at], profile)
+        draft = replace(draft, cpus=wanted.cpus or cpus)
+        prescribed = [plans[i].time_limit_minutes or 0 for i in at]
+        minutes = wanted.time_limit_minutes or time_limit(draft, edition, profile, prescribed)
+        found.append(replace(draft, time_limit_minutes=minutes))
+    return tuple(found)
 
 
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
@@ -158,13 +157,11 @@ def _spec(plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
     each = spec.per_gpu_batch if wanted.per_gpu_batch is None else wanted.per_gpu_batch
     if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and spec.n_gpus:
         each = min(each, wanted.max_per_gpu_batch)
-    either = {plan.form, wanted.form} <= {*PROCESS_PER_GPU}
     return replace(
         spec,
         batch_size=each * spec.replicas,
         epochs=spec.epochs if wanted.epochs is None else wanted.epochs,
         learning_rate=spec.learning_rate if wanted.learning_rate is None else wanted.learning_rate,
-        launcher=launcher_of(wanted.form) if either and wanted.form is not None else spec.launcher,
         arguments=tuple(word.replace(PER_GPU_BATCH, str(each)) for word in spec.arguments),
     )
 
@@ -199,25 +196,17 @@ def gathered(
 
     A program's measure, and a job file of the student's own, is one job: there runs of one part share it.
     """
+
+    def shared(at: int) -> tuple[object, ...]:
+        if forms[at] == "one-job":
+            return forms[at], specs[at].model, specs[at].data_set
+        return forms[at], parts[at] if forms[at] in ("own", "mpi") else at, ""
+
     jobs: list[tuple[JobForm, list[int]]] = []
-    for at, (form, spec) in enumerate(zip(forms, specs, strict=True)):
-        last = jobs[-1] if jobs and jobs[-1][0] == form else None
-        before = last[1][-1] if last else 0
-        same_data = (specs[before].model, specs[before].data_set) == (spec.model, spec.data_set)
-        together = same_data if form == "one-job" else form in ("own", "mpi") and parts[before] == parts[at]
-        if last is not None and together:
-            last[1].append(at)
-        else:
-            jobs.append((form, [at]))
-    return [
-        (
-            "torchrun"
-            if form == "one-job" and len(at) == 1 and specs[at[0]].launcher == "torchrun"
-            else form,
-            at,
-        )
-        for form, at in jobs
-    ]
+    for at in (list(group) for _, group in groupby(range(len(specs)), shared)):
+        alone = forms[at[0]] == "one-job" and len(at) == 1 and specs[at[0]].launcher == "torchrun"
+        jobs.append(("torchrun" if alone else forms[at[0]], at))
+    return jobs
 
 
 def _measures(specs: Sequence[RunSpec]) -> list[int]:
@@ -225,95 +214,98 @@ def _measures(specs: Sequence[RunSpec]) -> list[int]:
 
     Those that need more nodes are a job of their own: one for all would hold them to its end.
     """
-    numbers = [0] * len(specs)
-    for at in range(1, len(specs)):
-        one, other = specs[at - 1], specs[at]
-        same = (one.model, one.nodes) == (other.model, other.nodes) and one.processes < other.processes
-        numbers[at] = numbers[at - 1] + (not same)
-    return numbers
+    return list(
+        accumulate(
+            (
+                (one.model, one.nodes) != (other.model, other.nodes) or one.processes >= other.processes
+                for one, other in pairwise(specs)
+            ),
+            initial=0,
+        )
+    )
 
 
 # --------------------------------------------------------------------------- resources
 
 
-def _draft(
-    edition: Edition,
-    task: Task,
-    profile: Profile,
-    wanted: PlanOverrides,
-    *,
-    form: JobForm,
-    specs: Sequence[RunSpec],
-    plans: Sequence[RunPlan],
+def _bare(
+    task: Task, profile: Profile, wanted: PlanOverrides, form: JobForm, run: RunSpec
 ) -> SubmissionDraft:
-    nodes, gpus = allocation(specs)
-    planned = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
+    """A job of the task, of which only what it runs and its size are missing; `run` is its first."""
+    queue = profile.names(profile.cpu_queue if run.device == "cpu" else profile.gpu_queue)
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
     if form == "mpi":
         data_dir = container = ""
-    if specs[0].launcher in PROCESS_PER_GPU:
+    if run.launcher in PROCESS_PER_GPU:
         container = profile.containers.get("pytorch", "")
-        data_dir = profile.datasets_dir if specs[0].reads_folder else profile.data_dir
-    draft = SubmissionDraft(
+        data_dir = profile.datasets_dir if run.reads_folder else profile.data_dir
+    return SubmissionDraft(
         task_id=task.id,
         form=form,
-        runs=tuple(specs),
-        gpus=gpus,
-        nodes=nodes,
-        cpus=wanted.cpus
-        or cores_of(specs, gpus, nodes, profile)
-        or cpus_for(0, profile, next((plan.cpus for plan in plans if plan.cpus), None)),
+        runs=(),
+        gpus=0,
+        cpus=0,
         time_limit_minutes=1,
         account=account,
-        job_name=job_name(specs),
+        job_name="",
         data_dir=fill(wanted.data_dir or data_dir, places),
         container=fill(wanted.container or container, places),
         reservation=wanted.reservation,
-        qos=wanted.qos or planned.qos,
-        partition=wanted.partition or planned.partition,
+        qos=wanted.qos or queue.qos,
+        partition=wanted.partition or queue.partition,
     )
-    minutes = wanted.time_limit_minutes or time_limit(
-        draft, edition, profile, [plan.time_limit_minutes or 0 for plan in plans]
-    )
-    return replace(draft, time_limit_minutes=minutes)
 
 
-def cores_of(specs: Sequence[RunSpec], gpus: int, nodes: int, profile: Profile) -> int:
-    """CPU cores that each node needs: a program's process that is not on a GPU has one; 0 where a CPU run decides."""
+def _cpu_cores(plans: Sequence[RunPlan], profile: Profile) -> int:
+    """CPU cores of a job without GPUs: what the edition prescribes, else the site's number per GPU; at most a node."""
+    prescribed = next((plan.cpus for plan in plans if plan.cpus), profile.cpus_per_gpu)
+    return max(1, min(prescribed, profile.cpus_per_node))
+
+
+def sized(
+    base: SubmissionDraft, form: JobForm, specs: Sequence[RunSpec], profile: Profile
+) -> SubmissionDraft:
+    """The job with these runs, and the nodes, GPUs and CPU cores of the largest.
+
+    A program's process that is not on a GPU has a core; of a training on the CPU the job's cores stay.
+    """
+    nodes, gpus = allocation(specs)
+    cpus = gpus * profile.cpus_per_gpu if gpus else base.cpus
     if specs[0].program is not None and not gpus:
-        return -(-max(spec.processes for spec in specs) // nodes)
-    return cpus_for(gpus, profile) if gpus else 0
+        cpus = -(-max(spec.processes for spec in specs) // nodes)
+    name = job_name(specs)
+    return replace(base, form=form, runs=tuple(specs), gpus=gpus, nodes=nodes, cpus=cpus, job_name=name)
 
 
-def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
-    """The run on as few of the cluster's nodes as hold its GPUs (or a program's processes), the same number on each."""
+def placed(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
+    """The run as the form starts it, on as few of the cluster's nodes as hold its GPUs (or a program's processes).
+
+    A training has the same number of GPUs on each node. Where nobody knows how many cores a node has, one is enough.
+    """
+    if form == "torchrun" or form == "task-per-gpu":  # noqa: PLR1714 - mypy tells a launcher by it
+        spec = replace(spec, launcher=form)
     if spec.program is not None:
-        return replace(spec, nodes=_program_nodes(spec.processes, spec.n_gpus, profile))
+        each = profile.gpus_per_node if spec.n_gpus else profile.cpus_per_node
+        known = each > 1 or spec.n_gpus
+        return replace(spec, nodes=-(-spec.processes // max(1, each)) if known else 1)
     if spec.launcher not in MANY_NODES or spec.device == "cpu":
         return spec
-    most = max(1, profile.gpus_per_node)
-    nodes = -(-spec.n_gpus // most)
+    nodes = -(-spec.n_gpus // max(1, profile.gpus_per_node))
     while spec.n_gpus % nodes:
         nodes += 1
     return replace(spec, nodes=nodes)
 
 
-def _program_nodes(processes: int, gpus: int, profile: Profile) -> int:
-    """Nodes that hold a program's processes; one where nobody knows how many cores a node has."""
-    each = profile.gpus_per_node if gpus else profile.cpus_per_node
-    return 1 if each <= 1 and not gpus else -(-processes // max(1, each))
-
-
 def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
     """(nodes, GPUs of each) that a job needs for its largest run."""
-    if specs[0].program is not None:
-        most = max(specs, key=lambda spec: spec.processes)
-        return most.nodes, -(-most.n_gpus // most.nodes)
-    return max(
-        ((spec.nodes, spec.n_gpus // spec.nodes) for spec in specs), key=lambda size: size[0] * size[1]
-    )
+    largest = _largest(specs)
+    return largest.nodes, -(-largest.n_gpus // largest.nodes)
+
+
+def _largest(specs: Sequence[RunSpec]) -> RunSpec:
+    return max(specs, key=lambda spec: (spec.processes, spec.n_gpus))
 
 
 def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
@@ -321,11 +313,10 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     queue = profile.queue(draft.queue)
     if queue is None or queue.max_nodes is None or draft.nodes <= queue.max_nodes:
         return
-    others = [q for q in profile.queues if q.devices == queue.devices and (q.max_nodes or 0) >= draft.nodes]
-    most = max((q.max_nodes or 0 for q in profile.queues if q.devices == queue.devices), default=0)
-    hint = f"No queue that labtui knows there takes more than {most} nodes: plan at most {most * draft.gpus} GPUs."
-    if others:
-        hint = f"{others[0].name} takes {others[0].max_nodes} nodes: name it with --{profile.queue_option}."
+    larger = [q for q in profile.queues if q.devices == queue.devices and (q.max_nodes or 0) >= draft.nodes]
+    hint = "Plan fewer GPUs."
+    if larger:
+        hint = f"{larger[0].name} takes {larger[0].max_nodes} nodes: name it with --{profile.queue_option}."
     gpus = f"{draft.all_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
     takes = f"{queue.max_nodes} node{'s' * (queue.max_nodes != 1)}"
     raise UsageError(f"{gpus}, and {queue.name} takes {takes} a job.", hint)
@@ -346,18 +337,11 @@ def fill(text: str, places: Mapping[str, str]) -> str:
     return re.sub(r"\{(account|user)\}", lambda match: places.get(match[1]) or match[0], text)
 
 
-def cpus_for(gpus: int, profile: Profile, prescribed: int | None = None) -> int:
-    """CPUs a job asks for: the site's number per GPU, else what a CPU run prescribes; at most a node."""
-    if gpus:
-        return gpus * profile.cpus_per_gpu
-    return max(1, min(prescribed or profile.cpus_per_gpu, max(profile.cpus_per_node, 1)))
-
-
 def job_name(specs: Sequence[RunSpec]) -> str:
     """A short name Slurm, a shell and a file name can all take: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
     models = "-".join(dict.fromkeys(spec.model for spec in specs))
     if specs[0].program is not None:
-        most = max(specs, key=lambda spec: spec.processes)
+        most = _largest(specs)
         size = f"-{most.size}" if specs[0].program.scaling == "strong" else ""
         return f"{models}{size}-{specs[0].program.counted(most.processes).replace(' ', '')}"
     if all(spec.device == "cpu" for spec in specs):

@@ -16,7 +16,7 @@ from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
 from labtui.lab.expected_time import time_limit
-from labtui.lab.plan import allocation, cores_of, form_of, gathered, job_name, on_nodes
+from labtui.lab.plan import form_of, gathered, placed, sized
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
@@ -86,25 +86,25 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
     Raises:
         UsageError: when the text is no number that fits there.
     """
-    spec = row.spec
     if column == "limit":
         return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
+    spec, program = row.spec, row.spec.program
     if column == "options":
-        return replace(row, spec=replace(spec, extra_args=_options(text)))
-    if spec.program is not None:
-        return replace(row, spec=_timed(spec, spec.program, column, text))
-    if column == "rate":
-        return replace(row, spec=replace(spec, learning_rate=_rate(text) if text.strip() else None))
-    if column == "epochs":
-        return replace(row, spec=replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000)))
-    return replace(row, spec=_resized(spec, column, text))
-
-
-def _resized(spec: RunSpec, column: str, text: str) -> RunSpec:
-    """The run with another batch, or on other GPUs."""
-    if column in {"batch", "per_gpu"}:
-        return replace(spec, batch_size=_batch(spec, column, text))
-    return _with_gpus(spec, text)
+        spec = replace(spec, extra_args=_options(text))
+    elif program is not None:
+        spec = _timed(spec, program, column, text)
+    elif column == "rate":
+        spec = replace(spec, learning_rate=_rate(text) if text.strip() else None)
+    elif column == "epochs":
+        spec = replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000))
+    elif column == "batch":
+        spec = replace(spec, batch_size=_whole(text, "global batch", spec.replicas, 10_000_000))
+    elif column == "per_gpu":
+        each = _whole(text, "batch per GPU", 1, 10_000_000)
+        spec = replace(spec, batch_size=each * spec.replicas)
+    else:
+        spec = _with_gpus(spec, text)
+    return replace(row, spec=spec)
 
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
@@ -117,13 +117,6 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
         raise UsageError(f"{text!r} is not a size.", "A size is a number, or the sides of a grid: 1024x1024.")
     gpus = count if spec.n_gpus else 0
     return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.words(count, size))
-
-
-def _batch(spec: RunSpec, column: str, text: str) -> int:
-    """The global batch, typed as such or as each GPU's share."""
-    if column == "batch":
-        return _whole(text, "global batch", spec.replicas, 10_000_000)
-    return _whole(text, "batch per GPU", 1, 10_000_000) * spec.replicas
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
@@ -175,46 +168,17 @@ def drafts_from(
     """What would be submitted now: the included rows, gathered into jobs by the form."""
     chosen = [row for row in rows if row.included]
     forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
-    specs = [on_nodes(_started_by(kind, row.spec), profile) for kind, row in zip(forms, chosen, strict=True)]
-    jobs = gathered(forms, specs, [row.origin for row in chosen])
-    return tuple(
-        _draft(
-            kind, [specs[i] for i in at], [chosen[i] for i in at], planned, edition=edition, profile=profile
-        )
-        for kind, at in jobs
-    )
-
-
-def _started_by(form: JobForm, spec: RunSpec) -> RunSpec:
-    if form == "torchrun" or form == "task-per-gpu":  # noqa: PLR1714 - mypy tells a launcher by it
-        return replace(spec, launcher=form)
-    return spec
-
-
-def _draft(
-    form: JobForm,
-    specs: Sequence[RunSpec],
-    rows: Sequence[PlanRow],
-    planned: Sequence[SubmissionDraft],
-    *,
-    edition: Edition,
-    profile: Profile,
-) -> SubmissionDraft:
-    base = planned[rows[0].origin]
-    limit = max((row.limit for row in rows if row.limit is not None), default=None)
-    if tuple(specs) == base.runs and form == base.form:
-        return base if limit is None else replace(base, time_limit_minutes=limit)
-    nodes, gpus = allocation(specs)
-    draft = replace(
-        base,
-        form=form,
-        runs=tuple(specs),
-        gpus=gpus,
-        nodes=nodes,
-        cpus=cores_of(specs, gpus, nodes, profile) or base.cpus,
-        job_name=job_name(specs),
-    )
-    prescribed: list[int] = []
-    if base.time_limit_minutes != time_limit(base, edition, profile):
-        prescribed = [planned[row.origin].time_limit_minutes for row in rows]
-    return replace(draft, time_limit_minutes=limit or time_limit(draft, edition, profile, prescribed))
+    specs = [placed(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
+    drafts = []
+    for kind, at in gathered(forms, specs, [row.origin for row in chosen]):
+        runs, mine = [specs[i] for i in at], [chosen[i] for i in at]
+        draft = base = planned[mine[0].origin]
+        if (kind, tuple(runs)) != (base.form, base.runs):
+            draft = sized(base, kind, runs, profile)
+            prescribed: list[int] = []
+            if base.time_limit_minutes != time_limit(base, edition, profile):
+                prescribed = [planned[row.origin].time_limit_minutes for row in mine]
+            draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
+        limit = max((row.limit for row in mine if row.limit is not None), default=None)
+        drafts.append(draft if limit is None else replace(draft, time_limit_minutes=limit))
+    return tuple(drafts)

@@ -42,7 +42,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.preflight import preflight
 
     planned = plan(session, draft, script, keep_in="")
-    seconds, gpu_hours = expectation(draft, session.edition, session.results())
+    seconds, gpu_hours = expectation(draft, session.edition, session.results().measured)
     needed = _paths_needed(session, draft, planned)
     remote = fresh_paths(session.state, needed, session.clock.wall())
     findings = preflight(

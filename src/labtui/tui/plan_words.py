@@ -53,7 +53,7 @@ class Figure:
     @property
     def line(self) -> str:
         """All of it in a few words."""
-        below = self.below.replace(", once started", "").replace("expected, ", "")
+        below = self.below.removeprefix("expected, ")
         return f"{self.digits} {self.unit}{'' if below.startswith('in ') else ','} {below}"
 
 
@@ -67,8 +67,9 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     hours = _total([preview.gpu_hours for preview in good]) if whole else None
     limit = sum(draft.time_limit_minutes for draft in plan.drafts)
     if seconds is not None:
-        best = words.clock_span(seconds.lo)
-        figures.append(Figure(*_time(seconds.hi), f"{best} at best, once started"))
+        bounds = f"{words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
+        time = _time(seconds.value) if seconds.value >= 3600 else (words.clock_span(seconds.value), "min")
+        figures.append(Figure(*time, f"expected, {bounds}"))
     elif limit:
         figures.append(Figure(*_time(limit * 60), "at most, by the time limit"))
     most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
@@ -165,8 +166,8 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
     sizes = [row.spec.n_gpus for row in plan.rows if row.included]
     idle = max(whole - size for size in sizes)
     run = next(at for at, row in enumerate(plan.rows, 1) if row.included and whole - row.spec.n_gpus == idle)
-    now = _total([expectation(each, plan.edition)[1] for each in plan.drafts])
-    then = _total([expectation(each, plan.edition)[1] for each in split])
+    now = _total([expectation(each, plan.edition, plan.measured)[1] for each in plan.drafts])
+    then = _total([expectation(each, plan.edition, plan.measured)[1] for each in split])
     left = ink("! ", styles.warn).append(
         f"{words.plural(idle, 'GPU')} {'idles' if idle == 1 else 'idle'} while run {run} trains.", "bold"
     )
