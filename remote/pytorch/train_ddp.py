@@ -31,8 +31,26 @@ PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def parse_options(argv=None):
+    """The options as a namespace; exits with code 2 and a sentence when they cannot be right."""
     parser = argparse.ArgumentParser(description="Data-parallel training with PyTorch.", allow_abbrev=False)
-    add = parser.add_argument
+    add_course_options(parser.add_argument)
+    add_own_options(parser.add_argument_group("beyond the course's script").add_argument)
+    args = parser.parse_args(argv)
+    counts = "batch_size eval_batch_size num_epochs epochs_eval iteration_logging resolution"
+    for name in counts.split():
+        if getattr(args, name) < 1:
+            parser.error(f"argument --{name}: must be at least 1, not {getattr(args, name)}")
+    if not 0 < args.learning_rate < math.inf:
+        parser.error(f"argument --learning_rate: must be a number above 0, not {args.learning_rate}")
+    if args.warmup_epochs and args.lr_policy not in ("stepping", "gradual"):
+        parser.error("argument --warmup_epochs: only the policies stepping and gradual warm up")
+    if args.resume and not args.checkpoint:
+        parser.error("argument --resume: needs --checkpoint FOLDER")
+    return args
+
+
+def add_course_options(add):
+    """The options of the course's script, by its names."""
     add(
         "--model_name",
         required=True,
@@ -55,8 +73,9 @@ def parse_options(argv=None):
     add(
         "--intermidiate_dimensions", "--intermediate_dimensions", type=int, nargs="+", help="layers of custom"
     )
-    own = parser.add_argument_group("beyond the course's script")
-    add = own.add_argument
+
+
+def add_own_options(add):
     add("--lr_policy", choices=schedules.POLICIES, default="constant", help="see schedules.py")
     add("--warmup_epochs", type=int, default=0)
     add("--momentum", type=float, default=0.0, help="of sgd")
@@ -77,24 +96,6 @@ def parse_options(argv=None):
         help="to find what a step waits for: no exchange of gradients, or the first batch again and again",
     )
     add("--expect_world_size", type=int, metavar="N", help="refuse to train unless N processes take part")
-    args = parser.parse_args(argv)
-    for name in (
-        "batch_size",
-        "eval_batch_size",
-        "num_epochs",
-        "epochs_eval",
-        "iteration_logging",
-        "resolution",
-    ):
-        if getattr(args, name) < 1:
-            parser.error(f"argument --{name}: must be at least 1, not {getattr(args, name)}")
-    if not 0 < args.learning_rate < math.inf:
-        parser.error(f"argument --learning_rate: must be a number above 0, not {args.learning_rate}")
-    if args.warmup_epochs and args.lr_policy not in ("stepping", "gradual"):
-        parser.error("argument --warmup_epochs: only the policies stepping and gradual warm up")
-    if args.resume and not args.checkpoint:
-        parser.error("argument --resume: needs --checkpoint FOLDER")
-    return args
 
 
 class Training:
