@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -333,38 +333,52 @@ JobForm = Literal[TemplateForm, "own"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionDraft:
-    """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
+class JobRequest:
+    """What a job asks for: of a draft, and of the submission that it becomes.
 
     `time_limit_minutes` is the wall time asked for; `cpus` and `gpus` what Slurm allocates, on each of `nodes`. `qos`
     and `partition` go to `sbatch` under those names; an empty one is left out. `options` go on its command line.
-    For a job file of the student's own (form "own"), `job_file` is its name, `log_patterns` holds its logs by stream
-    as sbatch's patterns, and `beside` the files that lie beside it.
+    `job_file` is the name of the student's own job file (form "own").
     """
 
     task_id: str
     form: JobForm
-    runs: tuple[RunSpec, ...]
-    gpus: int
-    cpus: int
-    time_limit_minutes: int
-    account: str
-    qos: str
     job_name: str
-    data_dir: str = ""
-    container: str = ""
-    reservation: str = ""
+    gpus: int = 0
+    cpus: int = 0
+    time_limit_minutes: int = 0
+    account: str = ""
+    qos: str = ""
     partition: str = ""
     nodes: int = 1
     options: tuple[str, ...] = ()
     job_file: str = ""
-    log_patterns: tuple[tuple[Stream, str], ...] = ()
-    beside: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def queue(self) -> str:
         """What limits how many jobs a user has: the QoS, else the partition."""
         return self.qos or self.partition
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The fields of a `JobRequest`, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(JobRequest)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionDraft(JobRequest):
+    """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
+
+    For a job file of the student's own `log_patterns` holds its logs by stream as sbatch's patterns, and `beside` the
+    files that lie beside it.
+    """
+
+    runs: tuple[RunSpec, ...]
+    data_dir: str = ""
+    container: str = ""
+    reservation: str = ""
+    log_patterns: tuple[tuple[Stream, str], ...] = ()
+    beside: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def all_gpus(self) -> int:

@@ -18,8 +18,8 @@ from labtui.domain.model import (
     Diagnosis,
     EpochSample,
     Interval,
-    JobForm,
     JobPhase,
+    JobRequest,
     JobView,
     Outcome,
     RunPhase,
@@ -51,28 +51,20 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionState:
+class SubmissionState(JobRequest):
     """A submission and the job Slurm made of it.
 
     `script_file` is under `slurm/`, `remote_dir` its own directory. `remote_logs` maps a stream to its remote path as
     we dictate it; ``%j`` in it stands for the job id to come. `script_hashes` are SHA-256 hex digests of the pushed
-    files by relative path: a check turns stale by them. `gpus` and `cpus` are those of each of the `nodes`.
+    files by relative path: a check turns stale by them.
     """
 
     token: str
-    task_id: str
-    form: JobForm
-    job_name: str
     run_ids: tuple[int, ...]
     planned_at: float
     status: SubmissionStatus = SubmissionStatus.WAITING
     sentence: str = ""
     hint: str = ""
-    account: str = ""
-    qos: str = ""
-    gpus: int = 0
-    cpus: int = 0
-    time_limit_minutes: int = 0
     early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
     script_file: str = ""
     remote_dir: str = ""
@@ -81,13 +73,10 @@ class SubmissionState:
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = field(default_factory=dict)
     practice: bool = False
-    options: tuple[str, ...] = ()  # on the command line of sbatch
-    job_file: str = ""  # the student's own job file, if it is one
     accepted: tuple[AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
     rebuilt: bool = False  # from its job script alone: looked up, never sent
     attempt: int = 0  # tries to send it that are known to have made no job
-    nodes: int = 1
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
         """Where the copy of a log lies in the lab folder: its latest segment, or this one; "" without a job."""

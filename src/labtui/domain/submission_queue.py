@@ -36,11 +36,11 @@ def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> S
     """
     shut = set(closed)
     for submission in submission_queue(state):
-        if submission.qos in shut:
+        if submission.queue in shut:
             continue
-        if _has_room(state, profile, submission.qos):
+        if _has_room(state, profile, submission.queue):
             return submission
-        shut.add(submission.qos)
+        shut.add(submission.queue)
     return None
 
 
@@ -48,7 +48,7 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
     queue = profile.queue(queue_name)
     if queue is None or queue.max_submit_per_user is None:
         return True
-    ours = sum(1 for item in state.submissions.values() if item.qos == queue_name and holds_slot(item))
+    ours = sum(1 for item in state.submissions.values() if item.queue == queue_name and holds_slot(item))
     return ours < queue.max_submit_per_user
 
 
@@ -58,9 +58,9 @@ def waiting_reason(state: LabState, profile: Profile, submission: SubmissionStat
         return "You hold it; release it to send it."
     if submission.sentence:
         return submission.sentence
-    queue = profile.queue(submission.qos)
+    queue = profile.queue(submission.queue)
     if queue is not None and queue.max_submit_per_user is not None:
         number = queue.max_submit_per_user
         jobs = "one job" if number == 1 else f"{number} jobs"
-        return f"{submission.qos} takes {jobs} per user; this one is sent when the slot is free."
+        return f"{submission.queue} takes {jobs} per user; this one is sent when the slot is free."
     return "It is sent as soon as the cluster can be reached."

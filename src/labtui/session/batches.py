@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import RunSpec, SubmissionDraft, SubmissionStatus
-from labtui.domain.profile import Profile, QueueNames
 from labtui.domain.state import RunState, SubmissionState
 from labtui.lab.plan import PlanOverrides, allocation, job_name
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft
 from labtui.session.planning import run_of
-from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -115,7 +113,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
         reason += "run out of the node's memory again."
     if run.outcome == "time-limit" and minutes is None and not same:
-        queue = session.profile.queue(submission.qos)
+        queue = session.profile.queue(submission.queue)
         most = queue.max_minutes if queue is not None and queue.max_minutes else 2 * limit
         limit = min(2 * limit, most)
         reason = f"It ran out of time: {limit} min instead of {submission.time_limit_minutes}."
@@ -137,44 +135,26 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason)
 
 
-def _queue_again(submission: SubmissionState, settings: Settings, profile: Profile) -> QueueNames:
-    """How `sbatch` names the queue of a submission once more: of the two names one is kept, the QoS if it had one."""
-    partitions = {profile.gpu_queue, profile.cpu_queue, settings.partition, *(q.name for q in profile.queues)}
-    if profile.queue_option == "partition" and submission.qos in partitions:
-        return QueueNames(partition=submission.qos)
-    default = profile.names(profile.gpu_queue if submission.gpus else profile.cpu_queue).partition
-    return QueueNames(qos=submission.qos, partition=settings.partition or default)
-
-
 def _again(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
     """The draft of a submission once more, for these of its runs."""
-    settings, profile = session.settings, session.profile
-    names = _queue_again(submission, settings, profile)
+    profile, again = session.profile, submission.request
+    again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
+    again |= {"job_name": submission.job_name.removesuffix(f"-{submission.token[-8:]}"), "options": ()}
+    again["time_limit_minutes"] = minutes
+    if (
+        profile.queue_option == "partition" and not submission.partition
+    ):  # as folders of earlier versions have it
+        again |= {"qos": "", "partition": submission.qos}
     nodes, gpus = allocation(specs)
-    whole = gpus == submission.gpus
-    form, name = submission.form, submission.job_name.removesuffix(f"-{submission.token[-8:]}")
+    if gpus != submission.gpus:
+        again["cpus"] = max(1, gpus * profile.cpus_per_gpu)
     if len(specs) < len(submission.run_ids):
-        name = job_name(specs)
-        if form == "one-job" and len(specs) == 1:
-            form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
-    return SubmissionDraft(
-        task_id=submission.task_id,
-        form=form,
-        runs=specs,
-        gpus=gpus,
-        nodes=nodes,
-        cpus=submission.cpus if whole else max(1, gpus * profile.cpus_per_gpu),
-        time_limit_minutes=minutes,
-        account=submission.account,
-        qos=names.qos,
-        partition=names.partition,
-        job_name=name,
-        data_dir=settings.data_dir,
-        container=settings.container,
-        reservation=settings.reservation,
-    )
+        again["job_name"] = job_name(specs)
+        if submission.form == "one-job" and len(specs) == 1:
+            again["form"] = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
+    return SubmissionDraft(**{**again, "runs": specs, "nodes": nodes, "gpus": gpus})
 
 
 def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:

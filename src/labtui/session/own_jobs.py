@@ -1,7 +1,7 @@
 """Job files of the student's own: found, and made into a draft and a job script.
 
 `sbatch` gets the file's directives and a command that runs the file, which lies beside it unchanged, with the
-interpreter its first line names. In front stand the facts of the submission, for who reads the script.
+interpreter its first line names.
 
 What the file's text does not decide of its runs is named in `RunSpec.unknown`, filled from the student's answers, or
 told by the log.
@@ -18,52 +18,31 @@ from types import MappingProxyType
 from typing import Any
 
 from labtui.domain.errors import FolderError, UsageError
-from labtui.domain.model import (
-    RunSpec,
-    Stream,
-    SubmissionDraft,
-)
+from labtui.domain.model import RunSpec, Stream, SubmissionDraft
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
+from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
 from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
 
-_RENDERED = re.compile(r"^say\s+token\s+\S", re.MULTILINE)
-"""A line in the head of every job script that labtui made."""
-
-FACTS = "labtui-facts"
-"""The word that ends the facts; a shell reads them as a text that it gives to no command."""
+MADE_HERE = "# Made by labtui"
+_RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
+"""A line of every job script that labtui made."""
 
 
-def own_job_script(text: str, file_name: str, draft: SubmissionDraft, context: JobContext) -> str:
+def own_job_script(text: str, file_name: str) -> str:
     """The job script that runs `file_name`, whose content is `text`, in the directory of its submission."""
     first, *rest = text.split("\n")
     interpreter = first[2:].strip().split() if first.startswith("#!") else []
     if not interpreter:
         interpreter, rest = ["/bin/bash"], [first, *rest]
-    header = _header(rest)
-    facts = [
-        f"say token {shlex.quote(context.token)}",
-        f"say lab {shlex.quote(context.edition)}",
-        f"say task {shlex.quote(draft.task_id)}",
-        f"say form {draft.form}",
-        f"say practice {'yes' if context.practice else 'no'}",
-        f"say name {shlex.quote(draft.job_name)}",
-        f"say file {shlex.quote(file_name)}",
-        *(f"say log-{stream} {shlex.quote(pattern)}" for stream, pattern in draft.log_patterns),
-        *(run_facts(number, run) for number, run in enumerate(draft.runs, start=1)),
-    ]
     return "\n".join(
         (
             "#!/bin/bash",
-            *header,
-            f"# Made by labtui: the lines above are those of {_printable(file_name)}, which is run below as it is.",
-            f": << '{FACTS}'",
-            *facts,
-            FACTS,
+            *_header(rest),
+            f"{MADE_HERE}: the lines above are those of {_printable(file_name)}, which is run below as it is.",
             'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
             STARTED_GUARD.rstrip("\n"),
             'cd -- "$here" || exit',
@@ -224,13 +203,13 @@ def own_draft(
     return replace(draft, beside=tuple(files.items()))
 
 
-def own_files(draft: SubmissionDraft, context: JobContext, text: str | None) -> dict[str, bytes]:
+def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
     """The files of a submission, the job script for `sbatch` among them; `text` replaces the job file's content."""
     files = dict(draft.beside)
     if text is not None:
         files[draft.job_file] = text.encode("utf-8", "surrogateescape")
     content = files[draft.job_file].decode("utf-8", "surrogateescape")
-    script = own_job_script(content, draft.job_file, draft, context)
+    script = own_job_script(content, draft.job_file)
     folders = {f"{folder}/.keep": b"" for folder in log_folders(draft)}
     return {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
 

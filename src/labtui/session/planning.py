@@ -143,16 +143,7 @@ def plan(
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,
-        task_id=named.task_id,
-        form=named.form,
-        job_name=named.job_name,
         run_ids=tuple(run.run_id for run in runs),
-        account=named.account,
-        qos=named.queue,
-        gpus=named.gpus,
-        cpus=named.cpus,
-        nodes=named.nodes,
-        time_limit_minutes=named.time_limit_minutes,
         script_file=script_file,
         remote_dir=remote_dir,
         remote_logs=own_logs_of(remote_dir, named.log_patterns, user=session.user)
@@ -160,9 +151,8 @@ def plan(
         else logs_of(remote_dir, named.job_name, gpus=named.gpus),
         script_hashes=hashes(files),
         practice=session.practice,
-        options=named.options,
-        job_file=named.job_file,
         accepted=tuple(accepted),
+        **named.request,
     )
     return Planned(submission, runs, files)
 
@@ -174,24 +164,23 @@ def _files_of(
     from labtui.slurm.job_script import JobContext, job_script
 
     files = session.folder.script_files()
-    context = JobContext(
-        token=token,
-        remote_dir=remote_dir,
-        edition=session.settings.edition,
-        practice=session.practice,
-        user=session.user,
-    )
     if draft.form == "own":
         from labtui.session.own_jobs import own_files
 
-        return files | own_files(draft, context, script)
+        return files | own_files(draft, script)
     from labtui.lab.plan import refuse_too_many_nodes
 
     refuse_too_many_nodes(draft, session.profile)
-    text = script
-    if text is None:
-        text = job_script(draft, session.profile, context, session.folder.template(draft.form))
-    return files | {SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
+    if script is None:
+        context = JobContext(
+            token=token,
+            remote_dir=remote_dir,
+            edition=session.settings.edition,
+            practice=session.practice,
+            user=session.user,
+        )
+        script = job_script(draft, session.profile, context, session.folder.template(draft.form))
+    return files | {SCRIPT_NAME: script.replace("\r\n", "\n").encode()}
 
 
 def run_of(state: LabState, run_id: int) -> RunState:

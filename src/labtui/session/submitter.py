@@ -266,7 +266,7 @@ class Submitter:
 
     def _accepted(self, submission: SubmissionState, job_id: str) -> None:
         token, known = submission.token, self._known[submission.token]
-        self._refusals.pop(submission.qos, None)
+        self._refusals.pop(submission.queue, None)
         at = self._context.at()
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
         for future in known.sent:
@@ -276,7 +276,7 @@ class Submitter:
         known.sent, known.cancelled = [], []
 
     def _must_wait(self, submission: SubmissionState, error: SubmitRefused) -> None:
-        token, queue = submission.token, submission.qos
+        token, queue = submission.token, submission.queue
         if self._known[token].cancelled:  # taken back while the question was on its way
             self._withdraw(submission)
             return

@@ -238,7 +238,7 @@ def _my_job(
 ) -> MyJob:
     queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
     if item is not None:
-        queue = item.qos or job.partition
+        queue = item.queue or job.partition
     limits = profile.queue(queue)
     since = job.since
     return MyJob(
