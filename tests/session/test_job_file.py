@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labtui.domain.errors import UsageError
+from labtui.domain.model import JobPhase, JobView
 from labtui.preflight import preflight
+from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
+from tests.session.conftest import Bench, only
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
 
@@ -25,6 +30,32 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
 )
 def test_logs(directives: str, logs: dict[str, str]) -> None:
     assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
+
+
+@pytest.mark.parametrize(
+    ("directives", "copies"),
+    [
+        ("#SBATCH --output=mine-%j.out\n", ["logs/mine-7.out", "logs/mine-7.restart2.out"]),
+        ("#SBATCH -o logs/%x.%A -e logs/%x.%A.err\n", ["logs/a.7", "logs/a.restart2.7", "logs/a.7.err"]),
+        ("#SBATCH -o out/%j.txt -e err/%j.txt\n", ["logs/a.7.out", "logs/a.7.restart2.out", "logs/a.7.err"]),
+        ("#SBATCH -o train.out\n", ["logs/a.7.out"]),
+        ("#SBATCH -o %N-%j.out\n", ["logs/a.7.out"]),
+    ],
+)
+def test_copies_of_logs_have_the_names_that_the_file_gives(
+    bench: Bench, directives: str, copies: list[str]
+) -> None:
+    """Where these tell the jobs and the streams apart."""
+    path = bench.path / "a"
+    path.write_text(HEAD + directives + "true\n")
+    bench.session.submit(bench.session.own_draft(path))
+    bench.run(20, lambda: bool(bench.cluster.jobs))
+    item = replace(only(bench), job=JobView(job_id="7", phase=JobPhase.RUNNING))
+    segments = [item.mirror("out", number) for number in (0, 2)]
+    for name in segments:
+        (bench.path / name).touch()
+    assert segments_on_disk(bench.session.folder, item, "out") == [0, 2]
+    assert {*copies} <= {*segments, item.mirror("err")}
 
 
 def test_a_job_array_is_refused() -> None:

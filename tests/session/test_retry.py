@@ -11,8 +11,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
-from labtui.domain.profile import QueueNames
-from labtui.session.batches import _queue_again, retry_after
+from labtui.session.batches import retry_after
 from tests.changes import ended as run_ended
 from tests.changes import observed
 from tests.session.conftest import Bench, accepted, draft, only
@@ -148,14 +147,23 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench: Benc
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
 
 
-def test_a_queue_that_is_a_partition_is_named_as_one_again(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        (("", "acc"), ("", "acc")),
+        (("normal", "acc"), ("normal", "acc")),
+        (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
+    ],
+)
+def test_a_queue_that_is_a_partition_is_named_as_one_again(
+    bench: Bench, sent: tuple[str, str], again: tuple[str, str]
+) -> None:
     """`--qos=acc` is refused where `acc` is a partition."""
-    settings = bench.session.settings
-    profile = msgspec.structs.replace(
+    ended(bench, "failed")
+    token = only(bench).token
+    bench.session.profile = msgspec.structs.replace(
         bench.session.profile, queue_option="partition", gpu_queue="acc", queues=()
     )
-    token = accepted(bench)
-    item = bench.session.state.submissions[token]
-    assert _queue_again(replace(item, qos="acc"), settings, profile) == QueueNames(partition="acc")
-    assert _queue_again(replace(item, qos="acc_debug"), settings, profile) == QueueNames("acc_debug", "acc")
-    assert _queue_again(item, settings, bench.session.profile) == QueueNames(qos="acc_training")
+    bench.session._journal.change(lambda state: state.with_submission(token, qos=sent[0], partition=sent[1]))
+    (draft,) = retry_after(bench.session, 1).drafts
+    assert (draft.qos, draft.partition) == again

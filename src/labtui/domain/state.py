@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -69,6 +70,9 @@ class SubmissionState(JobRequest):
     script_file: str = ""
     remote_dir: str = ""
     remote_logs: Mapping[str, str] = field(default_factory=dict)
+    log_names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # those that an own job file gives; `%j` as above
     script_hashes: Mapping[str, str] = field(default_factory=dict)
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = field(default_factory=dict)
@@ -84,11 +88,15 @@ class SubmissionState(JobRequest):
             return ""
         if segment is None:
             segment = self.logs[stream].segment if stream in self.logs else 0
-        restart = f".restart{segment:d}" if segment else ""
-        return f"logs/{file_name(self.job_name)}.{file_name(self.job.job_id)}{restart}.{LOG_ENDINGS[stream]}"
+        restart, job_id = f".restart{segment:d}" if segment else "", file_name(self.job.job_id)
+        name, ending = f"{file_name(self.job_name)}.{job_id}", _LOG_ENDINGS[stream]
+        if stream in self.log_names:
+            own = PurePosixPath(self.log_names[stream].replace("%j", job_id))
+            name, ending = own.stem, own.suffix
+        return f"logs/{name}{restart}{ending}"
 
 
-LOG_ENDINGS: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
+_LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,10 +143,9 @@ def _again(
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"job_name": submission.job_name.removesuffix(f"-{submission.token[-8:]}"), "options": ()}
     again["time_limit_minutes"] = minutes
-    if (
-        profile.queue_option == "partition" and not submission.partition
-    ):  # as folders of earlier versions have it
-        again |= {"qos": "", "partition": submission.qos}
+    queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
+    if not submission.partition and submission.qos in queues:  # earlier versions kept both names as one
+        again |= profile.names(submission.qos)._asdict()
     nodes, gpus = allocation(specs)
     if gpus != submission.gpus:
         again["cpus"] = max(1, gpus * profile.cpus_per_gpu)

@@ -20,6 +20,8 @@ from io import FileIO
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, get_args
 
+import msgspec
+
 from labtui.cluster.local_files import (
     files_inside,
     make_folder_inside,
@@ -99,6 +101,7 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
             yield prefix + entry.name
 
 
+_BROUGHT_FILE = ".labtui-scripts.json"
 MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 """A script larger than this is data, and data does not travel with every submission."""
 
@@ -242,12 +245,33 @@ class LabFolder:
 
         `withheld`: scripts, and folders by their name with ``/``, that are not copied.
         """
-        folders = tuple(each for each in withheld if each.endswith("/"))
+        folders, written = tuple(each for each in withheld if each.endswith("/")), self._brought()
         for name in list_remote():
-            if name not in withheld and not name.startswith(folders):
-                self.write_new(f"scripts/{name}", read_remote(name))
+            if name in withheld or name.startswith(folders):
+                continue
+            data = read_remote(name)
+            if self.write_new(f"scripts/{name}", data):
+                written[name] = _text_digest(data)
+        self.write(_BROUGHT_FILE, msgspec.json.encode(written))
         for form in FORMS:
             self.write_new(f"slurm/templates/{form}.slurm", read_template(form).encode())
+
+    def _brought(self) -> dict[str, str]:
+        """The digest of each script that labtui wrote here, by name: a later labtui may bring another one."""
+        try:
+            return msgspec.json.decode(self.read(_BROUGHT_FILE), type=dict[str, str])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def as_brought(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """The names of the scripts that are as labtui brought them, whatever their line endings."""
+        here, now = self._brought(), set(list_remote())
+        return frozenset(
+            name
+            for name, data in files.items()
+            if (digest := _text_digest(data)) == here.get(name)
+            or (name in now and digest == _text_digest(read_remote(name)))
+        )
 
     def inside(self, relative: Path | str) -> Path:
         """The path of something in this folder.
@@ -290,6 +314,10 @@ class LabFolder:
         """The template for a job form: the student's own in `slurm/templates`, or the one that came with labtui."""
         own = self.slurm / "templates" / f"{form}.slurm"
         return self.read(own).decode() if self.has(own) else read_template(form)
+
+
+def _text_digest(data: bytes) -> str:
+    return hashes({"": data.replace(b"\r\n", b"\n")})[""]
 
 
 def hashes(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -178,14 +178,7 @@ class Journal:
         with self._changed:
             state = self._state
             if self._store.changed():
-                stored = self._store.load()
-                state = replace(
-                    state,
-                    submissions=stored.submissions,
-                    runs=stored.runs,
-                    plans=stored.plans,
-                    places=stored.places,
-                )
+                state = replace(self._store.load(), connection=state.connection, problems=state.problems)
             self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 

@@ -145,12 +145,14 @@ def gather_evidence(
         FolderError: when scripts or answers cannot be read.
     """
     numbers = results or compute_results(measured_from_state(state), images=edition.images)
+    files = folder.script_files()
+    scripts = {name: file_fact(name, data) for name, data in files.items()}
     seen, seen_at = needed_paths_seen(folder, state)
     return Evidence(
         state=state,
         results=numbers,
-        scripts={name: file_fact(name, data) for name, data in folder.script_files().items()},
-        originals=_originals(),
+        scripts=scripts,
+        originals={**_originals(), **{name: scripts[name] for name in folder.as_brought(files)}},
         exports=tuple(_exports(folder, edition, state)),
         answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
@@ -270,13 +272,10 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
         )
     try:
         text = folder.read(source)
-        if path.exists() and folder.read(path) not in (text, *_shipped(target)):
+        old = folder.read(path) if path.exists() else text
+        if old != text and not folder.as_brought({target: old}):
             raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
     except OSError as error:
         raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
     folder.write(path, text)
     return path
-
-
-def _shipped(name: str) -> tuple[bytes, ...]:
-    return (read_remote(name),) if name in list_remote() else ()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
 from labtui.domain.errors import LabError
 from labtui.domain.model import Stream
-from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
+from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Str
     """The numbers of the segments that lie in the folder, in order."""
     if submission.job is None:
         return []
-    ending = f".{LOG_ENDINGS[stream]}"
-    stem = Path(submission.mirror(stream, 0)).name.removesuffix(ending)
-    pattern = re.compile(rf"{re.escape(stem)}(?:\.restart([0-9]{{1,9}}))?{re.escape(ending)}")
+    name = re.escape(Path(submission.mirror(stream, 987654321)).name)
+    pattern = re.compile(name.replace(r"\.restart987654321", r"(?:\.restart([0-9]{1,9}))?"))
     matches = (pattern.fullmatch(path.name) for path in folder.logs.iterdir())
     return sorted(int(match[1] or 0) for match in matches if match)
 

@@ -89,6 +89,17 @@ def own_logs_of(remote_dir: str, patterns: Iterable[tuple[Stream, str]], *, user
     return logs
 
 
+def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
+    """The names that a student's own job file gives its logs, where they tell jobs and streams apart."""
+    names: dict[str, str] = {}
+    for stream, pattern in draft.log_patterns:
+        name = re.sub("%[jJA]", "%j", pattern.rpartition("/")[2]).replace("%x", file_name(draft.job_name))
+        plain = name.replace("%j", "1")
+        if plain != name and plain == file_name(plain):
+            names[stream] = name
+    return names if len(set(names.values())) == len(names) else {}
+
+
 def drafts_of(
     session: Session, task_id: str, overrides: PlanOverrides | None = None
 ) -> tuple[SubmissionDraft, ...]:
@@ -149,6 +160,7 @@ def plan(
         remote_logs=own_logs_of(remote_dir, named.log_patterns, user=session.user)
         if own
         else logs_of(remote_dir, named.job_name, gpus=named.gpus),
+        log_names=log_names_of(named) if own else {},
         script_hashes=hashes(files),
         practice=session.practice,
         accepted=tuple(accepted),

@@ -59,7 +59,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     )
     return Preview(
         script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
-        files=tuple(_file(name, data) for name, data in sorted(planned.files.items())),
+        files=_files(session, planned),
         findings=findings,
         gpu_hours=gpu_hours,
         seconds=seconds,
@@ -116,11 +116,12 @@ class FileChange:
     changed: bool
 
 
-def _file(name: str, data: bytes) -> FileChange:
-    from labtui.session.folder import list_remote, read_remote
+def _files(session: Session, planned: Planned) -> tuple[FileChange, ...]:
+    from labtui.session.folder import list_remote
 
-    changed = name in list_remote() and read_remote(name) != data
-    return FileChange(path=name, size=len(data), changed=changed)
+    changed = set(list_remote()) - session.folder.as_brought(planned.files)
+    files = sorted(planned.files.items())
+    return tuple(FileChange(path=name, size=len(data), changed=name in changed) for name, data in files)
 
 
 _SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")

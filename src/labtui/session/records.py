@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from labtui.domain.errors import FolderError
+from labtui.domain.model import JobView
 from labtui.domain.state import LabState, PathStatus, PlannedRun, RunState, SubmissionState
 from labtui.session.folder import LabFolder
 
@@ -46,13 +47,25 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunState, ...]
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster said about remote paths."""
+MOMENT = ("refreshed_at", "cluster_time", "other_jobs", "more_jobs")
+"""What a process that only looks is told of the queue, by the names of `LabState`."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster said last: about remote paths, and, for a process that only looks, of the queue."""
 
     paths: dict[str, PathStatus]
+    refreshed_at: float | None = None
+    cluster_time: float | None = None
+    other_jobs: tuple[JobView, ...] = ()
+    more_jobs: int = 0
+
+    @classmethod
+    def of(cls, state: LabState) -> Seen:
+        return cls(paths=dict(state.places), **{name: getattr(state, name) for name in MOMENT})
 
 
-def to_json(value: Record | Reading | Places) -> bytes:
+def to_json(value: Record | Reading | Seen) -> bytes:
     """One line; numbers that are none are words in it."""
     return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(value)))
 
@@ -76,7 +89,7 @@ def _words_for_non_finite(value: Any) -> Any:
     return value
 
 
-def sealed(value: Record | Reading | Places) -> str:
+def sealed(value: Record | Reading | Seen) -> str:
     """A row's text: the line, and below it its CRC-32. Without it a damaged byte could be another number."""
     line = to_json(value)
     return f"{line.decode()}\n{zlib.crc32(line):08x}"

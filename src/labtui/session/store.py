@@ -34,7 +34,7 @@ _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
 
 _MIGRATION_S = 3.0
-_WRITER, _PLACES = "writer", "places"
+_WRITER, _SEEN = "writer", "places"
 
 
 class Store:
@@ -172,8 +172,8 @@ class Store:
     ) -> tuple[str, ...]:
         """Store what differs between two states in one transaction; the tokens of the submissions that do.
 
-        `files` are those of new submissions, by token and path. What is of the moment (connection, problems, queue)
-        and what the mirrors tell is left out.
+        `files` are those of new submissions, by token and path. What is of the moment (connection, problems) and
+        what the mirrors tell is left out.
 
         Raises:
             StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
@@ -184,15 +184,15 @@ class Store:
             if item is not before.submissions.get(token)
             and (text := records.sealed(records.Record.of(after, token))) != _row(before, token)
         }
-        places = after.places if after.places is not before.places else None
-        if not rows and places is None and not files:
+        seen = records.Seen.of(after)
+        news = seen != records.Seen.of(before)
+        if not rows and not news and not files:
             return ()
 
         with self._transaction() as db:
             db.executemany(records.KEEP_SUBMISSION, rows.items())
-            if places is not None:
-                text = records.sealed(records.Places(paths=dict(places)))
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACES, text))
+            if news:
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.sealed(seen)))
             for token, contents in (files or {}).items():
                 named = [(token, path, _digest(data), data) for path, data in contents.items()]
                 blobs = [(digest, data) for _, _, digest, data in named]
@@ -230,7 +230,7 @@ class Store:
             self._seen = _data_version(db)
             submissions = db.execute("SELECT token, data FROM submissions ORDER BY rowid").fetchall()
             readings = db.execute("SELECT token, data FROM readings").fetchall()
-            places = db.execute("SELECT value FROM meta WHERE key = ?", (_PLACES,)).fetchall()
+            last = db.execute("SELECT value FROM meta WHERE key = ?", (_SEEN,)).fetchall()
         state = LabState()
         for token, data in submissions:
             record = _decoded(records.Record, token, data)
@@ -240,8 +240,11 @@ class Store:
             if _is_of_its_job(state, token, reading.source):
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
-        for (data,) in places:
-            state = replace(state, places=MappingProxyType(_decoded(records.Places, _PLACES, data).paths))
+        for (data,) in last:
+            seen = _decoded(records.Seen, _SEEN, data)
+            state = replace(state, places=MappingProxyType(seen.paths))
+            if self.read_only:  # who writes has not read the queue yet
+                state = replace(state, **{name: getattr(seen, name) for name in records.MOMENT})
         return state
 
     def changed(self) -> bool:
