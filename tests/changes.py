@@ -80,7 +80,7 @@ def problem(key: str, sentence: str, hint: str = "", at: float = 0.0) -> Change:
 
 
 def refreshed(at: float, cluster_time: float | None = None) -> Change:
-    return lambda state: state.with_queue_read(at, cluster_time)
+    return lambda state: replace(state, refreshed_at=at, cluster_time=cluster_time)
 
 
 def _of_run(run_id: int, change: Callable[[RunState], RunState]) -> Change:

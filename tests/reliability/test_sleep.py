@@ -117,7 +117,7 @@ def whole(bench: Bench, token: str) -> bool:
 @pytest.mark.parametrize("steady_too", [False, True], ids=["steady-clock-stands", "steady-clock-goes-on"])
 @pytest.mark.parametrize("doing", ["nothing", "following", "asking"])
 def test_a_dead_line_is_noticed_within_five_seconds_of_waking(
-    open_bench: Callable[..., Bench], doing: str, steady_too: bool
+    open_bench: Callable[..., Bench], doing: str, steady_too: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fifteen times asleep, for seconds or for a day, at any moment: noticed in time, and the missed lines are read."""
     chooser = random.Random(f"{doing} {steady_too}")
@@ -125,7 +125,7 @@ def test_a_dead_line_is_noticed_within_five_seconds_of_waking(
     cluster = FreezingCluster(clock)
     bench = open_bench(cluster)
     clock.watchdog = bench.worker._watchdog
-    bench.worker._context.luck = chooser
+    monkeypatch.setattr("labtui.session.worker_context.random", chooser)
     awake(bench, lambda: status(bench) == "online", 10)
     token = ""
     if doing != "nothing":

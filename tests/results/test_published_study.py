@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from labtui.domain.model import EpochSample, Interval, tuning_of
+from labtui.domain.model import EpochSample, Interval
+from labtui.domain.tuning import tuning_of
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun

@@ -22,12 +22,17 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """A sentence for the student (`str(error)`) and a hint that says what to do next."""
+    """A sentence for the student (`str(error)`) and a hint that says what to do next.
 
-    def __init__(self, sentence: str, hint: str = "") -> None:
+    `reason` is the name of a failed connection or login in `labtui.cluster`'s table of failures: ``timeout``,
+    ``password-expired`` ...
+    """
+
+    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
+        self.reason = reason
 
     @property
     def kind(self) -> str:
@@ -73,25 +78,11 @@ class ConnectionLost(LabError):
 
 
 class CannotConnect(ConnectionLost):
-    """No connection could be made: name, network, port or server.
-
-    `reason` is its name in `labtui.cluster`'s table of failures: ``name``, ``timeout``, ``maintenance`` ...
-    """
-
-    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
-        super().__init__(sentence, hint)
-        self.reason = reason
+    """No connection could be made: name, network, port or server."""
 
 
 class LoginRefused(LabError):
-    """The server did not accept the key, password or code. Never retried without the student.
-
-    `reason` is its name in `labtui.cluster`'s table of failures: ``password``, ``password-expired``, ``no-key`` ...
-    """
-
-    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
-        super().__init__(sentence, hint)
-        self.reason = reason
+    """The server did not accept the key, password or code. Never retried without the student."""
 
 
 class HostKeyProblem(LabError):

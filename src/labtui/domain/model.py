@@ -1,26 +1,23 @@
-"""labtui's nouns, as frozen values: interval, run, plan, submission, job, epoch sample, diagnosis.
+"""labtui's nouns, as frozen values: run, plan, submission, job, epoch sample, diagnosis.
 
-The words are those of the lab and of the field. Batch sizes say which they are; times say seconds. Keras prints whole
-seconds, so "5 s" is anything from 4.5 to 5.5 s: every figure labtui derives carries its interval through, and nothing
-may drop it on the way.
+The words are those of the lab and of the field. Batch sizes say which they are; times say seconds.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
+from labtui.domain.tuning import CONTROL, named_options, tuning_of
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Interval:
-    """A value inside closed bounds: ``lo <= value <= hi``, all finite.
-
-    Raises:
-        ValueError: when a bound is not finite or the value lies outside its bounds.
-    """
+    """A value inside closed bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
 
     value: float
     lo: float
@@ -61,26 +58,18 @@ class Interval:
         """The difference; its bounds are those of the worst case."""
         return Interval(self.value - other.value, self.lo - other.hi, self.hi - other.lo)
 
-    def times(self, other: Interval) -> Interval:
-        """The product of two intervals that are not below zero."""
-        if self.lo < 0 or other.lo < 0:
-            raise ValueError("only intervals from zero on can be multiplied here")
-        return Interval(self.value * other.value, self.lo * other.lo, self.hi * other.hi)
-
     @classmethod
     def mean(cls, intervals: Sequence[Interval], weights: Sequence[int] = ()) -> Interval | None:
-        """Mean of the values inside the mean of the bounds, each with its weight (1 where none are given).
-
-        None for nothing.
-        """
+        """Mean of the values inside the mean of the bounds, by weight (1 where none are given); None for nothing."""
         if not intervals:
             return None
         weights = weights or [1] * len(intervals)
-        total = sum(weights)
-        pairs = list(zip(intervals, weights, strict=True))
-        lo = math.fsum(each.lo * weight for each, weight in pairs) / total
-        hi = math.fsum(each.hi * weight for each, weight in pairs) / total
-        value = math.fsum(each.value * weight for each, weight in pairs) / total
+
+        def mean(numbers: Iterable[float]) -> float:
+            return math.fsum(map(operator.mul, numbers, weights)) / sum(weights)
+
+        lo, hi = mean(each.lo for each in intervals), mean(each.hi for each in intervals)
+        value = mean(each.value for each in intervals)
         return cls(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
 
     def contains(self, number: float) -> bool:
@@ -105,7 +94,6 @@ BatchOption = Literal["global", "per-node", "per-task", "per-gpu"]
 """What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each node, process or GPU."""
 Stream = Literal["out", "err", "gpu"]
 """A log of a job: standard output, standard error, or the GPU sampler's CSV."""
-
 Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
 DEEDS: dict[Outcome, str] = {
     "completed": "ran to its end",
@@ -134,67 +122,8 @@ DiagnosisKind = Literal[
     "contradiction",
     "mixed-trainings",
 ]
-
-
-# --------------------------------------------------------------------------- what is to be run
-
 WorkUnit = Literal["images", "tokens", "samples", "sequences", "sentences"]
 """What a training counts its work in: a rate is so many of them per second."""
-
-_PLAIN_WORDS = ("", "none", "no", "false", "0", "fp32", "constant")
-"""Values of an option that leave a training as it is without the option."""
-
-
-def tuning_of(options: Mapping[str, str], variant: str = "") -> tuple[str, ...]:
-    """How a script's options, and a variant of it, change its speed, in words; options by name, without dashes.
-
-    Nothing for what is left at its default, so that a script that prints all its options and a command that names
-    some of them say the same: ``("bf16", "10 workers", "compiled")``.
-    """
-    found = []
-    for name, word in TUNING_OPTIONS.items():
-        value = options.get(name, "").lower()
-        if value in _PLAIN_WORDS or (name == "resolution" and value == "224"):
-            continue
-        label = word.format(value)
-        if name == "num_workers" and value == "1":
-            label = "1 worker"
-        elif name == "lr_policy" and options.get("warmup_epochs", "0") != "0":
-            epochs = options["warmup_epochs"]
-            label += f", warm-up of {epochs} epoch{'s' * (epochs != '1')}"
-        found.append(label)
-    return (*found, f"{variant} script") if variant else tuple(found)
-
-
-def named_options(words: Sequence[str]) -> dict[str, str]:
-    """The ``--name value`` and ``--name=value`` of a command; a flag without a value is ``true``."""
-    found: dict[str, str] = {}
-    for at, word in enumerate(words):
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            after = words[at + 1] if at + 1 < len(words) else "--"
-            found[name] = value if equals else "true" if after.startswith("--") else after
-    return found
-
-
-CONTROL = "control: "
-"""How the tuning of a control run begins: it shows a cause, and is no run of a task."""
-TUNING_OPTIONS = {
-    "model_precision": "{} weights",
-    "mixed_precision": "{}",
-    "num_workers": "{} workers",
-    "compile": "compiled",
-    "torch_compile": "compiled",
-    "attn": "{} attention",
-    "use_liger_kernel": "Liger kernels",
-    "resolution": "{} pixels",
-    "sequence_length": "sequences of {}",
-    "lr_policy": "{} rate",
-    "control": CONTROL + "{}",
-}
-"""Options of the course's PyTorch scripts that make trainings differ, and how to say their values."""
-
-
 Scaling = Literal["strong", "weak"]
 """Strong: the same work on n processes, S = T1/Tn, E = S/n. Weak: n times the work on n processes, E = T1/Tn."""
 
@@ -247,12 +176,11 @@ def batch_shares(option: str, gpus: int, nodes: int, launcher: str) -> int:
 class RunSpec:
     """One training: fixed model, device count, batch and epochs. What a chart plots.
 
-    `model` is the lab's short name ("ResNet50" for ResNet50V2). `n_gpus` is 0 on a CPU.
-    `batch_size` is the *global* batch; `per_gpu_batch` is said apart.
-    `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
+    `model` is the lab's short name ("ResNet50" for ResNet50V2). `n_gpus` is 0 on a CPU. `batch_size` is the *global*
+    batch. `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
     batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
-    several ("" for its only one). `arguments` stand in the place of those that labtui would write.
-    `variant` is a word for a script of the student's that differs from the one it was copied from.
+    several. `arguments` stand in the place of those that labtui would write. `variant` is a word for a script of the
+    student's that differs from the one it was copied from.
     A run of a `program` has one time and no epochs; `processes` are those it is started with, `size` its problem's.
     `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
     epochs): its value here means nothing.
@@ -369,8 +297,7 @@ class JobRequest:
 class SubmissionDraft(JobRequest):
     """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
 
-    For a job file of the student's own `log_patterns` holds its logs by stream as sbatch's patterns, and `beside` the
-    files that lie beside it.
+    Of a job file of the student's own: its logs by stream as sbatch's patterns, and the files beside it.
     """
 
     runs: tuple[RunSpec, ...]
@@ -395,9 +322,6 @@ class AcceptedFinding:
     line: int
     effect: str
     reason: str
-
-
-# --------------------------------------------------------------------------- what became of it
 
 
 class SubmissionStatus(StrEnum):
@@ -436,11 +360,10 @@ class RunPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What Slurm last said about a job, and when it said so.
+    """What Slurm last said about a job, and when.
 
-    Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours.
-    `slurm_state` is Slurm's own word (``RUNNING``, ``COMPLETED``, ``TIMEOUT`` ...), `reason` its pending
-    reason. `evidence` names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``.
+    Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours. `evidence`
+    names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``. `reason` is Slurm's reason why it is pending.
     """
 
     job_id: str
@@ -485,9 +408,6 @@ class JobView:
         return ran if self.time_limit_s is None else min(ran, self.time_limit_s)
 
 
-# --------------------------------------------------------------------------- what the logs say
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSample:
     """Time and metrics of one epoch of one run.
@@ -496,10 +416,9 @@ class EpochSample:
     seconds as printed (None when the log gives none); `ms_per_step` as printed, in milliseconds.
     `source` says what the interval rests on: ``mllog``, ``keras`` or another grammar's name.
     `line` is the 1-based line of the log it was read from: every figure can be traced to it.
-    `ended_at` is when the epoch ended, in UNIX seconds of the node's clock, for logs that tell (MLPerf
-    records). `starts_process` is true for the first epoch that a process trained: it pays for start-up (graph,
-    data cache, communication), also in a resumed training whose first epoch is the third. `count` is the number of
-    epochs of a block that the log times as one: `epoch` is its first, `seconds` their mean.
+    `ended_at` is when it ended, in UNIX seconds of the node's clock, for logs that tell. `starts_process` is true for
+    the first epoch of a process: it pays for start-up, also in a resumed training whose first epoch is the third.
+    `count` is the number of epochs of a block that the log times as one: `epoch` is its first, `seconds` their mean.
     """
 
     epoch: int

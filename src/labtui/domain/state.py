@@ -222,13 +222,7 @@ class LabState:
         return replace(self, submissions=submissions)._with_phases(token)
 
     def with_status(
-        self,
-        token: str,
-        status: SubmissionStatus,
-        *,
-        sentence: str = "",
-        hint: str = "",
-        attempt: int = 0,
+        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", attempt: int = 0
     ) -> LabState:
         """A submission's way into Slurm; `attempt` is how many tries to send it are known to have made no job."""
         known = self.submissions.get(token)
@@ -293,10 +287,6 @@ class LabState:
         seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
         return replace(self, places=MappingProxyType({**self.places, **seen}))
 
-    def with_queue_read(self, at: float, cluster_time: float | None) -> LabState:
-        """The queue was read completely at `at`, when the cluster's clock said `cluster_time`."""
-        return replace(self, refreshed_at=at, cluster_time=cluster_time)
-
     def with_problem(self, key: str, sentence: str, hint: str, at: float) -> LabState:
         """A problem that began at `at`; one that is known under this key keeps its beginning and its place."""
         since = next((known.since for known in self.problems if known.key == key), None)
@@ -332,7 +322,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     `first_open` says that no earlier run of its submission is still to end.
     """
     if run.outcome is not None:
-        return _PHASE_OF_OUTCOME[run.outcome]
+        return _PHASE_OF_OUTCOME.get(run.outcome, RunPhase.FAILED)
     if submission.status is not SubmissionStatus.ACCEPTED:
         return _PHASE_OF_STATUS[submission.status]
     phase = submission.job.phase if submission.job else JobPhase.QUEUED
@@ -348,10 +338,6 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
 _PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {
     "completed": RunPhase.DONE,
     "cancelled": RunPhase.CANCELLED,
-    "unfinished": RunPhase.FAILED,
-    "oom": RunPhase.FAILED,
-    "time-limit": RunPhase.FAILED,
-    "failed": RunPhase.FAILED,
 }
 
 _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _ESCAPES = re.compile(
     r"""\x1b (?:
@@ -59,38 +59,35 @@ def _write(line: list[str], at: int, piece: str) -> int:
 
 
 def _visible(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or unicodedata.category(character) == "Zs"
-        else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
+    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _UNKNOWN)
 
 
 def sanitize(text: str) -> str:
     """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+    return _replaced(text, lambda char: char if char in "\n\r\t" else _UNKNOWN)
 
 
 def inert(text: str) -> str:
     """The same text, as wide as before, without control, format and other characters that show nothing."""
+    return _replaced(
+        text, lambda char: char if unicodedata.category(char) == "Zs" else " " * _cell_width(char)
+    )
+
+
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+def _replaced(text: str, instead: Callable[[str], str]) -> str:
+    """The text with something else for each character that cannot be printed."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _instead(char) for char in text)
+    return "".join(char if char.isprintable() else instead(char) for char in text)
 
 
-def _instead(char: str) -> str:
-    if unicodedata.category(char) == "Zs":
-        return char
-    from rich.cells import cell_len
+def _cell_width(char: str) -> int:
+    from rich.cells import get_character_cell_size  # Python's own table is older than the terminal's
 
-    return " " * cell_len(char)
+    return get_character_cell_size(char)
 
 
 _SIGNS = {
@@ -149,13 +146,9 @@ def ascii_text(text: str) -> str:
 def _plain(char: str) -> str:
     if "\u2800" <= char <= "\u28ff":  # braille: the lines of charts
         return "." if char != "\u2800" else " "
-    from rich.cells import (
-        get_character_cell_size,
-    )  # Python's own table of widths is older than the terminal's
-
     base = unicodedata.normalize("NFKD", char)[:1]
     sign = base if base.isascii() and base.isprintable() and base else "?"
-    return sign.ljust(2)[: get_character_cell_size(char)]
+    return sign.ljust(2)[: _cell_width(char)]
 
 
 def fitted_lines(lines: Sequence[str], width: int | None, hang: int = 2) -> list[str]:

@@ -20,9 +20,9 @@ from labtui.domain.model import (
     RunPhase,
     RunSpec,
     SubmissionStatus,
-    named_options,
 )
 from labtui.domain.state import LabState, RunState, SubmissionState, Totals
+from labtui.domain.tuning import named_options
 from labtui.lab.checks import check_task
 from labtui.lab.cross_references import references
 from labtui.lab.edition import (

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import named_options, tuning_of
+from labtui.domain.tuning import named_options, tuning_of
 
 IMAGES = 50_000
 FULL_SIZE = 128

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.model import CONTROL, DEEDS, Interval, WorkUnit
+from labtui.domain.model import DEEDS, Interval, WorkUnit
+from labtui.domain.tuning import CONTROL
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
 

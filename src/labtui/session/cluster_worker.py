@@ -58,11 +58,10 @@ class ClusterWorker:
         self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any], bool]] = deque()
         self._woken = threading.Event()
         self._connection = ConnectionMonitor(context)
-        self._submitter = Submitter(context, self._has_news)
-        self._log_follower = LogFollower(context, self._has_news)
-        self._poller = Poller(
-            context, self._log_follower.script_ended, self._submitter.freed, self._submitter.cancel_duplicates
-        )
+        self._submitter = Submitter(context)
+        self._log_follower = LogFollower(context)
+        self._poller = Poller(context, self._submitter)
+        context.news = self._poller.changed
         self._watchdog = Watchdog(
             context.clock, self._slept, self._connection.mark_stale, context.cluster.close
         )
@@ -115,7 +114,7 @@ class ClusterWorker:
         def work(done: Future[None]) -> None:
             online = self._connection.online
             self._submitter.change(token, wanted, done, None if online else self._connection.why_offline)
-            self._poller.changed()
+            self._context.news()
             self._poller.press()
 
         return self._put(work, needs_connection=False)
@@ -158,9 +157,6 @@ class ClusterWorker:
     def connect_now(self) -> None:
         """A key press: try to connect."""
         self._put(lambda _: self._connection.key_press(), needs_connection=False)
-
-    def _has_news(self) -> None:
-        self._poller.changed()
 
     def _slept(self) -> None:
         self._put(lambda _: self._wake_up(), needs_connection=False)
@@ -317,11 +313,11 @@ class ClusterWorker:
         if self._connection.online and not was_online:
             self._log_follower.recheck_all()
             if live(self._context.state):
-                self._poller.changed()
+                self._context.news()
 
     def _send(self) -> None:
         self._submitter.step()
-        self._poller.changed()
+        self._context.news()
 
     def _duty_of(self, duty: str, work: Callable[[], None]) -> None:
         self._duty = duty

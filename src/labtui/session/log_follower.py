@@ -93,10 +93,8 @@ class Followed:
 class LogFollower:
     """Copies logs and reads them. Worker thread only; `watch` may be called from any."""
 
-    def __init__(self, context: WorkerContext, news: Callable[[], None]) -> None:
-        """`news` is called when a log shows a beginning or an end that the queue will soon show, too."""
+    def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._news = news
         self._followed: dict[tuple[str, Stream], Followed] = {}
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
@@ -114,11 +112,6 @@ class LogFollower:
         for item in self._followed.values():
             item.copy.recheck()
             item.behind, item.again_at = False, self._context.now()
-
-    def script_ended(self, token: str) -> bool:
-        """Whether a submission's own log shows that everything planned was done."""
-        reader = self._context.readings.known(token)
-        return reader is not None and reader.script_ended
 
     # ------------------------------------------------------------------ what there is to follow
 
@@ -194,7 +187,7 @@ class LogFollower:
         try:
             if self._ahead(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
                 if self._read_piece(item, reader):
-                    self._tell(reader)
+                    self._tell(reader.applied)
                 item.again_at = item.read_at = now
             else:
                 self._look(submission, item)
@@ -292,20 +285,16 @@ class LogFollower:
         if step.grown:
             self._own_disk_works()
             if item.complete:
-                self._context.readings.drop(
-                    item.token
-                )  # it was told that this is the end: read the mirrors anew
+                self._context.readings.drop(item.token)  # its reader was told that this is the end
             item.complete, item.grown_at = False, now
         reader = self._reader(submission)
         item.behind = step.behind
-        try:
-            told = not step.behind and self._ahead(item, reader) and self._read_piece(item, reader)
-        finally:
-            grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
+        told = not step.behind and self._ahead(item, reader) and self._read_piece(item, reader)
+        grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
-            self._news()
+            self._context.news()
         if grown or told:
-            self._holds(submission, item, reader if told else None, complete=False)
+            self._tell(self._holding(submission, item), *([reader.applied] if told else []))
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
@@ -314,28 +303,19 @@ class LogFollower:
         elif step.behind:
             item.again_at = now + SOON_S
 
-    def _holds(
-        self, submission: SubmissionState, item: Followed, reader: SubmissionReader | None, *, complete: bool
-    ) -> None:
-        """What the mirror holds, and what it tells of the runs where a `reader` has news."""
+    def _holding(self, submission: SubmissionState, item: Followed, *, complete: bool = False) -> Change:
+        """What the mirror holds."""
         log = submission.logs.get(item.stream, LogState())
         log = replace(log, size=item.copy.size, complete=complete)
+        return lambda state: state.with_log(item.token, item.stream, log)
 
-        def holds(state: LabState) -> LabState:
-            return state.with_log(item.token, item.stream, log)
-
-        if reader is None:
-            self._context.journal.change(holds)
-        else:
-            self._tell(reader, holds)
-
-    def _tell(self, reader: SubmissionReader, *before: Change) -> None:
-        """The runs as they are read now; the end of one is news that the queue will soon show, too."""
+    def _tell(self, *changes: Change) -> None:
+        """What was copied and read; the end of a run is news that the queue will soon show, too."""
         runs = self._context.state.runs
-        self._context.journal.change(*before, reader.applied)
+        self._context.journal.change(*changes)
         new = self._context.state.runs.items()
         if any(run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new):
-            self._news()
+            self._context.news()
 
     def _rhythm(self, submission: SubmissionState, item: Followed) -> float:
         job = submission.job
@@ -366,7 +346,7 @@ class LogFollower:
             return state.with_log(item.token, item.stream, LogState(segment=segment))
 
         self._context.journal.change(begins)
-        self._tell(self._reader(submission))
+        self._tell(self._reader(submission).applied)
         self._delete_old_segments(submission, item.stream, segment)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
         item.complete = item.behind = False
@@ -450,11 +430,11 @@ class LogFollower:
         """A log is complete; with the last of them it is known how the runs ended."""
         context = self._context
         item.complete = True
-        self._holds(context.state.submissions[item.token], item, None, complete=True)
+        context.journal.change(self._holding(context.state.submissions[item.token], item, complete=True))
         submission = context.state.submissions[item.token]
         if item.stream != "gpu" and is_over(submission):
             context.journal.change(lambda state: context.readings.read_whole(state, item.token))
-            self._news()
+            self._context.news()
             with contextlib.suppress(StoreError):
                 context.readings.save(context.state, (item.token,))
         if submission.job is not None and context.at() - submission.job.seen_at > AFTER_THE_END_S:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.model import JobPhase, JobView
 from labtui.domain.state import Change, LabState, SubmissionState
+from labtui.session.submitter import Submitter
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
@@ -45,19 +46,11 @@ class Poller:
     def __init__(
         self,
         context: WorkerContext,
-        script_ended: Callable[[str], bool],
-        freed: Callable[[], None],
-        cancel_duplicates: Callable[[SubmissionState, Sequence[JobView]], None],
+        submitter: Submitter,
     ) -> None:
-        """Callbacks into the other duties.
-
-        `script_ended` asks a job's own log; `freed` is told when a job of ours ended; `cancel_duplicates` gets the
-        living jobs that bear the token of a submission whose job is another one.
-        """
+        """`submitter` is told of jobs that ended, and of more than one job of a submission."""
         self._context = context
-        self._script_ended = script_ended
-        self._freed = freed
-        self._cancel_duplicates = cancel_duplicates
+        self._submitter = submitter
         self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
         self._changed_at = context.now()
         self._took_s = 0.0
@@ -138,13 +131,11 @@ class Poller:
             if ask_accounting:
                 self._note_accounting(tick)
             others = other_jobs(context.state, tick.jobs)
-            self._tell(
-                jobs,
-                lambda state: replace(state, other_jobs=others, more_jobs=tick.more),
-                lambda state: state.with_queue_read(at, tick.server_time),
-            )
+            moment: dict[str, Any] = {"other_jobs": others, "more_jobs": tick.more, "refreshed_at": at}
+            moment["cluster_time"] = tick.server_time
+            self._tell(jobs, lambda state: replace(state, **moment))
         for token, rows in duplicates(context.state, tick.jobs or ()).items():
-            self._cancel_duplicates(context.state.submissions[token], rows)
+            self._submitter.cancel_duplicates(context.state.submissions[token], rows)
         for submission in live(context.state):
             self._check_directly(submission)
 
@@ -173,10 +164,10 @@ class Poller:
             if old is None or old.phase is not job.phase:
                 self.changed()
             if job.phase is JobPhase.FINISHED:
-                self._freed()
+                self._submitter.freed()
                 submission = self._context.state.submissions[token]
                 if ended_as_duplicate(self._context.state, submission):
-                    self._cancel_duplicates(submission, ())
+                    self._submitter.cancel_duplicates(submission, ())
 
     def _check_directly(self, submission: SubmissionState) -> None:
         """Queue and accounting are silent: after a minute ask the job's own log, then the controller's memory."""
@@ -187,7 +178,7 @@ class Poller:
             return
         self._checked_at[submission.token] = at
         said: dict[str, Any] = {"evidence": "log"}
-        if not self._script_ended(submission.token):
+        if not self._context.readings.script_ended(submission.token):
             try:
                 known = self._context.cluster.ask(details(job.job_id))
             except ConnectionLost:

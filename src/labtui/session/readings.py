@@ -35,7 +35,7 @@ class Readings:
     def __init__(self, folder: LabFolder, store: Store) -> None:
         self._folder = folder
         self._store = store
-        self._readers: dict[str, tuple[object, SubmissionReader]] = {}
+        self._readers: dict[str, SubmissionReader] = {}
 
     @functools.cached_property
     def _patterns(self) -> tuple[str, ...]:
@@ -48,15 +48,15 @@ class Readings:
         submission = state.submissions[token]
         logs = tuple(map(submission.mirror, mirrors.READ_STREAMS))
         known = self._readers.get(token)
-        if known is not None and known[0] == logs and (not known[1].ended or is_over(submission)):
-            return known[1]
-        reader = SubmissionReader(submission, state.plans, self._patterns)
-        self._readers[token] = (logs, reader)
+        if known is not None and known.logs == logs and (not known.ended or is_over(submission)):
+            return known
+        reader = SubmissionReader(submission, state.plans, logs, self._patterns)
+        self._readers[token] = reader
         return reader
 
-    def known(self, token: str) -> SubmissionReader | None:
-        """The reader of a submission, if its logs are being read."""
-        return self._readers[token][1] if token in self._readers else None
+    def script_ended(self, token: str) -> bool:
+        """Whether a submission's own log, as far as it is being read, shows that everything planned was done."""
+        return token in self._readers and self._readers[token].script_ended
 
     def drop(self, token: str) -> None:
         """Read a submission's mirrors anew, or no more."""
@@ -118,7 +118,7 @@ class Readings:
         if sources and not self._store.read_only:
             self._store.write_readings(state, sources)
         for item in read:
-            if is_over(item) and (reader := self.known(item.token)) is not None and reader.ended:
+            if is_over(item) and item.token in self._readers and self._readers[item.token].ended:
                 self.drop(item.token)
 
 

@@ -52,14 +52,18 @@ class SubmissionReader:
     """Reads the two logs of one submission."""
 
     def __init__(
-        self, submission: SubmissionState, plans: Mapping[int, RunSpec], patterns: Sequence[str] = ()
+        self,
+        submission: SubmissionState,
+        plans: Mapping[int, RunSpec],
+        logs: Sequence[str],
+        patterns: Sequence[str] = (),
     ) -> None:
-        """`plans` are the submission's runs as planned; `patterns` are the lab's own forms of log lines.
+        """`plans` are the runs as planned, `logs` the mirrors, `patterns` the lab's own forms of log lines.
 
         The commands of a student's own job file tell what the log may not say of its runs.
         """
         specs = [plans[number] for number in submission.run_ids if plans[number] != NOTHING_KNOWN]
-        self.token = submission.token
+        self.token, self.logs = submission.token, logs
         self._own = bool(submission.job_file)
         self._match = Match()
         programs = tuple(dict.fromkeys(spec.program for spec in specs if spec.program is not None))

@@ -78,10 +78,8 @@ class _Known:
 class Submitter:
     """The submission queue's servant. Worker thread only, `track` aside."""
 
-    def __init__(self, context: WorkerContext, news: Callable[[], None]) -> None:
-        """`news` is told when Slurm has answered."""
+    def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._news = news
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
         self._refusals: dict[str, int] = {}
         self._open_at: dict[str, float] = {}
@@ -162,7 +160,7 @@ class Submitter:
         def done(outcome: Callable[[], Any]) -> None:
             self._busy = False
             answered(outcome)
-            self._news()
+            self._context.news()
 
         self._busy = True
         self._context.run_in_background(question, done)
@@ -312,9 +310,7 @@ class Submitter:
     def _change(
         self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", *, attempt: int = 0
     ) -> None:
-        self._context.journal.change(
-            lambda state: state.with_status(token, status, sentence=sentence, hint=hint, attempt=attempt)
-        )
+        self._context.journal.change(lambda state: state.with_status(token, status, sentence, hint, attempt))
 
     # ------------------------------------------------------------------ two jobs of one submission
 
@@ -407,7 +403,7 @@ class Submitter:
 
         def answered(_: None) -> None:
             then()
-            self._news()
+            self._context.news()
 
         self._context.ask_aside(question, done, answered)
 

@@ -9,9 +9,9 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError
@@ -102,7 +102,8 @@ class WorkerContext:
     readings: Readings
     max_log_bytes: int = 2 * 1024**3
     """A longer log is not copied any further."""
-    luck: random.Random = field(default_factory=random.Random)
+    news: Callable[[], None] = lambda: None
+    """Called when something happened that the queue will soon show."""
     run_in_background: Callable[[Callable[[], Any], Done], None] = inline
     """Runs one slow question beside the worker, on a channel of its own; `done` is called in the worker's thread."""
 
@@ -231,28 +232,9 @@ PING_DEADLINE_S = 4.0
 """How long a test may take: our own deadline, not the system's, which would wait for a quarter of an hour."""
 
 _BACK_OFF_S = (5.0, 30.0, 60.0, 120.0)
-_JITTER = 0.2
+"""Between attempts, by failures in a row, give or take 20 %: the laptops of a room must not come in step."""
 MIN_BETWEEN_ATTEMPTS_S = 20.0
-"""A login node's firewall drops clients that open connections quickly."""
-
-
-def reconnect_delay(failures: int, luck: float) -> float:
-    """Seconds to wait after the `failures`-th loss or failed attempt in a row (1, 2, ...), with +-20 % by `luck`.
-
-    `luck` is a random number in [0, 1): sixty laptops in one room must not come back in step.
-    """
-    base = _BACK_OFF_S[min(max(failures, 1), len(_BACK_OFF_S)) - 1]
-    return base * (1 - _JITTER + 2 * _JITTER * luck)
-
-
-def key_press_retry_at(now: float, attempts: Sequence[float]) -> float:
-    """When a key press may connect: at once, but later attempts stay 20 s apart.
-
-    `attempts` are the times of the failed attempts since the connection was last up.
-    """
-    if len(attempts) < 2:
-        return now
-    return max(now, attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)
+"""A login node's firewall drops clients that open connections quickly; also where a key is pressed."""
 
 
 class ConnectionMonitor:
@@ -328,8 +310,8 @@ class ConnectionMonitor:
         self.error = error
         self._failures += 1
         self._suspicious = False
-        delay = reconnect_delay(self._failures, self._context.luck.random())
-        self._retry_at = self._context.now() + delay
+        base = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S)) - 1]
+        self._retry_at = self._context.now() + base * random.uniform(0.8, 1.2)  # noqa: S311
         self._set("offline", error)
 
     def record_answer(self) -> None:
@@ -350,16 +332,16 @@ class ConnectionMonitor:
             self.key_press()
 
     def key_press(self) -> None:
-        """The student wants it now. Attempts still keep their distance, see `key_press_retry_at`."""
+        """The student wants it now. Attempts still keep their distance but for the second."""
         if self.online:
             self._suspicious = True
             return
         if self.status == "connecting":
             return
         now = self._context.now()
-        refused = self.status == "needs-login"
-        self._failures = 0
-        self._retry_at = now if refused else key_press_retry_at(now, self._attempts)
+        self._failures, self._retry_at = 0, now
+        if self.status != "needs-login" and len(self._attempts) > 1:
+            self._retry_at = max(now, self._attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)
         if self._retry_at > now:
             self._set("offline", self.error)
 

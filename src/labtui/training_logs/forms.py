@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
-from labtui.domain.model import TUNING_OPTIONS, Interval, Program
+from labtui.domain.model import Interval, Program
+from labtui.domain.tuning import TUNING_OPTIONS
 from labtui.training_logs import mlperf, own_patterns, patterns, run_headers
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labtui.domain.model import Outcome, tuning_of
+from labtui.domain.model import Outcome
+from labtui.domain.tuning import tuning_of
 from labtui.training_logs.run_headers import device_of, short_model
 from labtui.training_logs.runs import GpuCount, RunFacts, measured
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Said, Says

@@ -6,7 +6,8 @@ import statistics
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit, tuning_of
+from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit
+from labtui.domain.tuning import tuning_of
 from labtui.training_logs.imagenet import ImagenetLines
 from labtui.training_logs.keras_runs import KerasLines
 from labtui.training_logs.runs import (

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from labtui.domain.model import Device, batch_shares, named_options, tuning_of
+from labtui.domain.model import Device, batch_shares
+from labtui.domain.tuning import named_options, tuning_of
 from labtui.training_logs.runs import RunFacts
 from labtui.training_logs.said import Begins, Said, Says
 

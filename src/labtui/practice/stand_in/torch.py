@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import named_options, tuning_of
+from labtui.domain.tuning import named_options, tuning_of
 from labtui.practice import pace
 from labtui.practice.pace import Pace, torch_memory_gib
 from labtui.practice.stand_in.recorder import Base, Call, Recorded, known, show_load, visible_gpus
