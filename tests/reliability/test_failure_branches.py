@@ -15,19 +15,6 @@ CUT = ConnectionLost("The connection is gone.")
 UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
 
 
-def test_cancelled_while_unknown_and_never_arrived_is_withdrawn(bench: Bench) -> None:
-    bench.cluster.submit_never_arrives = 1
-    bench.cluster.fail("find_token", CUT)
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
-    gone = bench.session.cancel(1)
-    bench.run(200, gone.done)
-    assert only(bench).status is SubmissionStatus.WITHDRAWN
-    assert bench.cluster.jobs == {}
-    assert isinstance(future.exception(), LabError)
-
-
 def test_a_cancel_that_goes_wrong_inside_is_told_and_written_down(bench: Bench) -> None:
     accepted(bench)
     bench.cluster.fail("cancel", ZeroDivisionError("surprise"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,18 +11,15 @@ import paramiko
 import pytest
 
 from labtui.cluster import connection as connecting
-from labtui.cluster import target as resolve
 from labtui.cluster.connection import Connection
-from labtui.cluster.dial import dial
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.target import Endpoint, NonInteractivePrompter, Overrides, Secret, resolve_target
-from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
-from labtui.domain.profile import Profile
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Secret
+from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure
 from labtui.slurm.job_control import cancel, end_after
 from labtui.slurm.probe import present
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.submit import submit
-from tests.cluster.prompting import Person, connection
+from tests.cluster.prompting import connection
 from tests.reliability.saying import explains
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
@@ -187,42 +183,4 @@ def test_a_kept_password_that_is_refused_now_is_forgotten() -> None:
     assert server.answers == ["old"], "tried once"
 
 
-def test_prompts_that_ask_nothing_leave_the_password_to_be_tried() -> None:
-    server = Server(
-        none=wants("keyboard-interactive", "password"), interactive=paramiko.AuthenticationException("no")
-    )
-    server.prompts = []
-    assert login(server, Person(password="mice")).run() == ("password",)
-
-
-def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:
-    endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", proxy_command="/no/such/program %h")
-    with pytest.raises(CannotConnect) as caught:
-        dial(endpoint, own_known_hosts=tmp_path / "known", prompter=NonInteractivePrompter(), memory=Memory())
-    explains(caught.value, "ProxyCommand", "/no/such/program")
-
-
 # ----------------------------------------------------------------------------- the SSH configuration
-
-
-def test_the_defaults_of_newer_ssh_programs_are_named_by_nobody() -> None:
-    """OpenSSH 10 prints a kind of key that labtui does not know: the student named none of them."""
-    kinds = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "mldsa44_ed25519")
-    printed = resolve.parse_ssh_settings("".join(f"identityfile ~/.ssh/id_{kind}\n" for kind in kinds))
-    files, named = resolve._identities(printed, "")
-    assert not named
-    assert Path("~/.ssh/id_ed25519").expanduser() in files
-    one = resolve.parse_ssh_settings("identityfile ~/.ssh/id_mldsa44_ed25519\n")
-    assert resolve._identities(one, "")[1]
-
-
-@pytest.mark.parametrize("problem", [OSError("no such program"), subprocess.TimeoutExpired("ssh", 20)])
-def test_an_ssh_program_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise problem
-
-    monkeypatch.setattr(resolve.shutil, "which", lambda name: "/usr/bin/ssh")
-    monkeypatch.setattr(resolve.subprocess, "run", fails)
-    with pytest.raises(UsageError) as caught:
-        resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)), Overrides())
-    explains(caught.value, "ssh -G -- mn5")

@@ -16,9 +16,9 @@ from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
-from tests.real_cluster import Cluster, ClusterSettings, FaultProxy, Student
+from tests.real_cluster import Cluster, Student
 from tests.session.small_job import make_lab
-from tests.session.test_real_cluster import complete, mirror, of, phase, remote, session_on, submit, until
+from tests.session.test_real_cluster import complete, of, phase, session_on, submit, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
 
@@ -63,31 +63,6 @@ def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student,
 
     until(healed, "the truth to come back by itself")
     session.cancel(1).result(240)
-
-
-def test_a_job_that_slurm_forgot_before_it_was_asked(tmp_path: Path) -> None:
-    """MinJobAge of two seconds and a line that was down meanwhile: accounting knows, and the log is whole."""
-    cluster = Cluster.start(settings=ClusterSettings(min_job_age_s=2))
-    try:
-        student = cluster.student
-        with (
-            FaultProxy((student.host, student.port)) as proxy,
-            session_on(tmp_path / "lab", student, proxy.port) as session,
-        ):
-            token = submit(session, student, "sleep 2; echo done\n")
-            job_id = of(session, token).job.job_id
-            proxy.refuse()
-            proxy.cut()
-            until(lambda: session.state.connection.status == "offline", "the loss to be noticed")
-            until(lambda: job_id not in cluster.jobs(), "Slurm to forget the job")
-            assert phase(session, token) is not JobPhase.FINISHED
-            proxy.refuse(False)
-            session.connect_now()
-            until(lambda: complete(session, token), "the end to be known")
-            assert of(session, token).job.evidence == "sacct"
-            assert mirror(session, token) == remote(cluster, session, token)
-    finally:
-        cluster.down()
 
 
 FETCH = r"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
-from labtui.session.mirrors import OVERLAP, CopyStep, LogCopy
+from labtui.session.mirrors import OVERLAP, LogCopy
 from tests.session.scripted import FakeClock, ScriptedCluster, ScriptedJob
 
 CUT = ConnectionLost("The connection is gone.")
@@ -48,12 +47,6 @@ def test_a_growing_file_is_copied_byte_for_byte(
     assert (local.read_bytes() if local.exists() else b"") == b"".join(chunks)
 
 
-def test_a_missing_file_is_no_error(copy) -> None:
-    log, cluster = copy
-    assert log.step(cluster) == CopyStep()
-    assert log.size == 0
-
-
 def test_a_shorter_file_begins_a_new_segment(copy) -> None:
     log, cluster = copy
     cluster.write("1", b"x" * 100)
@@ -83,14 +76,6 @@ def test_after_a_break_the_beginning_is_compared_too(copy) -> None:
     cluster.put("1", b"node two\n" + same + b"more")
     log.recheck()
     assert log.step(cluster).restarted
-
-
-def test_a_growing_log_costs_no_further_question(copy) -> None:
-    log, cluster = copy
-    for _ in range(5):
-        cluster.write("1", b"epoch line\n" * 10)
-        log.step(cluster)
-    assert cluster.count("read") == 5
 
 
 def test_a_mirror_that_another_program_writes_is_left_alone(copy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,45 +141,6 @@ def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
     cluster.connected = True
     assert log.step(cluster).grown == len(content) - 6000
     assert log.local.read_bytes() == content
-
-
-def test_our_own_disk_is_not_taken_for_the_cluster_and_nothing_more_is_fetched(
-    copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, cluster = copy
-    cluster.write("1", bytes(30_000))
-    taken = []
-
-    def full(handle: int, data: bytes) -> int:
-        taken.append(len(data))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space"):
-        log.step(cluster)
-    assert len(taken) == 1
-
-
-def test_a_disk_that_complains_only_at_the_end_does_not_hide_a_break(
-    copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, cluster = copy
-    cluster.write("1", bytes(30_000))
-    cluster.fail("piece", CUT)
-    close = os.close
-
-    def complaining(handle: int) -> None:
-        file = stat.S_ISREG(os.fstat(handle).st_mode)
-        close(handle)
-        if file:
-            raise OSError(122, "Disk quota exceeded")
-
-    monkeypatch.setattr(os, "close", complaining)
-    with pytest.raises(ConnectionLost):
-        log.step(cluster)
-    cluster.connected = True
-    with pytest.raises(OSError, match="quota"):
-        log.step(cluster)
 
 
 @given(chunks=st.lists(st.binary(max_size=3000), max_size=12), looks=st.lists(st.booleans(), max_size=40))

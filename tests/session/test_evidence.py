@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.session.worker_context import inline
 from tests.session.conftest import Bench, accepted, draft, only
@@ -138,11 +138,3 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     done(lambda: tick)
     assert bench.session.state.submissions[future.result()].job.phase is JobPhase.QUEUED
     assert bench.session.state.submissions[future.result()].job.evidence == "sbatch"
-
-
-def test_a_login_shell_that_breaks_is_a_problem_until_it_works_again(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.fail("tick", RemoteFailure("The login shell ended before the command.", "Look at .bashrc."))
-    bench.run(60, lambda: any(problem.key == "queue" for problem in bench.session.state.problems))
-    assert only(bench).job.phase is JobPhase.RUNNING
-    bench.run(120, lambda: bench.session.state.problems == ())

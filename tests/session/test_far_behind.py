@@ -8,7 +8,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase, RunPhase
-from labtui.session import log_follower, mirrors
+from labtui.session import log_follower
 from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import keras_log
 
@@ -99,20 +99,6 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) ->
     )
 
 
-def test_what_came_before_a_break_in_the_middle_of_a_piece_is_told_and_counts_once(bench: Bench) -> None:
-    token = far_behind(bench)
-    bench.cluster.fail("piece", ConnectionLost("The connection is gone."))
-    bench.run(10, lambda: len(mirrored(bench, token)) > 0)
-    assert only(bench).logs["out"].size == len(mirrored(bench, token)) < len(long_log())
-    bench.run(60, lambda: epochs(bench) == [1, 2, 3, 4, 5])
-    assert mirrored(bench, token) == long_log()
-
-
-def told_size(bench: Bench) -> int:
-    log = only(bench).logs.get("out")
-    return log.size if log else 0
-
-
 def test_a_full_disk_is_one_problem_until_a_log_grows_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,26 +121,6 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(
     monkeypatch.setattr(os, "write", write)
     bench.run(20, lambda: not any(p.key == "mirror" for p in bench.session.state.problems))
     assert mirrored(bench, token).endswith(b"more\n")
-
-
-def test_a_mirror_that_cannot_be_read_back_is_a_problem_of_this_computer_and_heals(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = far_behind(bench)
-    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
-    real = mirrors.LogCopy.mirrored
-
-    def broken(self: mirrors.LogCopy, offset: int, length: int) -> bytes:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(mirrors.LogCopy, "mirrored", broken)
-    bench.cluster.write("100", b"more\n" * 100)
-    bench.run(10)
-    assert [problem.key for problem in bench.session.state.problems] == ["mirror"]
-    monkeypatch.setattr(mirrors.LogCopy, "mirrored", real)
-    whole = long_log() + b"more\n" * 100
-    bench.run(20, lambda: bench.session.state.problems == () and told_size(bench) == len(whole))
-    assert mirrored(bench, token) == whole
 
 
 def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench: Bench) -> None:

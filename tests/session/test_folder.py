@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
-from labtui.domain.terminal_text import file_name
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.settings import (
     Settings,
@@ -83,11 +82,6 @@ def test_settings_that_do_not_fit_are_a_sentence(tmp_path: Path, text: str) -> N
     assert caught.value.sentence
 
 
-def test_a_port_out_of_range_is_refused() -> None:
-    with pytest.raises(UsageError):
-        changed(SETTINGS, port=70000)
-
-
 def test_no_settings_field_can_hold_a_secret() -> None:
     words = ("password", "passphrase", "secret", "code", "token")
     assert not [name for name in Settings.__struct_fields__ if any(word in name for word in words)]
@@ -122,12 +116,6 @@ def test_the_folder_is_found_from_below(tmp_path: Path) -> None:
     assert find_folder(folder.scripts) == folder.path
     with pytest.raises(UsageError, match="not a lab folder"):
         find_folder(tmp_path)
-
-
-def test_names_become_harmless_everywhere() -> None:
-    assert file_name("../../x") == "x"
-    assert file_name("a b/c\\d:e") == "a_b_c_d_e"
-    assert file_name("...") == "unnamed"
 
 
 def test_every_profile_that_came_along_loads() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from labtui.domain.errors import RemoteFailure, UsageError
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import my_jobs
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import ScriptedJob
 
 
@@ -30,12 +28,6 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench: Bench) -> No
     assert calls_of(bench, "cancel") == ["77"]
 
 
-def test_only_living_jobs_of_ones_own_can_be_cancelled_by_number(bench: Bench) -> None:
-    bench.online()
-    with pytest.raises(UsageError, match="not one of your jobs in the queue"):
-        bench.session.cancel_job("99; rm -rf /")
-
-
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> None:
     waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
     runs = JobView(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
@@ -45,13 +37,6 @@ def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> N
     assert [job.since for job in my_jobs(read, profile)] == [9_000.0, 9_900.0]
     unread = LabState(other_jobs=(waits, runs), refreshed_at=5.0)
     assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
-
-
-def test_our_own_jobs_are_not_counted_twice(bench: Bench) -> None:
-    accepted(bench)
-    assert bench.session.state.other_jobs == ()
-    (job,) = bench.session.my_jobs()
-    assert job.run_ids == (1,)
 
 
 def test_a_held_submission_is_not_sent_until_it_is_released(
@@ -87,13 +72,3 @@ def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench: Bench) -
     late = bench.session.hold(1)
     bench.run(5, late.done)
     assert isinstance(late.exception(), UsageError)
-
-
-def test_a_limit_for_a_job_that_waits(bench: Bench) -> None:
-    bench.online()
-    bench.run(20, bench.session.submit(draft()).done)
-    future = bench.session.end_after(1, 20)
-    bench.run(5, future.done)
-    assert future.exception() is None
-    assert calls_of(bench, "end_after") == [(only(bench).job.job_id, 20)]
-    assert only(bench).early_end_minutes == 20

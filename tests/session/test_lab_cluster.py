@@ -9,8 +9,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.doctor.examine import examine
-from labtui.doctor.findings import Check, found
-from labtui.domain.errors import UsageError
+from labtui.doctor.findings import Check
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, requirements_of
 from labtui.session.settings import Settings, load_profile, overrides_of, profile_of_host
@@ -63,11 +62,6 @@ def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
     )
     assert "Only you" in fix_check(check, folder)
     assert key.stat().st_mode & 0o777 == 0o600
-
-
-def test_what_cannot_be_repaired_says_what_to_do(folder: LabFolder) -> None:
-    with pytest.raises(UsageError):
-        fix_check(found("module", "missing"), folder)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.profile import Profile
 from labtui.session.manual_commands import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session
 from labtui.session.settings import changed, write_settings
@@ -111,7 +110,3 @@ def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(
     with Session.open(bench.path, start=False) as opened:
         make, copy = by_action(commands_of_draft(opened, draft()))["push"]
     assert shlex.split(copy)[-1].startswith(f"u1@{host}:") and "transfer1" not in make
-
-
-def test_a_profile_without_hosts_for_copies_has_none() -> None:
-    assert Profile(id="p", title="p", login_hosts=("a",)).data_host("a") == ""

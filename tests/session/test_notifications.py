@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 from labtui.domain.model import JobPhase
 from labtui.domain.state import Change, LabState
-from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker, terminal_sequence
+from labtui.session.notifications import Notice, NoticeTracker, terminal_sequence
 from tests import changes
 from tests.session.conftest import Bench, accepted
 
@@ -48,22 +46,3 @@ def test_a_name_from_outside_cannot_act_on_the_terminal() -> None:
     assert sequence.count("\x1b") == 4 and sequence.count("\a") == 1
     assert sequence.startswith("\a\x1b]9;") and "owned\x07" not in sequence
     assert sequence.count(";") == 4
-
-
-def test_a_desktop_that_cannot_is_asked_no_more() -> None:
-    questions, first = [], threading.Event()
-
-    def send(notice: Notice) -> None:
-        questions.append(notice)
-        first.set()
-        raise OSError("no bus")
-
-    notifier = DesktopNotifier(send)
-    notice = Notice("ended", "t", "s")
-    notifier.show(notice)
-    assert first.wait(240)
-    for thread in threading.enumerate():
-        if thread.name == "labtui-notify":
-            thread.join(240)
-    notifier.show(notice)
-    assert questions == [notice]

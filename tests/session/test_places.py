@@ -68,13 +68,6 @@ def test_an_old_no_stops_nobody(bench: Bench) -> None:
     assert "path-missing" not in preview_rules(bench)
 
 
-def test_nobody_is_asked_offline(bench: Bench) -> None:
-    assert bench.session.look_at((DATA,)) is None
-    preview_rules(bench)
-    bench.step(3)
-    assert not bench.cluster.count("present")
-
-
 def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench) -> None:
     bench = open_bench()
     path = bench.session.folder.settings_path

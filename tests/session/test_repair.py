@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from labtui.session.folder import LabFolder
 from labtui.session.manual_commands import commands_of_draft
 from labtui.session.repair import repair
 from labtui.session.session import Session
-from labtui.session.settings import changed
 from labtui.session.store import backup_path
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
@@ -70,46 +68,6 @@ def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: st
     assert second.cluster.count("submit") == 1, "a rebuilt submission is never sent again"
 
 
-def test_the_times_of_a_program_are_read_again(lab_path: Path, open_bench: Callable[..., Bench]) -> None:
-    folder = LabFolder.open(lab_path)
-    folder.save_settings(changed(folder.settings(), edition="hpc4ai-ch4"))
-    first = open_bench()
-    first.online()
-    (plan,) = first.session.drafts("4.5")
-    future = first.session.submit(plan)
-    first.run(20, future.done)
-    first.cluster.start("100")
-    lines = [f"Parallel execution time with {2**n} processes: {4430.33 / 2**n:.2f} ms" for n in range(1, 7)]
-    first.cluster.write("100", "\n".join([*lines, ""]).encode())
-    first.cluster.end("100")
-    first.run(200, lambda: all(run.outcome for run in first.session.state.runs.values()))
-    before = first.session.state.runs
-    assert [len(run.epochs) for run in before.values()] == [1] * 6
-    first.session.close()
-    (lab_path / "labtui.db").unlink()
-    assert repair(folder).epochs == 6
-    after = open_bench(first.cluster).session.state.runs
-    assert [run.spec for run in after.values()] == [run.spec for run in before.values()]
-    assert [run.epochs for run in after.values()] == [run.epochs for run in before.values()]
-
-
-def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Bench]) -> None:
-    first = open_bench()
-    first.cluster.reachable = False
-    first.session.submit(draft())
-    first.session.close()
-    (first.path / "labtui.db").write_bytes(b"nothing")
-    repair(LabFolder.open(first.path))
-    first.cluster.reachable = True
-    first.cluster.calls.clear()
-    second = open_bench(first.cluster)
-    (submission,) = second.session.state.submissions.values()
-    assert submission.status is SubmissionStatus.UNKNOWN
-    second.run(60, lambda: len(second.cluster.jobs) == 1)
-    verbs = [verb for verb, _ in second.cluster.calls if verb in ("find_token", "submit")]
-    assert verbs == ["find_token", "submit"]
-
-
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("changed_since", [True, False])
 def test_what_was_not_known_to_be_sent_is_looked_up_first(
@@ -132,7 +90,11 @@ def test_what_was_not_known_to_be_sent_is_looked_up_first(
     first.cluster.reachable = True
     first.cluster.calls.clear()
     second = open_bench(first.cluster)
+    (submission,) = second.session.state.submissions.values()
+    assert submission.status is SubmissionStatus.UNKNOWN
     second.run(60)
+    verbs = [verb for verb, _ in second.cluster.calls if verb in ("find_token", "submit")]
+    assert verbs[0] == "find_token", "whatever it was, it is looked up first"
     (submission,) = second.session.state.submissions.values()
     assert len(second.cluster.jobs) == (0 if changed_since and not there else 1)
     assert (submission.job is not None) == bool(second.cluster.jobs)

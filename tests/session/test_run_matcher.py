@@ -82,20 +82,6 @@ def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
     ended(bench)
 
 
-def test_slurms_own_line_in_the_err_ends_the_reading_early(bench: Bench) -> None:
-    """A log that shows no end is watched for 15 s after its job; one that Slurm closed needs no such care."""
-    accepted(bench)
-    bench.cluster.write("100", b"Epoch 1/5\n")
-    bench.cluster.write(
-        "100", b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-22T19:43:43 ***\n", suffix="err"
-    )
-    bench.run(20, lambda: all(log.size for log in only(bench).logs.values()))
-    bench.cluster.end("100", state="CANCELLED")
-    bench.run(30, lambda: only(bench).job.phase is JobPhase.FINISHED)
-    bench.run(10, lambda: the_run(bench).outcome is not None)
-    assert the_run(bench).outcome == "cancelled"
-
-
 def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench: Bench) -> None:
     """Also where the log shows no end; one that Slurm calls completed may get its last lines late."""
     accepted(bench)
@@ -124,11 +110,6 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench: Ben
     (found,) = run.diagnosis
     assert (found.kind, found.line) == ("contradiction", 1)
     assert found.text == "The log is of another training: model ResNet101, planned ResNet50."
-
-
-def test_a_log_of_the_planned_training_or_of_none_names_no_other(bench: Bench) -> None:
-    run_one(bench, b"nothing of a training\n", epochs=b"")
-    assert [found.kind for found in the_run(bench).diagnosis] == []
 
 
 def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench: Bench) -> None:

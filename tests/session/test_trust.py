@@ -34,7 +34,7 @@ from labtui.session.store import Store
 from labtui.session.trust import NotTrusted, check_trust, forget, trust
 from labtui.session.writer import FolderLock
 from tests.session.conftest import Bench, accepted, draft
-from tests.session.scripted import ScriptedCluster, keras_log
+from tests.session.scripted import keras_log
 
 
 def tree(folder: Path) -> dict[str, bytes | str]:
@@ -273,22 +273,6 @@ def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> 
     assert tree(outside) == before and folder.read("logs/twin.out") == b"mine"
 
 
-def test_files_in_the_folder_are_written_whole(snare: tuple[LabFolder, Path]) -> None:
-    folder, _ = snare
-    os.umask(old := os.umask(0))
-    try:
-        os.umask(0)
-        folder.write("deep/er/file", b"one")
-        folder.write(folder.path / "deep/er/file", b"two")
-    finally:
-        os.umask(old)
-    file = folder.path / "deep/er/file"
-    assert folder.read("deep/er/file") == b"two" and file.stat().st_mode & 0o777 == 0o600
-    assert file.parent.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in file.parent.iterdir()] == ["file"]
-    assert list(files_inside(folder.path, "deep")) == [file]
-
-
 def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> None:
     from labtui.practice.saved import StateFile
     from labtui.session.settings import Settings
@@ -348,13 +332,6 @@ def test_a_damaged_record_is_no_trust(lab_path: Path) -> None:
     for record in trusting.records_folder().iterdir():
         record.write_bytes(b"{")
     assert isinstance(check_trust(lab_path), LabError)
-
-
-def test_a_connection_is_made_once_trusted(received: Path, bench: Bench) -> None:
-    trust(received)
-    cluster = ScriptedCluster(bench.clock)
-    with Session.open(received, start=False, clock=bench.clock, factory=cluster.factory) as session:
-        assert not session.read_only
 
 
 class Typed(io.StringIO):

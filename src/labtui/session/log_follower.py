@@ -376,7 +376,7 @@ class LogFollower:
             self._settle(item)
             return
         quiet_s = min(context.now() - item.grown_at, context.at() - job.seen_at)
-        clear = job.slurm_state != "COMPLETED" or self._reader(submission).end_is_shown
+        clear = job.slurm_state != "COMPLETED" or self._reader(submission).script_ended
         if quiet_s >= (QUIET_S if clear else QUIET_UNCLEAR_S):
             self._compare(item)
 

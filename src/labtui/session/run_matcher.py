@@ -177,13 +177,6 @@ class SubmissionReader:
             run.outcome == "completed" for run in tried
         )
 
-    @property
-    def end_is_shown(self) -> bool:
-        """Whether the logs show how it ended: every planned run complete, or Slurm's line that it ended the job."""
-        return self.script_ended or any(
-            found.kind in {"cancelled", "time-limit"} for found in self._report().diagnosis
-        )
-
     def _report(self) -> LogReport:
         return join_streams(self._readers["out"].report, self._readers["err"].report)
 
