@@ -147,7 +147,7 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
         await pilot.press("!")
         await until(pilot, lambda: "depends on the account" in " ".join(text_of(app).split()))
     with pytest.raises(UsageError, match="account"):
-        session.hold(1)
+        session.test_only(session.drafts("10.4")[0])
     session.close()
 
 
