@@ -19,7 +19,7 @@ singularity exec --nv {CONTAINER} python ResNet50.py --data {DATA}
 
 
 def preview_rules(bench: Bench) -> set[str]:
-    bench.session.look_at(bench.session.paths_to_ask(draft(**PLACES), script=SCRIPT))
+    bench.session.look_at(bench.session.preview(draft(**PLACES), script=SCRIPT).unasked)
     preview = bench.session.preview(draft(**PLACES), script=SCRIPT)
     return {finding.rule for finding in preview.findings}
 
@@ -121,6 +121,6 @@ def test_a_relative_data_folder_is_asked_about_and_missed(open_bench) -> None:
     bench.session.close()
     bench = open_bench()
     (draft,) = bench.session.drafts("10.4")
-    assert "cifar-utils/cifar-10-batches-py" in bench.session.paths_to_ask(draft)
+    assert "cifar-utils/cifar-10-batches-py" in bench.session.preview(draft).unasked
     bench.session.note_paths({"cifar-utils/cifar-10-batches-py": False})
     assert "path-missing" in {found.rule for found in bench.session.preview(draft).findings}

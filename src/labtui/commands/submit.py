@@ -145,7 +145,7 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
     try:
         lab.session.start()
         lab.online()
-        paths = [path for draft in drafts for path in lab.session.paths_to_ask(draft)]
+        paths = [path for draft in drafts for path in lab.session.preview(draft).unasked]
         answer = lab.session.look_at(tuple(dict.fromkeys(paths)))
         if answer is not None:
             answer.result(timeout=60)

@@ -27,42 +27,47 @@ MISSING_FRESH_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known."""
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+
+    `unasked` are remote paths that it needs and the cluster said nothing about lately: for `Session.look_at`.
+    """
 
     script: str
     files: tuple[FileChange, ...]
     findings: tuple[Finding, ...]
     gpu_hours: Interval | None
     seconds: Interval | None
+    unasked: tuple[str, ...] = ()
 
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
-    from labtui.preflight import preflight
+    from labtui.preflight import paths_to_ask, preflight
 
-    planned = plan(session, draft, script, keep_in="")
-    seconds, gpu_hours = expectation(draft, session.edition, session.results().measured)
-    needed = _paths_needed(session, draft, planned)
-    remote = fresh_paths(session.state, needed, session.clock.wall())
+    planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
+    main, given = draft.job_file or SCRIPT_NAME, _given(draft)
+    seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
+    needed = paths_to_ask(planned.files, draft, session.profile, main=main, given=given)
     findings = preflight(
         planned.files,
         draft,
         session.profile,
         draft.account if draft.form != "own" else _own_account(session, draft),
-        remote=remote,
-        main=draft.job_file or SCRIPT_NAME,
-        given=_given(draft),
+        remote=fresh_paths(state, needed, now),
+        main=main,
+        given=given,
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
-        bash_errors=bash_errors(planned.files, draft.job_file or SCRIPT_NAME),
+        bash_errors=bash_errors(planned.files, main),
     )
     return Preview(
-        script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
+        script=planned.files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, planned),
         findings=findings,
         gpu_hours=gpu_hours,
         seconds=seconds,
+        unasked=unknown_paths(state, needed, now),
     )
 
 
@@ -75,20 +80,6 @@ def _given(draft: SubmissionDraft) -> dict[str, str]:
     """The options on the command line of `sbatch`, by their long names."""
     pairs = (option.removeprefix("--").partition("=") for option in draft.options)
     return {name: value for name, _, value in pairs}
-
-
-def _paths_needed(session: Session, draft: SubmissionDraft, planned: Planned) -> tuple[str, ...]:
-    from labtui.preflight import paths_to_ask
-
-    main = draft.job_file or SCRIPT_NAME
-    return paths_to_ask(planned.files, draft, session.profile, main=main, given=_given(draft))
-
-
-def paths_to_look_at(session: Session, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
-    """The remote paths of a draft that `Session.look_at` should be given before its preview."""
-    planned = plan(session, draft, script, keep_in="")
-    needed = _paths_needed(session, draft, planned)
-    return unknown_paths(session.state, needed, session.clock.wall())
 
 
 def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:

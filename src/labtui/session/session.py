@@ -324,16 +324,6 @@ class Session:
 
         return preview(self, draft, script)
 
-    def paths_to_ask(self, draft: SubmissionDraft, *, script: str | None = None) -> tuple[str, ...]:
-        """Remote paths a draft needs and the cluster said nothing about lately; for `look_at`.
-
-        Raises:
-            TemplateError, FolderError: as `preview`.
-        """
-        from labtui.session.preview import paths_to_look_at
-
-        return paths_to_look_at(self, draft, script)
-
     # ------------------------------------------------------------------ actions
 
     def submit(

@@ -207,21 +207,17 @@ class Watchdog:
         self._wall, self._steady = wall, steady
         since, call = self._since, self._calls
         if jump > JUMP_S:
-            if since is not None:
-                self._doomed = (call, steady + CUT_OFF_S - RHYTHM_S)
+            self._doomed = None if since is None else (call, steady + CUT_OFF_S - RHYTHM_S)
             self._slept()
         elif since is not None and steady - since > STALE_S:
             self._stale(steady - since)
-        self._cut_off_if_doomed(since, call, steady)
-
-    def _cut_off_if_doomed(self, since: float | None, call: int, steady: float) -> None:
         if self._doomed is None:
             return
         doomed, at = self._doomed
-        if since is None or call != doomed:
+        gone = since is None or call != doomed
+        if gone or steady >= at:
             self._doomed = None
-        elif steady >= at:
-            self._doomed = None
+        if not gone and steady >= at:
             self._cut_off()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,14 +226,6 @@ class Plan:
         """Those that stop the plan, as they have no reason yet."""
         every = (each.finding for each in self.found)
         return tuple(each for each in every if each.severity == "error" and each.key not in self.reasons)
-
-    def paths_to_ask(self) -> tuple[str, ...]:
-        """What the jobs need on the cluster."""
-        paths: dict[str, None] = {}
-        for draft in self.drafts:
-            with contextlib.suppress(LabError):
-                paths |= dict.fromkeys(self.session.paths_to_ask(draft, script=self.scripts.get(draft)))
-        return tuple(paths)
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The findings of a job that are overridden, with the reason."""

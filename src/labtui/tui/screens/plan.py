@@ -241,7 +241,6 @@ class PlanScreen(FramedScreen):
         made: list[Preview | LabError] = []
         app = self.app  # in a thread of the session nobody knows which one it is
         try:
-            asked = self.session.look_at(self.plan.paths_to_ask()) if ask else None
             for draft in drafts:
                 if worker.is_cancelled:
                     return
@@ -249,6 +248,8 @@ class PlanScreen(FramedScreen):
                     made.append(self.session.preview(draft, script=scripts.get(draft)))
                 except LabError as error:
                     made.append(error)
+            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
+            asked = self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None
         except Exception as error:  # the plan stays, with a word on what happened
             made, asked = [_NOT_CHECKED] * len(drafts), None
             app.call_later(app.report, error)
