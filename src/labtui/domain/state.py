@@ -289,11 +289,13 @@ class LabState:
 
     def with_problem(self, key: str, sentence: str, hint: str, at: float) -> LabState:
         """A problem that began at `at`; one that is known under this key keeps its beginning and its place."""
-        since = next((known.since for known in self.problems if known.key == key), None)
-        problem = Problem(key=key, sentence=sentence, hint=hint, since=at if since is None else since)
-        if since is None:
-            return replace(self, problems=(*self.problems, problem))
-        return replace(self, problems=tuple(problem if old.key == key else old for old in self.problems))
+        old = next((known for known in self.problems if known.key == key), None)
+        new = Problem(key=key, sentence=sentence, hint=hint, since=at if old is None else old.since)
+        if old is None:
+            return replace(self, problems=(*self.problems, new))
+        if old == new:
+            return self
+        return replace(self, problems=tuple(new if each is old else each for each in self.problems))
 
     def without_problem(self, key: str) -> LabState:
         """The problem with this key is over."""

@@ -103,9 +103,10 @@ class Journal:
         What was observed is true whether it can be stored or not; what is *intended* goes through `intend`.
         """
         with self._changed:
-            self._state = _after(self._state, changes)
-            self._flush()
-            self._changed.notify_all()
+            before, self._state = self._state, _after(self._state, changes)
+            if self._state is not before:
+                self._flush()
+                self._changed.notify_all()
 
     def _flush(self) -> None:
         if self._stored is self._state or self._store.read_only:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.target import NonInteractivePrompter, Prompter
 from labtui.domain.errors import LabError, UsageError
@@ -102,17 +102,9 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
             framework = "torch"
     except LabError:
         pass  # the lab's text cannot be read: the connection can be examined all the same
-    return Requirements(
-        account=settings.account,
-        qos=settings.qos,
-        partition=settings.partition,
-        root=settings.root,
-        data_dir=settings.data_dir,
-        container=settings.container,
-        framework=framework,
-        gpus=gpus,
-        cpu_runs=cpu_runs,
-    )
+    told = ("account", "qos", "partition", "root", "data_dir", "container")
+    wanted: dict[str, Any] = {name: getattr(settings, name) for name in told}
+    return Requirements(framework=framework, gpus=gpus, cpu_runs=cpu_runs, **wanted)
 
 
 def fix_check(check: Check, folder: LabFolder) -> str:

@@ -182,8 +182,9 @@ def own_draft(
     task_id: str = "",
     given: Mapping[str, str] | None = None,
     answers: Answers = MappingProxyType({}),
+    account: str = "",
 ) -> SubmissionDraft:
-    """The draft of the job file at `path`, with the files beside it that it names.
+    """The draft of the job file at `path`, with the files beside it that it names; one without account gets this.
 
     Shell files are sent with Unix line endings: neither a shell nor `sbatch` reads others.
 
@@ -198,6 +199,9 @@ def own_draft(
             files[each] = files[each].replace(b"\r\n", b"\n")
     text = files[name].decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
+    if account and not draft.account:
+        given = {"account": account, **(given or {})}
+        draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     if draft.job_name == name:
         draft = replace(draft, job_name=path.name)
     return replace(draft, beside=tuple(files.items()))

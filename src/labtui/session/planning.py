@@ -46,19 +46,13 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
         UsageError: when the profile's path needs an account or user that is not known.
     """
     root = settings.root or profile.root
-    account = profile.account_of(account, settings.account)
-    if "{account}" in root and not account:
-        raise UsageError(
-            "The remote directory depends on the account, and none is known.",
-            "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
-        )
-    root = root.replace("{account}", account)
-    if "{user}" in root and not user:
-        raise UsageError(
-            "The remote directory depends on the user name, and none is known.",
-            "Set `user` under [cluster] in lab.toml, or use `labtui init --user`.",
-        )
-    root = root.replace("{user}", user)
+    for name, value in (("account", profile.account_of(account, settings.account)), ("user", user)):
+        if f"{{{name}}}" in root and not value:
+            raise UsageError(
+                f"The remote directory depends on the {name}, and none is known.",
+                f"Set `{name}` under [cluster] in lab.toml, or use `labtui init --{name}`.",
+            )
+        root = root.replace(f"{{{name}}}", value)
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 

@@ -306,12 +306,8 @@ class Session:
 
         if task_id:
             self.edition.task(task_id)
-        draft = own_draft(path, task_id=task_id, given=given, answers=answers or {})
         account = self.profile.account_of(self.settings.account)
-        if draft.account or not account:
-            return draft
-        named = {"account": account, **(given or {})}
-        return own_draft(path, task_id=task_id, given=named, answers=answers or {})
+        return own_draft(path, task_id=task_id, given=given, answers=answers or {}, account=account)
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.

@@ -208,12 +208,10 @@ class Store:
         Raises:
             StoreError, FolderTaken: as `write`.
         """
-        runs = {token: tuple(state.runs[n] for n in state.submissions[token].run_ids) for token in sources}
-        rows = [
-            (token, records.sealed(records.Reading(source=source, runs=runs[token])))
-            for token, source in sources.items()
-        ]
-
+        rows = []
+        for token, source in sources.items():
+            runs = tuple(state.runs[number] for number in state.submissions[token].run_ids)
+            rows.append((token, records.sealed(records.Reading(source=source, runs=runs))))
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
         self.sources.update(sources)

@@ -121,10 +121,8 @@ class WorkerContext:
 
     def raise_problem(self, key: str, error: LabError) -> None:
         """Tell the student once; it stays in the panel until `clear_problem`."""
-        known = next((problem for problem in self.state.problems if problem.key == key), None)
-        if known is None or (known.sentence, known.hint) != (error.sentence, error.hint):
-            at = self.at()
-            self.journal.change(lambda state: state.with_problem(key, error.sentence, error.hint, at))
+        at = self.at()
+        self.journal.change(lambda state: state.with_problem(key, error.sentence, error.hint, at))
 
     def ask_aside(
         self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
@@ -146,8 +144,7 @@ class WorkerContext:
         )
 
     def clear_problem(self, key: str) -> None:
-        if any(problem.key == key for problem in self.state.problems):
-            self.journal.change(lambda state: state.without_problem(key))
+        self.journal.change(lambda state: state.without_problem(key))
 
 
 # --------------------------------------------------------------------------- the connection
