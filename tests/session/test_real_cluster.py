@@ -137,28 +137,6 @@ def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
         session.cancel(1).result(240)
 
 
-def test_the_login_node_reboots_and_everything_goes_on(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    token = submit(session, student, "for i in $(seq 1 100); do echo line $i; sleep 0.2; done\n")
-    until(lambda: b"line 1\n" in mirror(session, token), "the first line")
-    cluster.kill_logins()
-    until(lambda: session.state.connection.status == "offline", "the loss to be noticed")
-    assert session.state.connection.retry_at is not None
-    assert phase(session, token) is not JobPhase.FINISHED
-    cluster.start_sshd()
-    until(lambda: session.state.connection.status == "online", "the new connection")
-    until(lambda: complete(session, token), "the whole log")
-    assert mirror(session, token) == remote(cluster, session, token)
-    assert mirror(session, token).count(b"line") == 100
-
-
-# ----------------------------------------------------------------------------- Slurm's own troubles
-
-
-# ----------------------------------------------------------------------------- logs
-
-
 @pytest.mark.slow
 def test_the_controller_hears_little_from_us(cluster: Cluster, student: Student, session: Session) -> None:
     """Two running jobs and an impatient student for a minute: counted by the controller itself."""

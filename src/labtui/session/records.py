@@ -11,7 +11,7 @@ import contextlib
 import math
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -190,83 +190,53 @@ def migrate(db: sqlite3.Connection) -> None:
 # --------------------------------------------------------------------------- the event log of schema 1 to 3
 
 
-class _Folded:
-    """The events so far, as the JSON of records."""
-
-    def __init__(self) -> None:
-        self.submissions: dict[str, dict[str, Any]] = {}
-        self.plans: dict[int, dict[str, Any]] = {}
-
-    def plan(self, token: str, run_id: int, spec: dict[str, Any]) -> None:
-        if run_id not in self.plans:
-            self.submissions[token]["run_ids"].append(run_id)
-        self.plans[run_id] = spec
-
-
-def _planned(state: _Folded, event: dict[str, Any]) -> None:
-    runs = event.pop("runs")
-    state.submissions[event["token"]] = event | {"run_ids": [], "planned_at": event["at"], "logs": {}}
-    for run in runs:
-        state.plan(event["token"], run["run_id"], run["spec"])
-
-
-def _changed(state: _Folded, event: dict[str, Any]) -> None:
-    item = state.submissions[event["token"]]
-    item |= {name: event.get(name, "") for name in ("status", "sentence", "hint")}
-    item["attempt"] = max(item.get("attempt", 0), event.get("attempt", 0))
-    job_id = event.get("job_id")
-    if job_id and (item.get("job") or {}).get("job_id") != job_id:
-        job = {"job_id": job_id, "phase": "queued", "evidence": "sbatch", "seen_at": event["at"]}
-        item |= {"job": job, "logs": {}}
-
-
-def _observed(state: _Folded, event: dict[str, Any]) -> None:
-    item, job = state.submissions[event["token"]], event["job"]
-    if (item.get("job") or {}).get("phase") == "finished" != job["phase"]:
-        item["logs"] = {stream: log | {"complete": False} for stream, log in item["logs"].items()}
-    item["job"] = job
-
-
-def _log(state: _Folded, event: dict[str, Any]) -> None:
-    log = {"segment": event["segment"], "complete": event.get("complete", False)}
-    state.submissions[event["token"]]["logs"][event["stream"]] = log
-
-
-def _set(state: _Folded, event: dict[str, Any]) -> None:
-    names = {"minutes": "early_end_minutes", "held": "held"}
-    state.submissions[event["token"]] |= {names[name]: event[name] for name in names if name in event}
-
-
-_ENTRIES: dict[str, Callable[[_Folded, dict[str, Any]], None]] = {
-    "submission-planned": _planned,
-    "submission-changed": _changed,
-    "early-end": _set,
-    "submission-held": _set,
-    "job-observed": _observed,
-    "log-segment": _log,
-    "log-grew": _log,
-    "run-found": lambda state, event: state.plan(event["token"], event["run_id"], event["spec"]),
-}
-"""The events that count. What others say of runs is read from the mirrors again."""
-
-
 def _fold_events(db: sqlite3.Connection) -> list[Record]:
-    """The submissions of an event log, in order."""
-    state = _Folded()
+    """The submissions of an event log, in order. What events say of runs is read from the mirrors again."""
+    items: dict[str, dict[str, Any]] = {}
+    plans: dict[int, Any] = {}
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
         try:
             event = msgspec.json.decode(unsealed(data))
-            take = _ENTRIES.get(event["type"])
-            # An event about a submission that is not there changed nothing.
-            if take is not None and (take is _planned or event["token"] in state.submissions):
-                take(state, event)
+            kind, token = event["type"], event.get("token", "")
+            if kind == "submission-planned":
+                runs = {run["run_id"]: run["spec"] for run in event.pop("runs")}
+                items[token] = event | {"run_ids": list(runs), "planned_at": event["at"], "logs": {}}
+                plans |= runs
+            elif token in items:
+                _fold(items[token], plans, event, kind)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sqlite3.DatabaseError(f"event {row_id} cannot be read") from error
     return [
         msgspec.convert(
-            {"submission": item, "runs": [{"run_id": n, "spec": state.plans[n]} for n in item["run_ids"]]},
+            {"submission": item, "runs": [{"run_id": n, "spec": plans[n]} for n in item["run_ids"]]},
             Record,
             strict=False,
         )
-        for item in state.submissions.values()
+        for item in items.values()
     ]
+
+
+def _fold(item: dict[str, Any], plans: dict[int, Any], event: dict[str, Any], kind: str) -> None:
+    """What an event changes of its submission."""
+    job = item.get("job") or {}
+    if kind == "submission-changed":
+        item |= {name: event.get(name, "") for name in ("status", "sentence", "hint")}
+        item["attempt"] = max(item.get("attempt", 0), event.get("attempt", 0))
+        job_id = event.get("job_id")
+        if job_id and job.get("job_id") != job_id:
+            job = {"job_id": job_id, "phase": "queued", "evidence": "sbatch", "seen_at": event["at"]}
+            item |= {"job": job, "logs": {}}
+    elif kind == "early-end":
+        item["early_end_minutes"] = event["minutes"]
+    elif kind == "submission-held":
+        item["held"] = event["held"]
+    elif kind == "job-observed":
+        if job.get("phase") == "finished" != event["job"]["phase"]:
+            item["logs"] = {stream: log | {"complete": False} for stream, log in item["logs"].items()}
+        item["job"] = event["job"]
+    elif kind in ("log-segment", "log-grew"):
+        log = {"segment": event["segment"], "complete": event.get("complete", False)}
+        item["logs"][event["stream"]] = log
+    elif kind == "run-found" and event["run_id"] not in item["run_ids"]:
+        item["run_ids"].append(event["run_id"])
+        plans[event["run_id"]] = event["spec"]
