@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.profile import Profile, Queue
-from labtui.domain.state import Change
-from labtui.domain.submission_queue import sendable, submission_queue, waiting_reason
+from labtui.domain.state import Change, sendable, submission_queue, waiting_reason
 from tests import changes
 from tests.changes import after
 

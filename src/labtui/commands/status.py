@@ -123,7 +123,7 @@ def _ask_once(lab: Open, *, all_jobs: bool) -> None:
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
-    from labtui.domain.submission_queue import waiting_reason
+    from labtui.domain.state import waiting_reason
     from labtui.results.cost import training_gpu_hours
 
     submission = state.submissions[run.token]

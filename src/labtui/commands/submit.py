@@ -47,7 +47,7 @@ from labtui.slurm.values import number
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.batches import Proposal
-    from labtui.session.preview import Preview
+    from labtui.session.planning import Preview
     from labtui.slurm.job_control import SbatchAnswer
 
 _CONTROL_EPOCHS = 3
@@ -378,7 +378,7 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
 
 def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether there is nothing more to learn soon: all are taken or refused, or wait for something that takes long."""
-    from labtui.domain.submission_queue import sendable
+    from labtui.domain.state import sendable
 
     lab.check_line(patient=wait)
     items = [state.submissions[token] for token in tokens]

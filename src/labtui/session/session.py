@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
-    from labtui.session.preview import Preview
+    from labtui.session.planning import Preview
     from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
@@ -316,7 +316,7 @@ class Session:
             TemplateError: when the template does not fit the draft.
             FolderError: when a script cannot be read.
         """
-        from labtui.session.preview import preview
+        from labtui.session.planning import preview
 
         return preview(self, draft, script)
 

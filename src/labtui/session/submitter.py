@@ -25,8 +25,7 @@ from labtui.domain.errors import (
     UsageError,
 )
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState
-from labtui.domain.submission_queue import sendable
+from labtui.domain.state import LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.mailbox import Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labtui.domain.model import AcceptedFinding
     from labtui.lab.edition import Edition
     from labtui.results.rows import ResultRow
-    from labtui.session.preview import Preview
+    from labtui.session.planning import Preview
     from labtui.session.session import Session
 
 
