@@ -120,7 +120,7 @@ def test_a_folder_that_was_moved_is_no_copy(lab_path: Path) -> None:
     ],
 )
 def test_what_makes_a_copy(change: dict[str, object], copied: bool) -> None:
-    last = Writer(key="a", host="laptop", pid=1, path="/home/me/labtui.db", inode=1, since=0.0)
+    last = Writer(key="a", host="laptop", pid=1, path="/home/me/labtui.db", inode=1)
     assert msgspec.structs.replace(last, key="b", **change).copied_from(last) is copied
 
 

@@ -195,17 +195,13 @@ class LogFollower:
             self._own_disk(error)
 
     def _look(self, submission: SubmissionState, item: Followed) -> None:
-        before = item.copy.size
         item.copy.remote = self._context.absolute(item.copy.remote)
         try:
             step = self._copy_on(submission, item)
-        except (LabError, OSError) as error:
-            with contextlib.suppress(OSError):
-                if item.copy.size > before:  # what came before it broke off counts
-                    self._take(submission, item, CopyStep(grown=item.copy.size - before, behind=True))
-            if isinstance(error, LabError) and not isinstance(error, ConnectionLost):
-                return  # the server said no to this file: it is looked at again in its rhythm
+        except ConnectionLost:
             raise
+        except LabError:
+            return  # the server said no to this file: it is looked at again in its rhythm
         if step.restarted:
             self._restart(submission, item)
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -21,7 +20,7 @@ from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
-from labtui.session import mirrors, records
+from labtui.session import mirrors, planning, records
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Update, repeat
 from labtui.session.mailbox import Mailbox, Request, serve
@@ -53,14 +52,7 @@ _LOOK_EVERY_S = 0.5
 class Session:
     """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
 
-    def __init__(
-        self,
-        folder: LabFolder,
-        store: Store,
-        lock: FolderLock | None,
-        clock: Clock,
-    ) -> None:
-        """Use `Session.open`."""
+    def __init__(self, folder: LabFolder, store: Store, lock: FolderLock | None, clock: Clock) -> None:
         self.folder = folder
         self.clock = clock
         self.settings: Settings = folder.settings()
@@ -95,13 +87,12 @@ class Session:
         factory: ClusterFactory | None = None,
         clock: Clock | None = None,
     ) -> Session:
-        """Open a lab folder.
+        """Open a lab folder; with `start` it begins to connect at once.
 
         `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
         When another process holds the folder the session is read-only: it follows what the other one stores.
-        A folder that is not trusted or cannot be written (a read-only or full disk) is only looked at: nothing is
-        asked of the network, nothing is written in it.
-        `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
+        A folder that is not trusted or cannot be written is only looked at: nothing is asked of the network.
+        `factory` makes another cluster than the settings say (practice, tests).
 
         Raises:
             FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
@@ -123,8 +114,7 @@ class Session:
     def start(self) -> None:
         """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice.
 
-        Raises:
-            LabError: the settings lack what that needs (an account, a login host); the state says it, too.
+        Raises LabError where the settings lack what that needs (an account, a login host); the state says it, too.
         """
         if self._worker is not None or self._threads:
             return
@@ -210,11 +200,7 @@ class Session:
 
     @functools.cached_property
     def edition(self) -> Edition:
-        """The lab this folder is for.
-
-        Raises:
-            DataError: when its file is missing or cannot be understood.
-        """
+        """The lab this folder is for. Raises DataError when its file is missing or cannot be understood."""
         from labtui.session.labs import load_edition
 
         return load_edition(self.settings.edition, self.folder)
@@ -238,10 +224,7 @@ class Session:
         return self._journal.subscribe(callback)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
-        """The mirror of a submission's log (its latest segment), or None when nothing of it was read yet.
-
-        Where the log is not copied any further it is a file with its end.
-        """
+        """The mirror of a submission's log (its latest segment, or its end where the copy goes no further), if any."""
         submission = self.state.submissions.get(token)
         if submission is None:
             return None
@@ -251,11 +234,7 @@ class Session:
         return next((each for each in (mirrors.tail_path(path), path) if self.folder.has(each)), None)
 
     def files_of(self, token: str) -> dict[str, bytes]:
-        """The files of a submission as they were when it was planned, by relative path; none that is not stored.
-
-        Raises:
-            StoreError: when the database cannot be read.
-        """
+        """The files of a submission as they were when it was planned, by relative path. Raises StoreError."""
         return self._store.snapshot(token)
 
     def results(self) -> Results:
@@ -265,19 +244,12 @@ class Session:
 
         return compute_results(measured_from_state(self.state), images=self.edition.images)
 
-    # ------------------------------------------------------------------ plans
-
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
-        """What a task plans to submit, with this folder's account, queue and paths filled in.
+        """What a task plans to submit, with this folder's account, queue and paths; `overrides` for this time.
 
-        `overrides` says what the student wants differently this time.
-
-        Raises:
-            UsageError: when the edition has no such task.
+        Raises UsageError when the edition has no such task.
         """
-        from labtui.session.planning import drafts_of
-
-        return drafts_of(self, task_id, overrides)
+        return planning.drafts_of(self, task_id, overrides)
 
     def job_files(self) -> tuple[Path, ...]:
         """The student's own job files in this folder's `slurm/`, beside what labtui renders."""
@@ -298,9 +270,7 @@ class Session:
         `given` are options for the command line of `sbatch` by their long names (account, qos, time); `answers` say
         what the file does not tell about its runs. A file that names no account gets the folder's.
 
-        Raises:
-            FolderError: when the file, or one beside it, cannot be read.
-            UsageError: when the edition has no such task.
+        Raises FolderError when a file cannot be read, UsageError when the edition has no such task.
         """
         from labtui.session.own_jobs import own_draft
 
@@ -312,13 +282,9 @@ class Session:
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
 
-        Raises:
-            TemplateError: when the template does not fit the draft.
-            FolderError: when a script cannot be read.
+        Raises TemplateError when the template does not fit the draft, FolderError when a script cannot be read.
         """
-        from labtui.session.planning import preview
-
-        return preview(self, draft, script)
+        return planning.preview(self, draft, script)
 
     # ------------------------------------------------------------------ actions
 
@@ -332,10 +298,9 @@ class Session:
         """Put a submission into the submission queue and send it as soon as its queue takes it; gives its token.
 
         The intent and the scripts as they are now are on disk when this returns. The future is done when Slurm has
-        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the future stays open and the
-        state says why. Where another process holds the connection it is done when that one has stored the intent.
-        `script` replaces the rendered job script. `accepted` are findings that the student overrides,
-        each with a reason; they are kept with the submission.
+        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the state says why. Where another
+        process holds the connection it is done when that one has stored the intent. `script` replaces the rendered
+        job script; `accepted` are findings that the student overrides, each with a reason.
 
         Raises:
             FolderError: read-only, or the intent could not be stored (nothing will be sent then).
@@ -346,18 +311,14 @@ class Session:
     def cancel(self, run_id: int) -> Future[None]:
         """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
 
-        Other runs of the same job end with it. Done when Slurm took the request; the state shows what came of it.
-
-        Raises:
-            UsageError: when there is no such run.
+        Done when Slurm took the request; the state shows what came of it. Raises UsageError: there is no such run.
         """
         return self._do(Request(action="cancel", run_id=run_id))
 
     def end_after(self, run_id: int, minutes: int) -> Future[None]:
         """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
 
-        Done when Slurm took the limit, or when it is stored for a job that is still to be sent; `UsageError` when the
-        limit makes no sense for it.
+        Done when Slurm took the limit, or it is stored for a job to be sent; `UsageError` when it makes no sense.
         """
         return self._do(Request(action="end_after", run_id=run_id, minutes=minutes))
 
@@ -372,25 +333,16 @@ class Session:
         return my_jobs(self.state, self.profile)
 
     def cancel_job(self, job_id: str) -> Future[None]:
-        """Cancel one of `my_jobs` by its number.
-
-        Raises:
-            UsageError: when it is none of them.
-        """
+        """Cancel one of `my_jobs` by its number. Raises UsageError when it is none of them."""
         return self._do(Request(action="cancel_job", job_id=job_id))
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
         self._must_write()
-        from labtui.session.planning import plan
-
-        return self._running_worker().test_only(plan(self, draft, script, keep_in=""))
+        return self._running_worker().test_only(planning.plan(self, draft, script, keep_in=""))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
-        """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).
-
-        None when there is nothing to ask, or nobody to ask now (no connection, read-only).
-        """
+        """Ask the cluster whether remote paths are there, for the state's `places`; None: nothing or nobody to ask."""
         if self._worker is None or self.state.connection.status != "online" or not paths:
             return None
         return self._worker.look_at(paths)
@@ -426,14 +378,9 @@ class Session:
         """Do it here, or have the process do it that holds the folder, and see what that stored."""
         if not self.elsewhere:
             return self._act(request)[1]
-        value = Mailbox(self.folder.database_path).ask(request)
-        for _ in range(100):  # the thread that follows may hold the news already
-            self._look()
-            if request.action != "submit" or value in self.state.submissions:
-                break
-            time.sleep(0.05)
         future: Future[Any] = Future()
-        future.set_result(value)
+        future.set_result(Mailbox(self.folder.database_path).ask(request))
+        self._look()
         return future
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
@@ -444,9 +391,7 @@ class Session:
         if request.action == "cancel_job":
             token = self._token_of_job(request.job_id)
         else:
-            from labtui.session.planning import run_of
-
-            token = run_of(self.state, request.run_id).token
+            token = planning.run_of(self.state, request.run_id).token
         if token:
             return token, self._running_worker().change(token, request)
         from labtui.slurm.job_control import cancel
@@ -456,9 +401,7 @@ class Session:
     def _submit(
         self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
     ) -> tuple[str, Future[str]]:
-        from labtui.session.planning import plan
-
-        planned = plan(self, draft, script, accepted=accepted)
+        planned = planning.plan(self, draft, script, accepted=accepted)
         worker, token = self._running_worker(), planned.submission.token
         future = worker.track_submission(token)
         self._journal.intend(planned.change, files={token: planned.files})
@@ -476,8 +419,6 @@ class Session:
     def serve_others(self) -> None:
         """Act on what other processes ask, from now on."""
         self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
-
-    # ------------------------------------------------------------------ helpers
 
     def _must_write(self) -> None:
         if (why := self.why_read_only) is not None:

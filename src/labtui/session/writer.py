@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import time
 from pathlib import Path
 
 import msgspec
@@ -55,14 +54,13 @@ class FolderLock:
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that writes, and the database it writes. `since` in UNIX seconds; `key` is random."""
+    """A process that writes, and the database it writes; `key` is random."""
 
     key: str
     host: str
     pid: int
     path: str
     inode: int
-    since: float
 
     @classmethod
     def here(cls, database: Path) -> Writer:
@@ -72,7 +70,6 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
             pid=os.getpid(),
             path=os.fsencode(database).decode("utf-8", "backslashreplace"),
             inode=database.stat().st_ino,
-            since=time.time(),
         )
 
     def copied_from(self, last: Writer) -> bool:
