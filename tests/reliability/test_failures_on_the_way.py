@@ -14,7 +14,7 @@ from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Secret
-from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure
+from labtui.domain.errors import ConnectionLost, LoginRefused, RemoteFailure
 from labtui.slurm.job_control import cancel, end_after
 from labtui.slurm.probe import present
 from labtui.slurm.remote_command import Call, CommandResult
@@ -110,77 +110,33 @@ def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pyt
 
 
 class Server:
-    """A transport that answers logins as a test says: `outcomes` are errors by method, or the methods still wanted."""
+    """A transport that wants keyboard-interactive and says no to every answer."""
 
-    def __init__(self, **outcomes: object) -> None:
-        self.outcomes = outcomes
-        self.passed = False
-        self.auth_timeout = 0.0
-        self.prompts: list[tuple[str, bool]] = [("Password: ", False)]
+    auth_timeout = 0.0
+
+    def __init__(self) -> None:
         self.answers: list[str] = []
 
     def is_authenticated(self) -> bool:
-        return self.passed
+        return False
 
     def is_active(self) -> bool:
         return True
 
-    def close(self) -> None:
-        pass
-
-    def _answer(self, method: str) -> list[str]:
-        what = self.outcomes.get(method, "yes")
-        if isinstance(what, BaseException):
-            raise what
-        self.passed = what == "yes"
-        return [] if self.passed else [str(what)]
-
     def auth_none(self, user: str) -> None:
-        self._answer("none")
-
-    def auth_password(self, user: str, password: str, fallback: bool = True) -> list[str]:
-        return self._answer("password")
+        raise paramiko.BadAuthenticationType("no", ["keyboard-interactive"])
 
     def auth_interactive(
         self, user: str, handler: Callable[..., list[str]], submethods: str = ""
     ) -> list[str]:
-        if self.prompts:
-            self.answers += handler("", "", self.prompts)
-        return self._answer("interactive")
-
-
-def wants(*methods: str) -> paramiko.BadAuthenticationType:
-    return paramiko.BadAuthenticationType("no", list(methods))
-
-
-def login(server: Server, person: Any = None, memory: Memory | None = None) -> Login:
-    endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", agent="none")
-    return Login(server, endpoint, person or NonInteractivePrompter(), memory or Memory())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "words"),
-    [
-        (wants("publickey"), LoginRefused, ["requires an SSH key for me", "labtui key"]),
-        (wants("gssapi-with-mic", "hostbased"), LoginRefused, ["gssapi-with-mic, hostbased", "user name"]),
-        (paramiko.SSHException("Timeout in auth"), CannotConnect, ["did not answer"]),
-        (paramiko.SSHException("gone"), CannotConnect, ["closed the connection"]),
-        (EOFError(), CannotConnect, ["closed the connection"]),
-    ],
-)
-def test_a_server_that_does_not_let_in(answer: Exception, error: type[Exception], words: list[str]) -> None:
-    with pytest.raises(error) as caught:
-        login(Server(none=answer)).run()
-    explains(caught.value, *words)
+        self.answers += handler("", "", [("Password: ", False)])
+        raise paramiko.AuthenticationException("no")
 
 
 def test_a_kept_password_that_is_refused_now_is_forgotten() -> None:
-    memory = Memory(passwords={"me@mn5": Secret("old")})
-    server = Server(none=wants("keyboard-interactive"), interactive=paramiko.AuthenticationException("no"))
+    memory, server = Memory(passwords={"me@mn5": Secret("old")}), Server()
+    endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", agent="none")
     with pytest.raises(LoginRefused):
-        login(server, memory=memory).run()
+        Login(server, endpoint, NonInteractivePrompter(), memory).run()  # type: ignore[arg-type]
     assert memory.passwords == {}
     assert server.answers == ["old"], "tried once"
-
-
-# ----------------------------------------------------------------------------- the SSH configuration

@@ -69,26 +69,6 @@ def test_every_pane_in_windows_of_any_size(tmp_path: Path) -> None:
     assert not any(trace in terminal.output for trace in TRACES)
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        {"TERM": "-"},
-        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"HOME": "/dev/null", "XDG_CONFIG_HOME": "-", "XDG_DATA_HOME": "-"},
-    ],
-    ids=["no-TERM", "POSIX-ascii", "no-home"],
-)
-def test_strange_environments(tmp_path: Path, env: dict[str, str]) -> None:
-    with Terminal([*SHOW, str(tmp_path / "lab with blanks – ñ 日本")], env=env) as terminal:
-        terminal.until(lambda output: b"10.5" in output, what="the first paint")
-        for key in PANES:
-            terminal.press(key)
-            assert acts(terminal.read_some()) == []
-        terminal.press(QUIT)
-        assert terminal.end() == 0
-    assert not any(trace in terminal.output for trace in TRACES)
-
-
 def test_a_dumb_terminal_gets_a_sentence() -> None:
     """Textual would paint for ever there."""
     for command in ([], ["practice"]):

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
-from labtui.doctor.examine import examine
 from labtui.doctor.findings import Check
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, requirements_of
-from labtui.session.settings import Settings, load_profile, overrides_of, profile_of_host
-from tests.cluster.prompting import Person
-from tests.real_cluster import Cluster, Student
+from labtui.session.settings import Settings, profile_of_host
+from tests.real_cluster import Student
 
 
 @pytest.fixture
@@ -100,27 +98,3 @@ def test_fix_writes_what_the_doctor_found(
     assert main(["doctor", str(folder.path), "--json"]) == 0
     checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"
-
-
-@pytest.mark.cluster
-def test_a_folder_is_examined_with_its_own_settings(student: Student, tmp_path: Path) -> None:
-    folder = real_folder(tmp_path / "lab", student, data_dir="/gone")
-    seen: dict[str, bool] = {}
-    settings = folder.settings()
-    profile = load_profile(settings.profile, folder.path)
-    needed = requirements_of(folder, settings)
-    checks = examine(profile, overrides_of(settings), needed, Person(), seen.update)
-    found = {check.key: check for check in checks}
-    assert found["data"].status == "problem" and seen["/gone"] is False
-    assert found["gpu-job"].status == "ok"
-
-
-@pytest.mark.cluster
-def test_the_key_command_sends_the_folders_key_once(
-    student: Student, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = real_folder(tmp_path / "lab", student)
-    assert main(["key", str(folder.path)]) == 0
-    assert "The cluster has it already." in capsys.readouterr().out
-    assert main(["key", str(folder.path), "--identity", str(tmp_path / "new"), "--no-passphrase"]) == 2
-    assert "password" in capsys.readouterr().err, "nobody is there to type it"

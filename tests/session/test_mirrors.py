@@ -110,21 +110,6 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable
     assert len(segments_of(second.session, token)) == 1
 
 
-def test_all_runs_of_a_requeued_job_keep_one_try_each(bench: Bench) -> None:
-    """Two runs in one job, put back during the second: the first stays as it was, the second is the last try."""
-    submit_two_runs(bench)
-    two = {"n_gpus": 2, "batch": 512}
-    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(7, 6, **two))
-    bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
-    bench.cluster.write("100", keras_log(19, 18, 18, 18, 18) + keras_log(5, 4, 4, 4, 4, **two))
-    bench.cluster.end("100")
-    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
-    runs = bench.session.state.runs
-    assert [sample.printed_seconds for sample in runs[1].epochs] == [9, 8, 8, 8, 8]
-    assert [sample.printed_seconds for sample in runs[2].epochs] == [5, 4, 4, 4, 4]
-    assert (runs[1].outcome, runs[2].outcome) == ("completed", "completed")
-
-
 def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench) -> None:
     first = open_bench()
     token = running(first)

@@ -23,7 +23,7 @@ from labtui.cluster.local_files import (
 )
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
-from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
+from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.answers import open_answers, read_answers
 from labtui.session.folder import LabFolder, find_folder
@@ -326,12 +326,6 @@ def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None
     with pytest.raises(FolderError, match="link"):
         FolderLock(folder.lock_path).acquire()
     assert tree(outside) == before
-
-
-def test_a_damaged_record_is_no_trust(lab_path: Path) -> None:
-    for record in trusting.records_folder().iterdir():
-        record.write_bytes(b"{")
-    assert isinstance(check_trust(lab_path), LabError)
 
 
 class Typed(io.StringIO):
