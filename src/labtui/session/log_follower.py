@@ -278,7 +278,8 @@ class LogFollower:
 
     def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
         now = self._context.now()
-        if step.grown:
+        grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
+        if grown:
             self._own_disk_works()
             if item.complete:
                 self._context.readings.drop(item.token)  # its reader was told that this is the end
@@ -286,12 +287,11 @@ class LogFollower:
         reader = self._reader(submission)
         item.behind = step.behind
         told = not step.behind and self._ahead(item, reader) and self._read_piece(item, reader)
-        grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
             self._context.news()
         if grown or told:
             self._tell(self._holding(submission, item), *([reader.applied] if told else []))
-        if not step.grown and not step.behind:
+        if not grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
         if self._ahead(item, reader) or (step.behind and step.grown):
