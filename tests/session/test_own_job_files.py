@@ -128,25 +128,6 @@ def check_mirrors(cluster: Cluster, session: Session, item: SubmissionState) -> 
         assert mirror.read_bytes() == cluster.outside(remote).read_bytes()
 
 
-def test_a_distributed_job_on_two_nodes_with_its_logs_in_a_folder(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    install_pytorch(cluster)
-    (session.folder.scripts / "train_ddp.py").write_text(DDP)
-    site = ("singularity exec", "bsc_singularity exec")  # the site's own program, which later chapters start
-    path = own_file(session, "ddp-two-nodes", student.account, site)
-    item = submit(session, path)
-    assert cluster.outside(f"{item.remote_dir}/ddp-two-nodes.slurm").read_bytes() == path.read_bytes()
-    assert (item.job is not None and "," in item.job.node) or "[" in (item.job.node if item.job else "")
-    assert "/results/R-" in item.remote_logs["out"]
-    check_mirrors(cluster, session, item)
-    (run,) = (session.state.runs[run_id] for run_id in item.run_ids)
-    assert (run.spec.n_gpus, run.spec.batch_size, run.spec.epochs) == (8, 1024, 5)
-    assert len(run.epochs) == 5
-    rate = 12 * 128 * 8 / run.epochs[-1].seconds.value
-    assert 0.97 < rate / (208.5 * 8) < 1.03, "the rate of all eight processes, not of one"
-
-
 def test_a_file_that_tells_nothing_is_read_from_its_log(
     cluster: Cluster, student: Student, session: Session
 ) -> None:
