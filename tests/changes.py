@@ -12,7 +12,6 @@ from labtui.domain.state import (
     ConnectionState,
     LabState,
     LogState,
-    PlannedRun,
     RunState,
     SubmissionState,
 )
@@ -28,10 +27,9 @@ def after(*changes: Change, state: LabState | None = None) -> LabState:
 
 def planned(token: str, runs: dict[int, RunSpec], at: float = 0.0, **more: Any) -> Change:
     values = {"task_id": "10.5", "form": "one-gpu", "job_name": "x", **more}
-    item = SubmissionState(token=token, planned_at=at, run_ids=tuple(runs), **values)
-    return lambda state: state.with_planned(
-        item, [PlannedRun(run_id=number, spec=spec) for number, spec in runs.items()]
-    )
+    specs = tuple(runs.values())
+    item = SubmissionState(token=token, planned_at=at, run_ids=tuple(runs), runs=specs, **values)
+    return lambda state: state.with_planned(item)
 
 
 def status(token: str, word: SubmissionStatus, sentence: str = "") -> Change:

@@ -8,12 +8,17 @@ being sent when the process died.
 from __future__ import annotations
 
 import contextlib
+import json
+import sqlite3
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from labtui.domain.state import SubmissionState
+from labtui.session.records import from_json, read_files, unsealed
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
@@ -59,6 +64,32 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path: Path, name: str) -
     assert [sample.printed_seconds for sample in runs[3].epochs] == [7, 6, 6]
     assert (runs[2].spec.n_gpus, runs[2].spec.batch_size, runs[3].spec.batch_size) == (2, 512, 128)
     assert all("job.slurm" in names and "ResNet50.py" in names for names in files)
+
+
+def test_a_row_of_schema_4_holds_its_runs_beside_the_submission(open_bench: Callable[..., Bench]) -> None:
+    """In the database and in the file beside the job script; one whose runs do not fit is damage."""
+    bench = open_bench()
+    accepted(bench)
+    before = bench.session.state.submissions
+    bench.session.close()
+    with contextlib.closing(sqlite3.connect(bench.path / "labtui.db")) as db:
+        ((token, data),) = db.execute("SELECT token, data FROM submissions").fetchall()
+        item = json.loads(unsealed(data))
+        runs = [
+            {"run_id": n, "spec": spec} for n, spec in zip(item["run_ids"], item.pop("runs"), strict=True)
+        ]
+        old = json.dumps({"submission": item, "runs": runs})
+        db.execute("UPDATE submissions SET data = ?", (f"{old}\n{zlib.crc32(old.encode()):08x}",))
+        db.execute("PRAGMA user_version = 4")
+        db.commit()
+    (beside,) = (bench.path / "slurm").glob("*.json")
+    beside.write_text(old)
+    with Session.open(bench.path, start=False) as session:
+        assert session.state.submissions == before
+        assert [each.runs for each in read_files(session.folder)] == [before[token].runs]
+    for line in ("7", "{}", json.dumps(item), json.dumps({"submission": item, "runs": []})):
+        with pytest.raises(ValueError, match=r"submission|runs"):
+            from_json(line, SubmissionState)
 
 
 @pytest.mark.parametrize("there", [True, False])

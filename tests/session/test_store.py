@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import Change, LabState
+from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.journal import Journal
-from labtui.session.records import SCHEMA_VERSION, Record, from_json, sealed, unsealed
+from labtui.session.records import SCHEMA_VERSION, from_json, sealed, unsealed
+from labtui.session.records import stored as stored_form
 from labtui.session.session import Session
 from labtui.session.store import Store
 from tests import changes
@@ -91,14 +92,14 @@ def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path: 
 
 @given(st.integers(0, 400), st.integers(0, 255))
 def test_a_byte_that_turned_is_no_row(place: int, byte: int) -> None:
-    text = sealed(Record.of(after(planned()), "lt01"))
+    text = sealed(stored_form(after(planned()).submissions["lt01"]))
     data = bytearray(text.encode())
     at = place % len(data)
     changed, data[at] = data[at] != byte, byte
     if not changed:
         return
     with pytest.raises(ValueError):
-        from_json(unsealed(bytes(data).decode()), Record)
+        from_json(unsealed(bytes(data).decode()), SubmissionState)
 
 
 def test_files_are_for_the_owner_alone(bench: Bench) -> None:

@@ -272,6 +272,7 @@ class JobRequest:
     task_id: str
     form: JobForm
     job_name: str
+    runs: tuple[RunSpec, ...] = ()
     gpus: int = 0
     cpus: int = 0
     time_limit_minutes: int = 0
@@ -300,7 +301,6 @@ class SubmissionDraft(JobRequest):
     Of a job file of the student's own: its logs by stream as sbatch's patterns, and the files beside it.
     """
 
-    runs: tuple[RunSpec, ...]
     data_dir: str = ""
     container: str = ""
     reservation: str = ""

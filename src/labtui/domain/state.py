@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from labtui.domain.model import (
     AcceptedFinding,
     Diagnosis,
@@ -31,13 +29,6 @@ from labtui.domain.model import (
 )
 from labtui.domain.profile import Profile
 from labtui.domain.terminal_text import file_name
-
-
-class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with the number the student sees (1, 2, 3 ... within the lab folder)."""
-
-    run_id: int
-    spec: RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +73,11 @@ class SubmissionState(JobRequest):
     held: bool = False  # the student wants it to wait
     rebuilt: bool = False  # from its job script alone: looked up, never sent
     attempt: int = 0  # tries to send it that are known to have made no job
+
+    @property
+    def plans(self) -> dict[int, RunSpec]:
+        """Its runs as they were planned, by their numbers (1, 2, 3 ... within the lab folder)."""
+        return dict(zip(self.run_ids, self.runs, strict=True))
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
         """Where the copy of a log lies in the lab folder: its latest segment, or this one; "" without a job."""
@@ -176,8 +172,6 @@ class LabState:
 
     submissions: Mapping[str, SubmissionState] = field(default_factory=lambda: MappingProxyType({}))
     runs: Mapping[int, RunState] = field(default_factory=lambda: MappingProxyType({}))
-    plans: Mapping[int, RunSpec] = field(default_factory=lambda: MappingProxyType({}))
-    """The runs as they were planned, without what their logs added."""
     connection: ConnectionState = ConnectionState()
     refreshed_at: float | None = None
     """When the queue was last read completely."""
@@ -198,19 +192,13 @@ class LabState:
 
     # ------------------------------------------------------------------ submissions
 
-    def with_planned(self, submission: SubmissionState, runs: Iterable[PlannedRun]) -> LabState:
+    def with_planned(self, submission: SubmissionState) -> LabState:
         """One more submission with its runs, or more runs of a known one."""
-        plans = {run.run_id: run.spec for run in runs}
-        new = {
-            number: unread(submission, number, spec)
-            for number, spec in plans.items()
-            if number not in self.runs
-        }
+        new = {number: unread(submission, number) for number in submission.run_ids if number not in self.runs}
         state = replace(
             self,
             submissions=MappingProxyType({**self.submissions, submission.token: submission}),
             runs=MappingProxyType({**self.runs, **new}),
-            plans=MappingProxyType({**self.plans, **plans}),
         )
         return state._with_phases(submission.token)
 
@@ -248,7 +236,7 @@ class LabState:
             return self
         before, logs = known.job, known.logs
         if before is None or before.job_id != job.job_id:
-            state = self.with_runs(unread(known, number, self.plans[number]) for number in known.run_ids)
+            state = self.with_runs(unread(known, number) for number in known.run_ids)
             return state.with_submission(token, job=job, logs={})
         if before.phase is JobPhase.FINISHED and job.phase is not JobPhase.FINISHED:
             logs = {stream: replace(log, complete=False) for stream, log in logs.items()}
@@ -308,13 +296,13 @@ Change = Callable[[LabState], LabState]
 """A step from one state to the next."""
 
 
-def unread(submission: SubmissionState, number: int, spec: RunSpec) -> RunState:
+def unread(submission: SubmissionState, number: int) -> RunState:
     """A run as it was planned: nothing of its log was read."""
     return RunState(
         run_id=number,
         token=submission.token,
         task_id=submission.task_id,
-        spec=spec,
+        spec=submission.plans[number],
         practice=submission.practice,
     )
 

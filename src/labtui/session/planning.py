@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Interval, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.state import LabState, PlannedRun, RunState, SubmissionState
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, hashes, list_remote
 from labtui.session.settings import Settings
@@ -36,15 +36,10 @@ DRY_RUN = "dry-run"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A submission ready to be stored, with its runs and files."""
+    """A submission ready to be stored, with its files."""
 
     submission: SubmissionState
-    runs: tuple[PlannedRun, ...]
     files: Mapping[str, bytes]
-
-    def change(self, state: LabState) -> LabState:
-        """The state with this submission in the submission queue."""
-        return state.with_planned(self.submission, self.runs)
 
 
 def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
@@ -152,11 +147,10 @@ def plan(
     if keep_in:
         session.folder.write(script_file, files[SCRIPT_NAME])
     first = max(session.state.runs, default=0) + 1
-    runs = tuple(PlannedRun(run_id=first + i, spec=spec) for i, spec in enumerate(named.runs))
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,
-        run_ids=tuple(run.run_id for run in runs),
+        run_ids=tuple(range(first, first + len(named.runs))),
         script_file=script_file,
         remote_dir=remote_dir,
         remote_logs=own_logs_of(remote_dir, named.log_patterns, user=session.user)
@@ -168,7 +162,7 @@ def plan(
         accepted=tuple(accepted),
         **named.request,
     )
-    return Planned(submission, runs, files)
+    return Planned(submission, files)
 
 
 def _files_of(

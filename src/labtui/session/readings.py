@@ -50,7 +50,7 @@ class Readings:
         known = self._readers.get(token)
         if known is not None and known.logs == logs and (not known.ended or is_over(submission)):
             return known
-        reader = SubmissionReader(submission, state.plans, logs, self._patterns)
+        reader = SubmissionReader(submission, logs, self._patterns)
         self._readers[token] = reader
         return reader
 

@@ -20,24 +20,15 @@ import msgspec
 
 from labtui.domain.errors import FolderError
 from labtui.domain.model import JobView
-from labtui.domain.state import LabState, PathStatus, PlannedRun, RunState, SubmissionState
+from labtui.domain.state import LabState, PathStatus, RunState, SubmissionState
 from labtui.session.folder import LabFolder
 
 _T = TypeVar("_T")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission, its job and its runs as planned. How long its mirrors are, the mirrors themselves tell."""
-
-    submission: SubmissionState
-    runs: tuple[PlannedRun, ...]
-
-    @classmethod
-    def of(cls, state: LabState, token: str) -> Record:
-        item = state.submissions[token]
-        logs = {stream: replace(log, size=0) for stream, log in item.logs.items()}
-        runs = tuple(PlannedRun(run_id=number, spec=state.plans[number]) for number in item.run_ids)
-        return cls(submission=replace(item, logs=logs), runs=runs)
+def stored(submission: SubmissionState) -> SubmissionState:
+    """What is kept of a submission; how long its mirrors are, the mirrors themselves tell."""
+    return replace(submission, logs={name: replace(log, size=0) for name, log in submission.logs.items()})
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +56,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return cls(paths=dict(state.places), **{name: getattr(state, name) for name in MOMENT})
 
 
-def to_json(value: Record | Reading | Seen) -> bytes:
+def to_json(value: SubmissionState | Reading | Seen) -> bytes:
     """One line; numbers that are none are words in it."""
     return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(value)))
 
@@ -76,7 +67,23 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     Raises:
         ValueError: when it is none of this kind (`msgspec.DecodeError` is one).
     """
-    return msgspec.json.decode(line, type=kind, strict=False)
+    value = msgspec.json.decode(line)
+    if kind is SubmissionState:
+        value = _with_runs(value)
+    return msgspec.convert(value, kind, strict=False)
+
+
+def _with_runs(value: Any) -> dict[str, Any]:
+    """A submission with its runs; schema 4 kept them beside it, by their numbers."""
+    try:
+        if "submission" in value:
+            specs = {run["run_id"]: run["spec"] for run in value["runs"]}
+            value = value["submission"] | {"runs": [specs[n] for n in value["submission"]["run_ids"]]}
+        if len(value["runs"]) != len(value["run_ids"]):
+            raise ValueError("its runs are not those of its numbers")
+    except (TypeError, KeyError) as error:
+        raise ValueError("it is no submission") from error
+    return dict(value)
 
 
 def _words_for_non_finite(value: Any) -> Any:
@@ -89,7 +96,7 @@ def _words_for_non_finite(value: Any) -> Any:
     return value
 
 
-def sealed(value: Record | Reading | Seen) -> str:
+def sealed(value: SubmissionState | Reading | Seen) -> str:
     """A row's text: the line, and below it its CRC-32. Without it a damaged byte could be another number."""
     line = to_json(value)
     return f"{line.decode()}\n{zlib.crc32(line):08x}"
@@ -123,26 +130,30 @@ def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> Non
     """Write the files of these submissions."""
     for token in tokens:
         with contextlib.suppress(FolderError, OSError):
-            folder.write(file_of(folder, state.submissions[token]), to_json(Record.of(state, token)) + b"\n")
+            folder.write(
+                file_of(folder, state.submissions[token]), to_json(stored(state.submissions[token])) + b"\n"
+            )
 
 
-def read_files(folder: LabFolder) -> tuple[Record, ...]:
+def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
     """All that can be read, in the order in which the submissions were planned."""
     found = []
     for path in folder.slurm.glob("*.json") if folder.slurm.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):
             if path.stat().st_size > MAX_FILE_BYTES:
                 continue
-            record = from_json(folder.read(path), Record)
-            if file_of(folder, record.submission) == path:
-                found.append(record)
-    return tuple(sorted(found, key=lambda item: (item.submission.planned_at, item.submission.run_ids)))
+            item = from_json(folder.read(path), SubmissionState)
+            if file_of(folder, item) == path:
+                found.append(item)
+    return tuple(sorted(found, key=lambda item: (item.planned_at, item.run_ids)))
 
 
 # --------------------------------------------------------------------------- the tables
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
+SCHEMA_OF_TABLES = 4
+"""The first without a log of events."""
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
@@ -174,12 +185,13 @@ def migrate(db: sqlite3.Connection) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        records = _fold_events(db) if present else []
-        for table in _OF_EVENTS:
+        of_events = present < SCHEMA_OF_TABLES
+        items = _fold_events(db) if present and of_events else []
+        for table in _OF_EVENTS if of_events else ():
             db.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in _SCHEMA:
             db.execute(statement)
-        db.executemany(KEEP_SUBMISSION, [(item.submission.token, sealed(item)) for item in records])
+        db.executemany(KEEP_SUBMISSION, [(item.token, sealed(item)) for item in items])
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
         db.execute("COMMIT")
     except BaseException:
@@ -190,7 +202,7 @@ def migrate(db: sqlite3.Connection) -> None:
 # --------------------------------------------------------------------------- the event log of schema 1 to 3
 
 
-def _fold_events(db: sqlite3.Connection) -> list[Record]:
+def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
     """The submissions of an event log, in order. What events say of runs is read from the mirrors again."""
     items: dict[str, dict[str, Any]] = {}
     plans: dict[int, Any] = {}
@@ -206,14 +218,8 @@ def _fold_events(db: sqlite3.Connection) -> list[Record]:
                 _fold(items[token], plans, event, kind)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sqlite3.DatabaseError(f"event {row_id} cannot be read") from error
-    return [
-        msgspec.convert(
-            {"submission": item, "runs": [{"run_id": n, "spec": plans[n]} for n in item["run_ids"]]},
-            Record,
-            strict=False,
-        )
-        for item in items.values()
-    ]
+    full = ({**item, "runs": [plans[number] for number in item["run_ids"]]} for item in items.values())
+    return [msgspec.convert(item, SubmissionState, strict=False) for item in full]
 
 
 def _fold(item: dict[str, Any], plans: dict[int, Any], event: dict[str, Any], kind: str) -> None:

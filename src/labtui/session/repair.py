@@ -108,18 +108,18 @@ def _set_aside(folder: LabFolder, word: str) -> Path | None:
 
 def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
     """The state with what the files beside the job scripts know beyond it."""
-    for record in records.read_files(folder):
-        item = record.submission
+    for found in records.read_files(folder):
+        item = found
         known = state.submissions.get(item.token)
         if known is None:
-            if not state.runs.keys().isdisjoint(run.run_id for run in record.runs):
+            if not state.runs.keys().isdisjoint(item.run_ids):
                 continue
             item = replace(item, rebuilt=_files_as_planned(folder, item) is None)
         elif replace(item, logs=known.logs) == known:
             continue
         if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # that may have ended since
             item = replace(item, status=SubmissionStatus.UNKNOWN, sentence="", hint="")
-        state = state.with_planned(replace(item, logs=_segments(folder, item)), record.runs)
+        state = state.with_planned(replace(item, logs=_segments(folder, item)))
     return state
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
-from labtui.domain.state import LabState, PlannedRun, RunState, SubmissionState, Totals, unread
+from labtui.domain.state import LabState, RunState, SubmissionState, Totals, unread
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.own_patterns import own_pattern
 from labtui.training_logs.reader import LogReader
@@ -52,17 +52,13 @@ class SubmissionReader:
     """Reads the two logs of one submission."""
 
     def __init__(
-        self,
-        submission: SubmissionState,
-        plans: Mapping[int, RunSpec],
-        logs: Sequence[str],
-        patterns: Sequence[str] = (),
+        self, submission: SubmissionState, logs: Sequence[str], patterns: Sequence[str] = ()
     ) -> None:
-        """`plans` are the runs as planned, `logs` the mirrors, `patterns` the lab's own forms of log lines.
+        """`logs` are the mirrors, `patterns` the lab's own forms of log lines.
 
         The commands of a student's own job file tell what the log may not say of its runs.
         """
-        specs = [plans[number] for number in submission.run_ids if plans[number] != NOTHING_KNOWN]
+        specs = [spec for spec in submission.runs if spec != NOTHING_KNOWN]
         self.token, self.logs = submission.token, logs
         self._own = bool(submission.job_file)
         self._match = Match()
@@ -105,13 +101,12 @@ class SubmissionReader:
         if submission is None:
             return state
         reads = self._readers["out"].runs
-        plan = {number: state.plans[number] for number in submission.run_ids}
+        plan = submission.plans
         self._match = match = match_runs(plan, reads, max(state.runs, default=0) + 1 if self._own else None)
-        found = [number for number in match.run_ids.values() if number not in plan]
-        if found:
-            submission = replace(submission, run_ids=(*submission.run_ids, *found))
-            runs = [PlannedRun(run_id=number, spec=NOTHING_KNOWN) for number in found]
-            state = state.with_planned(submission, runs)
+        if found := [number for number in match.run_ids.values() if number not in plan]:
+            specs = (*submission.runs, *[NOTHING_KNOWN] * len(found))
+            submission = replace(submission, run_ids=(*submission.run_ids, *found), runs=specs)
+            state = state.with_planned(submission)
         return state.with_runs(self._as_read(submission, state, reads))
 
     def _as_read(
@@ -127,7 +122,7 @@ class SubmissionReader:
         )
         runs = []
         for number in submission.run_ids:
-            run = replace(unread(submission, number, state.plans[number]), phase=state.runs[number].phase)
+            run = replace(unread(submission, number), phase=state.runs[number].phase)
             index = index_of.get(number)
             if index is not None:
                 run = self._with_facts(run, reads[index], report.runs[index])

@@ -404,7 +404,9 @@ class Session:
         planned = planning.plan(self, draft, script, accepted=accepted)
         worker, token = self._running_worker(), planned.submission.token
         future = worker.track_submission(token)
-        self._journal.intend(planned.change, files={token: planned.files})
+        self._journal.intend(
+            lambda state: state.with_planned(planned.submission), files={token: planned.files}
+        )
         worker.look()
         return token, future
 

@@ -24,7 +24,7 @@ import msgspec
 
 from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import LabError, NotWritable, StoreError
-from labtui.domain.state import LabState
+from labtui.domain.state import LabState, SubmissionState
 from labtui.session import records
 from labtui.session.writer import NO_WRITING, Writer, copied, replaced
 
@@ -182,7 +182,7 @@ class Store:
             token: text
             for token, item in after.submissions.items()
             if item is not before.submissions.get(token)
-            and (text := records.sealed(records.Record.of(after, token))) != _row(before, token)
+            and (text := records.sealed(records.stored(item))) != _row(before, token)
         }
         seen = records.Seen.of(after)
         news = seen != records.Seen.of(before)
@@ -231,8 +231,7 @@ class Store:
             last = db.execute("SELECT value FROM meta WHERE key = ?", (_SEEN,)).fetchall()
         state = LabState()
         for token, data in submissions:
-            record = _decoded(records.Record, token, data)
-            state = state.with_planned(record.submission, record.runs)
+            state = state.with_planned(_decoded(SubmissionState, token, data))
         read = {token: _decoded(records.Reading, token, data) for token, data in readings}
         for token, reading in read.items():
             if _is_of_its_job(state, token, reading.source):
@@ -398,7 +397,8 @@ def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
 
 
 def _row(state: LabState, token: str) -> str | None:
-    return records.sealed(records.Record.of(state, token)) if token in state.submissions else None
+    known = state.submissions.get(token)
+    return None if known is None else records.sealed(records.stored(known))
 
 
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
