@@ -211,14 +211,10 @@ class LabState:
         return replace(self, submissions=submissions)._with_phases(token)
 
     def with_status(
-        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", attempt: int = 0
+        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", **more: Any
     ) -> LabState:
-        """A submission's way into Slurm; `attempt` is how many tries to send it are known to have made no job."""
-        known = self.submissions.get(token)
-        if known is None:
-            return self
-        tries = max(known.attempt, attempt)
-        return self.with_submission(token, status=status, sentence=sentence, hint=hint, attempt=tries)
+        """A submission's way into Slurm, with what is to be said of it."""
+        return self.with_submission(token, status=status, sentence=sentence, hint=hint, **more)
 
     def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
         """Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""

@@ -197,7 +197,8 @@ class Submitter:
             self._give_up(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
             sentence = "It did not reach Slurm; it is sent again."
-            self._change(token, SubmissionStatus.WAITING, sentence, attempt=look.attempts)
+            tries = max(submission.attempt, look.attempts)
+            self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
 
     def _accepted_without_number(self, submission: SubmissionState, words: str) -> None:
         """There is a job, so it is never sent again; the queue, or the job itself, may still tell its number."""
@@ -307,9 +308,9 @@ class Submitter:
             settle(cancelled, None)
 
     def _change(
-        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", *, attempt: int = 0
+        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", **more: Any
     ) -> None:
-        self._context.journal.change(lambda state: state.with_status(token, status, sentence, hint, attempt))
+        self._context.journal.change(lambda state: state.with_status(token, status, sentence, hint, **more))
 
     # ------------------------------------------------------------------ two jobs of one submission
 
