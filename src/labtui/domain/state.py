@@ -86,14 +86,14 @@ class SubmissionState(JobRequest):
         if segment is None:
             segment = self.logs[stream].segment if stream in self.logs else 0
         restart, job_id = f".restart{segment:d}" if segment else "", file_name(self.job.job_id)
-        name, ending = f"{file_name(self.job_name)}.{job_id}", _LOG_ENDINGS[stream]
+        name, ending = f"{file_name(self.job_name)}.{job_id}", LOG_ENDINGS[stream]
         if stream in self.log_names:
             own = PurePosixPath(self.log_names[stream].replace("%j", job_id))
             name, ending = own.stem, own.suffix
         return f"logs/{name}{restart}{ending}"
 
 
-_LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv"}
+LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

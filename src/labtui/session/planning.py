@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Interval, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import LOG_ENDINGS, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, hashes, list_remote
 from labtui.session.settings import Settings
@@ -64,24 +64,16 @@ def new_token() -> str:
     return f"lt{secrets.token_hex(10)}"
 
 
-def logs_of(remote_dir: str, job_name: str, *, gpus: int) -> dict[str, str]:
-    """Where a job's logs will be, by stream; ``%j`` stands for the job id."""
-    base = f"{remote_dir}/{job_name}.%j"
-    logs = {"out": f"{base}.out", "err": f"{base}.err"}
-    if gpus:
-        logs["gpu"] = f"{base}.gpu.csv"
-    return logs
-
-
-def own_logs_of(remote_dir: str, patterns: Iterable[tuple[Stream, str]], *, user: str) -> dict[str, str]:
-    """Where the logs of a student's own job file will be, by stream; sbatch's codes stand for what is to come."""
+def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, str]:
+    """Where a job's logs will be, by stream; sbatch's codes stand for what is to come."""
+    patterns: Iterable[tuple[Stream, str]] = draft.log_patterns
+    if draft.form != "own":
+        streams = (stream for stream in LOG_ENDINGS if stream != "gpu" or draft.gpus)
+        patterns = ((stream, f"{draft.job_name}.%j{LOG_ENDINGS[stream]}") for stream in streams)
     logs: dict[str, str] = {}
     for stream, pattern in patterns:
-        whole = (
-            pattern
-            if pattern.startswith("/")
-            else f"{remote_dir.replace('%', '%%')}/{pattern.removeprefix('./')}"
-        )
+        inside = f"{remote_dir.replace('%', '%%')}/{pattern.removeprefix('./')}"
+        whole = pattern if pattern.startswith("/") else inside
         logs[stream] = re.sub(r"%\d*u", lambda _: user, whole) if user else whole
     return logs
 
@@ -153,10 +145,8 @@ def plan(
         run_ids=tuple(range(first, first + len(named.runs))),
         script_file=script_file,
         remote_dir=remote_dir,
-        remote_logs=own_logs_of(remote_dir, named.log_patterns, user=session.user)
-        if own
-        else logs_of(remote_dir, named.job_name, gpus=named.gpus),
-        log_names=log_names_of(named) if own else {},
+        remote_logs=logs_of(named, remote_dir, user=session.user),
+        log_names=log_names_of(named),
         script_hashes=hashes(files),
         practice=session.practice,
         accepted=tuple(accepted),

@@ -170,8 +170,6 @@ def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") 
     job_id = job.job_id if job is not None else unknown_id
     if not job_id or not pattern:
         return None
-    if not submission.job_file:
-        return pattern.replace("%j", job_id)  # labtui's own pattern: no other code in it
     node = first_node(job.node) if job is not None else ""
     if re.search(r"%[0-9]*N", pattern) and not node:
         return None  # the name is known when the job runs
