@@ -178,12 +178,11 @@ class Store:
         Raises:
             StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
         """
-        rows = {
-            token: text
-            for token, item in after.submissions.items()
-            if item is not before.submissions.get(token)
-            and (text := records.sealed(records.stored(item))) != _row(before, token)
-        }
+        rows: dict[str, str] = {}
+        for token, item in after.submissions.items():
+            old = before.submissions.get(token)
+            if item is not old and (old is None or records.stored(item) != records.stored(old)):
+                rows[token] = records.sealed(records.stored(item))
         seen = records.Seen.of(after)
         news = seen != records.Seen.of(before)
         if not rows and not news and not files:
@@ -364,8 +363,6 @@ def _sentence_of(error: Exception) -> StoreError:
             "The disk of this computer is full: the lab folder cannot be written.",
             "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
         )
-    if "malformed" in text or "not a database" in text or "corrupt" in text:
-        return damaged(str(error))
     if "locked" in text:
         return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
     if "readonly" in text or "unable to open" in text:
@@ -394,11 +391,6 @@ def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
     submission = state.submissions.get(token)
     job_id = source.partition(" ")[0]
     return submission is not None and submission.job is not None and job_id in ("", submission.job.job_id)
-
-
-def _row(state: LabState, token: str) -> str | None:
-    known = state.submissions.get(token)
-    return None if known is None else records.sealed(records.stored(known))
 
 
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
