@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from labtui.domain.errors import LabError
 from labtui.domain.model import Diagnosis, EpochSample, JobPhase, JobView, Outcome, RunSpec, SubmissionStatus
 from labtui.domain.state import (
     Change,
@@ -73,8 +74,8 @@ def connection(status: str, **more: Any) -> Change:
     return lambda state: replace(state, connection=ConnectionState(status=status, **more))
 
 
-def problem(key: str, sentence: str, hint: str = "", at: float = 0.0) -> Change:
-    return lambda state: state.with_problem(key, sentence, hint, at)
+def problem(key: str, sentence: str, hint: str = "") -> Change:
+    return lambda state: state.with_problem(key, LabError(sentence, hint))
 
 
 def refreshed(at: float, cluster_time: float | None = None) -> Change:

@@ -125,7 +125,7 @@ def fill(session: EvilSession) -> None:
         lines = "".join(f"{line} {EVIL}\n" for line in text.splitlines())
         fed_session.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
         fed_session.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
-    session.feed(changes.problem("queue", f"squeue: {EVIL}", EVIL, fed_session.NOW))
+    session.feed(changes.problem("queue", f"squeue: {EVIL}", EVIL))
     session.note_command(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
 
 

@@ -292,7 +292,7 @@ def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -
 
 def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     faults: list[BaseException] = []
-    journal = Journal(Store(tmp_path / "labtui.db"), time.time, faults.append)
+    journal = Journal(Store(tmp_path / "labtui.db"), faults.append)
     seen: list[object] = []
 
     def broken(update) -> None:

@@ -119,7 +119,7 @@ async def test_the_question_about_a_server_looks_as_agreed(lab: FedSession) -> N
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
     async with app.run_test(size=contract.size, notifications=True) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))
-        lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now.", NOW))
+        lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now."))
         await until(pilot, lambda: "does not answer" in text_of(app))
         app.post_message(PromptAsked(_Question(), queue.Queue()))
         await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))

@@ -279,7 +279,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        raised = changes.problem("quota", "The quota is [full].", "Remove [old] files.", NOW)
+        raised = changes.problem("quota", "The quota is [full].", "Remove [old] files.")
         filled_session.feed(raised)
         await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
         filled_session.feed(raised, *online())

@@ -17,7 +17,7 @@ from labtui.tui.screens.prompts import Ask, prompt_screen
 from labtui.tui.screens.wizard import WizardApp
 from tests import changes
 from tests.tui.clicking import choose, click_words, place_of
-from tests.tui.fed_session import NOW, FedSession
+from tests.tui.fed_session import FedSession
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -40,7 +40,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSess
         await shown(pilot, TextScreen)
         await click_words(pilot, "esc Close")
         await shown(pilot, MainScreen)
-        filled_session.feed(changes.problem("x", "The quota is full.", "Remove files.", NOW))
+        filled_session.feed(changes.problem("x", "The quota is full.", "Remove files."))
         await click_words(pilot, "! The quota is full.")
         await shown(pilot, TextScreen)
         await click_words(pilot, "esc Close")

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from labtui.domain.errors import LabError
 from labtui.domain.model import (
     AcceptedFinding,
     Diagnosis,
@@ -155,7 +156,6 @@ class Problem:
     key: str
     sentence: str
     hint: str
-    since: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,15 +272,14 @@ class LabState:
         seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
         return replace(self, places=MappingProxyType({**self.places, **seen}))
 
-    def with_problem(self, key: str, sentence: str, hint: str, at: float) -> LabState:
-        """A problem that began at `at`; one that is known under this key keeps its beginning and its place."""
-        old = next((known for known in self.problems if known.key == key), None)
-        new = Problem(key=key, sentence=sentence, hint=hint, since=at if old is None else old.since)
-        if old is None:
-            return replace(self, problems=(*self.problems, new))
-        if old == new:
+    def with_problem(self, key: str, error: LabError) -> LabState:
+        """A problem; one that is known under this key keeps its place."""
+        new = Problem(key=key, sentence=error.sentence, hint=error.hint)
+        if new in self.problems:
             return self
-        return replace(self, problems=tuple(new if each is old else each for each in self.problems))
+        if not any(old.key == key for old in self.problems):
+            return replace(self, problems=(*self.problems, new))
+        return replace(self, problems=tuple(new if old.key == key else old for old in self.problems))
 
     def without_problem(self, key: str) -> LabState:
         """The problem with this key is over."""

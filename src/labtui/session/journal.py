@@ -72,17 +72,15 @@ class Journal:
     def __init__(
         self,
         store: Store,
-        wall: Callable[[], float],
         on_subscriber_error: Callable[[BaseException], None],
         keep: Callable[[LabState, Iterable[str]], None] = lambda state, tokens: None,
     ) -> None:
-        """Read what is stored. `wall` gives UNIX seconds; `keep` is told which submissions were stored, at once.
+        """Read what is stored. `keep` is told which submissions were stored, at once.
 
         Raises:
             StoreError: when it cannot be read.
         """
         self._store = store
-        self._wall = wall
         self._on_error = on_subscriber_error
         self._keep = keep
         self._changed = threading.Condition(threading.RLock())
@@ -146,7 +144,7 @@ class Journal:
         self._note(TAKEN_KEY, error)
 
     def _note(self, key: str, error: LabError) -> None:
-        self._state = self._state.with_problem(key, error.sentence, error.hint, self._wall())
+        self._state = self._state.with_problem(key, error)
 
     def intend(
         self,

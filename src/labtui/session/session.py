@@ -60,9 +60,7 @@ class Session:
         self.faults = FaultLog(folder.problem_log, writes=store.copy is None)
         self._store = store
         self._lock = lock
-        self._journal = Journal(
-            store, clock.wall, self.faults.write, functools.partial(records.keep_files, folder)
-        )
+        self._journal = Journal(store, self.faults.write, functools.partial(records.keep_files, folder))
         self.readings = Readings(folder, store)
         self._journal.change(self._mirrored)
         self._save_readings()
@@ -127,11 +125,10 @@ class Session:
         try:
             self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
         except LabError as error:
-            self._not_started, at = error, self.clock.wall()
-            sentence, hint = error.sentence, error.hint
-            offline = ConnectionState(sentence=sentence, hint=hint)
+            self._not_started = problem = error
+            offline = ConnectionState(sentence=error.sentence, hint=error.hint)
             self._journal.change(
-                lambda state: replace(state, connection=offline).with_problem("settings", sentence, hint, at)
+                lambda state: replace(state, connection=offline).with_problem("settings", problem)
             )
             raise
         self._worker.start()

@@ -121,8 +121,7 @@ class WorkerContext:
 
     def raise_problem(self, key: str, error: LabError) -> None:
         """Tell the student once; it stays in the panel until `clear_problem`."""
-        at = self.at()
-        self.journal.change(lambda state: state.with_problem(key, error.sentence, error.hint, at))
+        self.journal.change(lambda state: state.with_problem(key, error))
 
     def ask_aside(
         self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
