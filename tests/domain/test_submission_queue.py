@@ -49,4 +49,4 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free() -> None:
     for word in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
         assert token(sendable(after(*base, status(1, word)), PROFILE)) == "t2"
     lab = after(*base, status(1, SubmissionStatus.SENDING))
-    assert "one job per user" in waiting_reason(lab, PROFILE, lab.submissions["t2"])
+    assert "one job per user" in waiting_reason(PROFILE, lab.submissions["t2"])

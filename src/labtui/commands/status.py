@@ -129,7 +129,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
     submission = state.submissions[run.token]
     sentence = submission.sentence
     if submission.status is SubmissionStatus.WAITING:
-        sentence = waiting_reason(state, profile, submission)
+        sentence = waiting_reason(profile, submission)
     return run_row(state, run) | {
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},

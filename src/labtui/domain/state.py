@@ -145,7 +145,6 @@ class ConnectionState:
     status: str = "offline"
     sentence: str = ""
     hint: str = ""
-    retry_at: float | None = None
     host: str = ""
 
 
@@ -381,7 +380,7 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
     return ours < queue.max_submit_per_user
 
 
-def waiting_reason(state: LabState, profile: Profile, submission: SubmissionState) -> str:
+def waiting_reason(profile: Profile, submission: SubmissionState) -> str:
     """Why a submission still waits, as a sentence."""
     if submission.held:
         return "You hold it; release it to send it."

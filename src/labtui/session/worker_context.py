@@ -320,7 +320,6 @@ class ConnectionMonitor:
         """
         self._suspicious = True
         if self.status == "offline":
-            self._failures = 0
             self.key_press()
 
     def key_press(self) -> None:
@@ -328,14 +327,10 @@ class ConnectionMonitor:
         if self.online:
             self._suspicious = True
             return
-        if self.status == "connecting":
-            return
         now = self._context.now()
         self._failures, self._retry_at = 0, now
         if self.status != "needs-login" and len(self._attempts) > 1:
             self._retry_at = max(now, self._attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)
-        if self._retry_at > now:
-            self._set("offline", self.error)
 
     def mark_stale(self, seconds: float) -> None:
         """A request has had no answer for so long. Any thread."""
@@ -346,14 +341,11 @@ class ConnectionMonitor:
             self._set("stale", waited)
 
     def _set(self, status: str, error: LabError | None = None) -> None:
-        context = self._context
         self.status = status
-        retry_at = None if self._retry_at is None else context.at() + self._retry_at - context.now()
         connection = ConnectionState(
             status=status,
             sentence=error.sentence if error else "",
             hint=error.hint if error else "",
-            retry_at=retry_at if status == "offline" else None,
-            host=context.cluster.host,
+            host=self._context.cluster.host,
         )
-        context.journal.change(lambda state: replace(state, connection=connection))
+        self._context.journal.change(lambda state: replace(state, connection=connection))
