@@ -146,11 +146,7 @@ class Journal:
     def _note(self, key: str, error: LabError) -> None:
         self._state = self._state.with_problem(key, error)
 
-    def intend(
-        self,
-        *changes: Change,
-        files: Mapping[str, Mapping[str, bytes]] | None = None,
-    ) -> None:
+    def intend(self, *changes: Change, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         """Store intents, with the files of new submissions by token; only what is on disk becomes state.
 
         Raises:

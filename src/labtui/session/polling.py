@@ -23,14 +23,7 @@ from labtui.slurm.job_evidence import (
     phase_counts,
     vanished,
 )
-from labtui.slurm.queue import (
-    OVER_LATELY_S,
-    POLLS_PER_MINUTE,
-    Tick,
-    next_poll_at,
-    poll_delay,
-    tick,
-)
+from labtui.slurm.queue import OVER_LATELY_S, POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
@@ -43,11 +36,7 @@ _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is
 class Poller:
     """Decides when the queue is read next and takes up the answer. Worker thread only."""
 
-    def __init__(
-        self,
-        context: WorkerContext,
-        submitter: Submitter,
-    ) -> None:
+    def __init__(self, context: WorkerContext, submitter: Submitter) -> None:
         """`submitter` is told of jobs that ended, and of more than one job of a submission."""
         self._context = context
         self._submitter = submitter
