@@ -230,7 +230,7 @@ def test_a_script_that_a_forked_process_still_holds_open_begins_all_the_same(own
     runner, ends, job = own_runner
     (tmp_path / "job1").mkdir()
     with (tmp_path / "job1" / "slurm_script.new").open("wb"):
-        runner.start(job(b"#!/bin/sh\nexit 7\n"), ())
+        runner.start(job(b"#!/bin/sh\nexit 7\n"))
         assert ends.get(timeout=240) == (1, 7, 0)
 
 
@@ -244,7 +244,7 @@ def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monk
         lines.append((text[0], (tmp_path / "began").exists()))
 
     monkeypatch.setattr(runner, "_tell_watchdog", tell)
-    runner.start(job(b"#!/bin/sh\ntouch began\n"), ())
+    runner.start(job(b"#!/bin/sh\ntouch began\n"))
     assert ends.get(timeout=240) == (1, 0, 0)
     assert lines == [("+", False), ("-", True)]
 

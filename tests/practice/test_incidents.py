@@ -4,7 +4,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.practice.clock import PracticeClock
-from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
+from labtui.practice.incidents import ACTS, INCIDENTS, IncidentPlan, choose
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.slurm.request import build_request, practice_site
@@ -15,7 +15,7 @@ class Runner:
     def __init__(self):
         self.signals, self.lines = [], []
 
-    def start(self, job, gpu_numbers):
+    def start(self, job):
         pass
 
     def signal(self, job_id, number):
@@ -51,7 +51,11 @@ class Cluster:
 
 
 def plan(cluster, name):
-    return IncidentPlan(cluster, [name])
+    """A plan, and `happened`: what it told of."""
+    happened = []
+    made = IncidentPlan(cluster, [name], happened.append)
+    made.happened = happened
+    return made
 
 
 def running_job(cluster, **options):
@@ -67,7 +71,7 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     trouble = plan(cluster, name)
     trouble.look(900.0)
     assert not trouble.happened, "nothing to happen to yet"
-    if INCIDENTS[name].moment == "PENDING":
+    if ACTS[name][0] == "PENDING":
         cluster.submit(1000.0)
     else:
         running_job(cluster)
@@ -77,10 +81,10 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     assert len(trouble.happened[0].text) > 80
 
 
-@pytest.mark.parametrize("name", [name for name in INCIDENTS if INCIDENTS[name].moment == "PENDING"])
+@pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name][0] == "PENDING"])
 def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
     cluster = Cluster()
-    trouble = IncidentPlan(cluster, [name])
+    trouble = plan(cluster, name)
     cluster.submit(1000.0)
     cluster.controller.advance(2000.0)
     assert [note.name for note in trouble.happened] == [name], "before the job could start"

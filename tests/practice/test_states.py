@@ -1,5 +1,6 @@
 """Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
+import contextlib
 from dataclasses import replace
 
 from hypothesis import settings
@@ -8,12 +9,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANSITIONS
+from labtui.practice.slurm.job import FINAL, PENDING, RUNNING
 from labtui.practice.slurm.request import Refused, build_request, practice_site
 from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S, Call
 
 SITE = replace(practice_site(), max_jobs=4)
 """Few jobs at once, so that a short history meets that limit, too."""
+TRANSITIONS = {
+    PENDING: {RUNNING, "CANCELLED", "FAILED"},
+    RUNNING: {PENDING, *FINAL},  # PENDING again: the node failed and the job may be requeued
+    **{state: set() for state in FINAL},
+}
+"""From each state to those Slurm can move the job to; final states are final."""
 
 
 class Runner:
@@ -23,9 +30,9 @@ class Runner:
         self.running: dict[int, tuple[int, ...]] = {}
         self.signals: list[tuple[int, int]] = []
 
-    def start(self, job, gpu_numbers):
+    def start(self, job):
         assert job.state == RUNNING
-        self.running[job.job_id] = gpu_numbers
+        self.running[job.job_id] = job.gpu_numbers
 
     def signal(self, job_id, number):
         self.signals.append((job_id, number))
@@ -73,7 +80,8 @@ class SlurmUse(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 12))
     def scancel(self, number):
-        self.control.cancel(number, self.now)
+        with contextlib.suppress(Refused):
+            self.control.cancel(number, self.now)
 
     @rule(seconds=st.floats(0, 4000))
     def wait(self, seconds):
@@ -94,7 +102,8 @@ class SlurmUse(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 12), held=st.booleans())
     def hold(self, number, held):
-        self.control.hold(number, held, self.now)
+        with contextlib.suppress(Refused):
+            self.control.hold(number, held, self.now)
 
     @rule(seconds=st.floats(0, 2000))
     def accounting_fails(self, seconds):
@@ -111,7 +120,7 @@ class SlurmUse(RuleBasedStateMachine):
     def limits_hold(self):
         living = [job for job in self.control.accounting() if not job.finished]
         assert sum(job.request.queue.name == "acc_debug" for job in living) <= 1
-        running = [job for job in living if job.state in (RUNNING, COMPLETING)]
+        running = [job for job in living if job.state == RUNNING]
         assert len(running) <= SITE.max_jobs
         for node in SITE.nodes:
             here = [job for job in running if job.node == node.name]

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.steps import StepProblem, plan_step
-from labtui.practice.slurm.written import compressed, expanded
+from labtui.practice.slurm.steps import plan_step
+from labtui.practice.slurm.written import CommandError, compressed, expanded
 from tests.practice.test_cluster import alive
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -31,7 +31,7 @@ def test_tasks_are_spread_over_the_nodes_of_the_job():
     step = planned("-n 6 -c 4", **nodes)
     assert [step.place(task)[0] for task in range(6)] == [0, 0, 1, 1, 2, 2]
     assert planned("-N 2 -n 2", **nodes).nodes == ("as01r1b01", "as01r1b02")
-    with pytest.raises(StepProblem, match="More processors requested than permitted"):
+    with pytest.raises(CommandError, match="More processors requested than permitted"):
         planned("-n 6 -c 5", **nodes)
 
 
@@ -50,7 +50,7 @@ def test_node_lists_are_written_and_read_as_slurm_does(names, short):
 def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():
     assert planned("", SLURM_CPUS_PER_TASK="8").cpus_per_task is None
     assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
-    with pytest.raises(StepProblem, match="More processors requested"):
+    with pytest.raises(CommandError, match="More processors requested"):
         planned("", SRUN_CPUS_PER_TASK="3")
 
 

@@ -191,7 +191,7 @@ def run_practice(arguments: argparse.Namespace) -> int:
         from labtui.commands.terminal import print_wrapped
 
         for name, incident in INCIDENTS.items():
-            print_wrapped(f"{name}\n  {incident.note.title}.\n  {incident.note.text}\n", hang=0)
+            print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
     names = choose(arguments.rehearse, arguments.seeded)
     _check(arguments)

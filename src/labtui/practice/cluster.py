@@ -125,7 +125,7 @@ class PracticeCluster:
         )
         self.controller.next_id = 1 + _last_job(self.layout.scratch)
         if saved:
-            self.controller.restore(saved.jobs, max(saved.next_id, self.controller.next_id), saved.clock)
+            self.controller.restore(saved.jobs, saved.clock)
             self._save()
         host_key = paramiko.ECDSAKey.generate()
         client_key = paramiko.ECDSAKey.generate()

@@ -31,15 +31,6 @@ class IncidentNote:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """`inject(cluster, job, now)` is called once, for a job whose state is `moment`."""
-
-    note: IncidentNote
-    moment: str
-    inject: Inject
-
-
 def _wait_in_queue(cluster: PracticeCluster, job: Job, now: float) -> None:
     reasons = ("Priority", "Resources", "QOSGrpNodeLimit", "ReqNodeNotAvail")
     cluster.controller.waits[job.job_id] = [(reason, now + 65 * i) for i, reason in enumerate(reasons, 1)]
@@ -66,7 +57,7 @@ def _stop_controller(cluster: PracticeCluster, _job: Job, now: float) -> None:
     cluster.controller.down_until = now + 45 * cluster.clock.factor
 
 
-_INJECT: dict[str, tuple[str, Inject]] = {
+ACTS: dict[str, tuple[str, Inject]] = {
     "queue": (PENDING, _wait_in_queue),
     "time-limit": (RUNNING, _run_out_of_time),
     "node-failure": (RUNNING, lambda cluster, job, now: cluster.controller.fail_node(job.job_id, now)),
@@ -77,11 +68,9 @@ _INJECT: dict[str, tuple[str, Inject]] = {
     "controller": (RUNNING, _stop_controller),
     "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(30 * cluster.clock.factor)),
 }
+"""The state of the job that an incident waits for, and what it does, once."""
 _NOTES = tomllib.loads(files("labtui.practice").joinpath("incidents.toml").read_text(encoding="utf-8"))
-INCIDENTS = {
-    name: Incident(IncidentNote(name, **_NOTES[name]), moment, inject)
-    for name, (moment, inject) in _INJECT.items()
-}
+INCIDENTS = {name: IncidentNote(name, **_NOTES[name]) for name in ACTS}
 
 
 def choose(names: Iterable[str], seeded: int | None) -> list[str]:
@@ -106,16 +95,10 @@ class IncidentPlan:
     """Triggers the chosen incidents in order, each on another job where there are enough."""
 
     def __init__(
-        self,
-        cluster: PracticeCluster,
-        names: list[str],
-        notify: Callable[[IncidentNote], None] = lambda note: None,
+        self, cluster: PracticeCluster, names: list[str], notify: Callable[[IncidentNote], None]
     ) -> None:
-        self._cluster = cluster
-        self._waiting = list(names)
-        self._notify = notify
+        self._cluster, self._waiting, self._notify = cluster, list(names), notify
         self._injected: set[int] = set()
-        self.happened: list[IncidentNote] = []
         cluster.controller.watchers.append(self.look)
 
     def close(self) -> None:
@@ -127,20 +110,17 @@ class IncidentPlan:
         with self._cluster.controller.lock:
             if not self._waiting:
                 return
-            incident = INCIDENTS[self._waiting[0]]
-            job = self._due_job(incident, now)
-            if job is None:
+            name = self._waiting[0]
+            moment, inject = ACTS[name]
+            ready = (
+                job
+                for job in self._cluster.controller.accounting()
+                if job.state == moment and job.job_id not in self._injected
+            )
+            due = (job for job in ready if moment == PENDING or job.elapsed_s(now) >= _AFTER_S)
+            if (job := next(due, None)) is None:
                 return
             self._waiting.pop(0)
             self._injected.add(job.job_id)
-        incident.inject(self._cluster, job, now)
-        self.happened.append(incident.note)
-        self._notify(incident.note)
-
-    def _due_job(self, incident: Incident, now: float) -> Job | None:
-        """The first job that the incident may strike now."""
-        for job in self._cluster.controller.accounting():
-            ready = job.state == incident.moment and job.job_id not in self._injected
-            if ready and (incident.moment == PENDING or job.elapsed_s(now) >= _AFTER_S):
-                return job
-        return None
+        inject(self._cluster, job, now)
+        self._notify(INCIDENTS[name])

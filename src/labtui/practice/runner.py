@@ -25,7 +25,7 @@ GATE = str(Path(__file__).parent / "shell" / "gate.sh")
 
 
 class JobRunner:
-    """`Runner` of the controller, with real processes."""
+    """Job scripts as processes, which the controller starts and signals."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class JobRunner:
             raise OSError("the watchdog has no input")
         self._to_watchdog = self._watchdog.stdin
 
-    def start(self, job: Job, gpu_numbers: tuple[int, ...]) -> None:
+    def start(self, job: Job) -> None:
         """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
         home = self._spool / f"job{job.job_id}"
         home.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class JobRunner:
                 process = subprocess.Popen(
                     [find_bash() or "bash", "-p", GATE, str(script), *job.arguments],
                     cwd=job.request.work_dir,
-                    env=self._job_environment(job, home, gpu_numbers),
+                    env=self._job_environment(job, home),
                     stdin=subprocess.PIPE,
                     stdout=out,
                     stderr=err,
@@ -133,8 +133,8 @@ class JobRunner:
             self._to_watchdog.write(text.encode())
             self._to_watchdog.flush()
 
-    def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
-        asked, gpus = job.request, ",".join(map(str, gpu_numbers))
+    def _job_environment(self, job: Job, home: Path) -> dict[str, str]:
+        asked, gpus = job.request, ",".join(map(str, job.gpu_numbers))
 
         def on_each(number: int) -> str:
             return f"{number}(x{asked.nodes})" if asked.nodes > 1 else str(number)

@@ -1,14 +1,12 @@
-"""What a kept practice cluster keeps: its jobs, job numbers and clock in one small file, as Slurm does.
+"""What a kept practice cluster keeps: its jobs and its clock in one small file, as Slurm does.
 
 Times are UNIX seconds of the cluster's own clock.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -28,7 +26,6 @@ class SavedCluster:
     """A practice cluster as it was at `clock`, when a job changed last or the cluster ended."""
 
     clock: float
-    next_id: int
     jobs: list[Job]
 
 
@@ -55,7 +52,7 @@ class StateFile:
                 "Leave that one first, or keep this one in another folder.",
             ) from error
         self._lock = threading.Lock()
-        self._written: Hashable = None
+        self._written = b""
 
     def load(self) -> SavedCluster | None:
         """What the last session left; None before the first.
@@ -81,25 +78,12 @@ class StateFile:
             OSError: it cannot be written.
         """
         with self._lock, controller.lock:
-            jobs = controller.accounting()
-            found = _changing(jobs)
-            if ended or found != self._written:
-                saved = SavedCluster(now, controller.next_id, [_slim(job) for job in jobs])
+            jobs = msgspec.json.encode(controller.accounting())
+            if ended or jobs != self._written:
+                saved = {"clock": now, "jobs": msgspec.Raw(jobs)}
                 write_atomic(self._path, msgspec.json.encode(saved))
-                self._written = found
+                self._written = jobs
 
     def close(self) -> None:
         """Let another session use the folder."""
         self._held.close()
-
-
-def _changing(jobs: Sequence[Job]) -> Hashable:
-    """What changes of jobs during their life."""
-    return tuple(
-        (job.job_id, job.state, job.wanted, job.request.time_limit_s, job.held, job.restarts) for job in jobs
-    )
-
-
-def _slim(job: Job) -> Job:
-    """A finished job without what it took to start it."""
-    return dataclasses.replace(job, script=b"", environment={}) if job.finished else job

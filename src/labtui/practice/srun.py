@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.steps import JobStep, StepProblem, plan_step, read_words, task_ranges
-from labtui.practice.slurm.written import KILL_WAIT_S, VERSION, compressed
+from labtui.practice.slurm.steps import JobStep, plan_step, read_words, task_ranges
+from labtui.practice.slurm.written import KILL_WAIT_S, VERSION, CommandError, compressed
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
 """Signals after which srun reports that the step was terminated."""
@@ -109,7 +109,7 @@ def run(words: list[str]) -> int:
         return 0
     if "SLURM_JOB_ID" not in os.environ:
         limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
-        raise StepProblem(f"srun: error: {limit}\n")
+        raise CommandError(f"srun: error: {limit}\n")
     step = plan_step(words, os.environ)
     # Where the job is being ended, the tasks get the same signal as this process.
     aborted = f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish."
@@ -121,7 +121,7 @@ def main() -> None:
     """Run, flush, and leave."""
     try:
         status = run(sys.argv[1:])
-    except StepProblem as problem:
+    except CommandError as problem:
         sys.stderr.write(problem.text)
         status = problem.status
     for stream in (sys.stdout, sys.stderr):

@@ -5,13 +5,14 @@ There is one student, so options that name a user select nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from labtui.domain.profile import Queue
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.facts import FIELDS, HEADINGS, account_row, details, formatted, queue_row
-from labtui.practice.slurm.job import PENDING, Job
+from labtui.practice.slurm.job import Job
 from labtui.practice.slurm.request import (
     CLUSTER,
     MAX_PARTITION_S,
@@ -23,7 +24,7 @@ from labtui.practice.slurm.request import (
     priority_of,
     sent_script,
 )
-from labtui.practice.slurm.words import OptionProblem, Program, parse_words
+from labtui.practice.slurm.words import Program, parse_words
 from labtui.practice.slurm.written import (
     KILL_WAIT_S,
     MESSAGE_TIMEOUT_S,
@@ -32,6 +33,7 @@ from labtui.practice.slurm.written import (
     VERSION,
     Answer,
     Call,
+    CommandError,
     duration,
     expanded,
     stamp,
@@ -54,11 +56,10 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     if program in _IN_ORDER:  # their words have an order
         return _IN_ORDER[program](call, control, now)
     known, run, down = _COMMANDS[program]
-    words = [word for word in call.words if word != "--"]
     try:
-        parsed = parse_words(words, known)
-    except OptionProblem as problem:
-        return 1, "", f"{problem}\n"
+        parsed = parse_words([word for word in call.words if word != "--"], known)
+    except CommandError as error:
+        return error.status, "", error.text
     if "version" in parsed.options:
         return _VERSION
     if now < control.down_until and down:
@@ -81,8 +82,6 @@ def _chosen(job: Job, options: Mapping[str, str]) -> bool:
 
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
 
-_LIVING = {PENDING, "RUNNING", "COMPLETING"}
-
 
 def squeue(asked: Asked) -> Answer:
     """``squeue`` as Slurm 22.05 answers it for the student."""
@@ -97,7 +96,7 @@ def squeue(asked: Asked) -> Answer:
     rows += [
         queue_row(job, asked.call.environment, asked.control, asked.now)
         for job in jobs
-        if _chosen(job, options) and (job.state in _LIVING or options.get("states", "").lower() == "all")
+        if _chosen(job, options) and (not job.finished or options.get("states", "").lower() == "all")
     ]
     return _text(formatted(form, row) for row in rows)
 
@@ -136,9 +135,8 @@ def scancel(asked: Asked) -> Answer:
     for word in asked.rest:
         if not word.isdecimal():
             return 1, "", f"scancel: error: Invalid job id {word}\n"
-        job = control.find(int(word), now)
-        if "states" not in asked.options or (job is not None and job.state == PENDING):
-            control.cancel(int(word), now)
+        with contextlib.suppress(Refused):
+            control.cancel(int(word), now, only_waiting="states" in asked.options)
     return 0, "", ""
 
 
@@ -171,8 +169,8 @@ def sbatch(call: Call, control: Controller, now: float) -> Answer:
         job = control.submit(
             request, script=script, command=command, arguments=tuple(parsed.rest[1:]), environment=environment, now=now
         )  # fmt: skip
-    except OptionProblem as problem:
-        return 255, "", f"{problem}\n"
+    except CommandError as error:
+        return error.status, "", error.text
     except Refused as refused:
         return refused.status, "", refused.text(test_only=test_only)
     return 0, f"{job.job_id}\n" if "parsable" in options else f"Submitted batch job {job.job_id}\n", ""
@@ -191,12 +189,19 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
     verb, what, *names = [*words, "", ""][: max(2, len(words))]
     if verb == "show":
         return _shown(what, names[0] if names else "", call, control, now)
-    if verb in ("hold", "release"):
-        text = control.hold(int(what) if what.isdecimal() else 0, verb == "hold", now)
-        return (1, "", f"{text} for job {what}\nslurm_suspend error: {text}\n") if text else (0, "", "")
-    if verb == "update":
-        return _update(words[1:], control, now)
+    try:
+        if verb in ("hold", "release"):
+            control.hold(_job_id(what), verb == "hold", now)
+            return 0, "", ""
+        if verb == "update":
+            return _update(words[1:], control, now)
+    except Refused as refused:
+        return 1, "", f"{refused.final} for job {what.rpartition('=')[2]}\n"
     return _bad_keyword(words)
+
+
+def _job_id(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 def _bad_keyword(words: list[str]) -> Answer:
@@ -246,14 +251,13 @@ def _partition(site: Site, name: str) -> str:
 def _update(words: list[str], control: Controller, now: float) -> Answer:
     """Supports a job's time limit only: what labtui changes."""
     given = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
-    if given.keys() != {"jobid", "timelimit"}:
+    if list(given) != ["jobid", "timelimit"]:
         return 1, "", f"Update of this parameter is not supported: {' '.join(words)}\nRequest aborted\n"
     limit_s = minutes_s(given["timelimit"])
     if limit_s is None:
         return 1, "", "scontrol: error: Invalid TimeLimit value\n"
-    job = given["jobid"]
-    problem = control.limit(int(job) if job.isdecimal() else 0, limit_s, now)
-    return (1, "", f"{problem} for job {job}\n") if problem else (0, "", "")
+    control.limit(_job_id(given["jobid"]), limit_s, now)
+    return 0, "", ""
 
 
 # -------------------------------------------------------------------------------------- sinfo, sacctmgr

@@ -1,7 +1,7 @@
 """The practice cluster's slurmctld and slurmdbd: takes submissions, starts and ends jobs, keeps their records.
 
-Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of a `Runner`,
-which calls `ended` when they are over. A finished job leaves the queue for good after `min_job_age_s`; accounting keeps
+Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. `JobRunner` starts the jobs, and
+calls `ended` when they are over. A finished job leaves the queue for good after `min_job_age_s`; accounting keeps
 it.
 """
 
@@ -11,12 +11,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from labtui.practice.slurm.job import COMPLETING, PENDING, RUNNING, Job, JobRequest
+from labtui.practice.slurm.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.slurm.request import POLICY, Node, Refused, Site, priority_of
 from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S
 from labtui.slurm.job_control import expand_pattern
+
+if TYPE_CHECKING:
+    from labtui.practice.runner import JobRunner
 
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""
@@ -28,26 +31,13 @@ SIGTERM = int(signal.SIGTERM)
 SIGKILL = int(getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-class Runner(Protocol):
-    """Starts a job's script on a node and signals it."""
-
-    def start(self, job: Job, gpu_numbers: tuple[int, ...]) -> None:
-        """Start the script; when it ends, `Controller.ended` is called from any thread."""
-
-    def signal(self, job_id: int, number: int) -> None:
-        """Send a signal to all processes of the job."""
-
-    def say(self, job: Job, line: str) -> None:
-        """Append a line of slurmstepd's to the job's standard error."""
-
-
 class Controller:
     """All jobs of the practice cluster."""
 
     def __init__(
         self,
         site: Site,
-        runner: Runner,
+        runner: JobRunner,
         *,
         stamp: Callable[[float], str],
         min_job_age_s: float = MIN_JOB_AGE_S,
@@ -65,12 +55,9 @@ class Controller:
         """Called with the time before a job can start or end by itself."""
         self.next_id = 1
         """The number the next job gets."""
-        self._gpus: dict[int, tuple[int, ...]] = {}
-        self._kill_at: dict[int, float] = {}
-        self._forgotten: set[int] = set()
         self._stamp = stamp
 
-    def restore(self, jobs: Iterable[Job], next_id: int, ended_at: float) -> None:
+    def restore(self, jobs: Iterable[Job], ended_at: float) -> None:
         """Go on with the jobs of a cluster that ended at `ended_at` with all its nodes, as Slurm after a power cut.
 
         What waited, waits. What ran goes back into the queue when it may, else it ends as NODE_FAIL; what was being
@@ -78,17 +65,10 @@ class Controller:
         """
         with self.lock:
             self.jobs = {job.job_id: job for job in jobs}
-            self.next_id = max([next_id, *(job_id + 1 for job_id in self.jobs)])
-            for job in self.jobs.values():
-                # The job starts in this cluster: the port and the clock of the last one are of no use to it.
-                job.environment = {
-                    name: value
-                    for name, value in job.environment.items()
-                    if not name.startswith("LABTUI_PRACTICE")
-                }
-                if job.state in (RUNNING, COMPLETING):
-                    job.wanted = job.wanted or (PENDING if job.request.requeue else "NODE_FAIL")
-                    self.ended(job.job_id, 0, 0, ended_at)
+            self.next_id = max([self.next_id, *(job_id + 1 for job_id in self.jobs)])
+            for job in self._running():
+                job.wanted = job.wanted or (PENDING if job.request.requeue else "NODE_FAIL")
+                self.ended(job.job_id, 0, 0, ended_at)
 
     # ------------------------------------------------------------------ what the commands ask
 
@@ -97,17 +77,10 @@ class Controller:
         # While accounting is down a finished job leaves at once; otherwise squeue would still answer for it.
         age = 0 if now < self.accounting_down_until else self.min_job_age_s
         with self.lock:
-            self._forgotten |= {
-                job.job_id
-                for job in self.jobs.values()
-                if job.finished and now - (job.end_time or now) >= age
-            }
-            kept = [job for job in self.jobs.values() if job.job_id not in self._forgotten]
+            for job in self.jobs.values():
+                job.forgotten |= job.finished and now - (job.end_time or now) >= age
+            kept = [job for job in self.jobs.values() if not job.forgotten]
             return sorted(kept, key=lambda job: (-job.priority, job.job_id))
-
-    def find(self, job_id: int, now: float) -> Job | None:
-        """The job, while slurmctld remembers it."""
-        return next((job for job in self.in_queue(now) if job.job_id == job_id), None)
 
     def accounting(self) -> list[Job]:
         """All jobs there ever were, by id."""
@@ -143,7 +116,7 @@ class Controller:
                 name = expand_pattern(pattern, job_id=str(job_id), job_name=request.name, user=self.site.user)
                 return name if name.startswith("/") else f"{request.work_dir}/{name}"
 
-            job = Job(
+            job = self.jobs[job_id] = Job(
                 job_id=job_id,
                 request=request,
                 command=command,
@@ -152,58 +125,53 @@ class Controller:
                 stdout=path(request.output),
                 stderr=path(request.error),
                 submit_time=now,
-                held=request.held,
                 begin=now + request.begin_after_s if request.begin_after_s else None,
-                priority=0 if request.held else priority_of(request.queue),
-                environment=dict(environment),
-                reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
+                reason="BeginTime" if request.begin_after_s else "None",
+                priority=priority_of(request.queue),
+                # The cluster that starts it may be another one, with its own port and clock.
+                environment={
+                    name: value
+                    for name, value in environment.items()
+                    if not name.startswith("LABTUI_PRACTICE")
+                },
             )
-            self.jobs[job_id] = job
+            if request.held:
+                self.hold(job_id, True, now)
             return job
 
-    def cancel(self, job_id: int, now: float) -> str:
-        """scancel: Slurm's refusal, or ""."""
+    def cancel(self, job_id: int, now: float, *, only_waiting: bool = False) -> None:
+        """``scancel``. Raises Refused."""
         with self.lock:
             job = self._living(job_id, now)
-            if isinstance(job, str):
-                return job
-            job.cancelled = True
             if job.state == PENDING:
-                job.reason = "None"
-                job.end_time = now
-                job.move("CANCELLED")
-            else:
+                job.cancelled, job.reason = True, "None"
+                job.end("CANCELLED", now)
+            elif not only_waiting:
+                job.cancelled = True
                 self._end(job, "CANCELLED", "", now)
-            return ""
 
-    def hold(self, job_id: int, held: bool, now: float) -> str:
-        """``scontrol hold`` and ``release``: Slurm's refusal, or ""."""
+    def hold(self, job_id: int, held: bool, now: float) -> None:
+        """``scontrol hold`` and ``release``. Raises Refused."""
         with self.lock:
             job = self._living(job_id, now)
-            if isinstance(job, str):
-                return job
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
             job.priority = 0 if held else priority_of(job.request.queue)
-            return ""
 
-    def limit(self, job_id: int, limit_s: int, now: float) -> str:
-        """``scontrol update TimeLimit``: Slurm's refusal, or "". A running job's limit may only shrink."""
+    def limit(self, job_id: int, limit_s: int, now: float) -> None:
+        """``scontrol update TimeLimit``; a running job's limit may only shrink. Raises Refused."""
         with self.lock:
             job = self._living(job_id, now)
-            if isinstance(job, str):
-                return job
             if job.state != PENDING and limit_s > job.request.time_limit_s:
-                return "Access/permission denied"
+                raise Refused(final="Access/permission denied")
             job.request = replace(job.request, time_limit_s=limit_s)
-            return ""
 
-    def _living(self, job_id: int, now: float) -> Job | str:
-        """A job that waits or runs, else Slurm's sentence."""
-        job = self.find(job_id, now)
-        if job is None:
-            return "Invalid job id specified"
-        return "Job has already finished" if job.finished or job.state == COMPLETING else job
+    def _living(self, job_id: int, now: float) -> Job:
+        """A job that waits or runs. Raises Refused."""
+        job = next((job for job in self.in_queue(now) if job.job_id == job_id), None)
+        if job is None or job.finished:
+            raise Refused(final="Job has already finished" if job else "Invalid job id specified")
+        return job
 
     # ------------------------------------------------------------------ what time does
 
@@ -215,8 +183,8 @@ class Controller:
             for job in list(self.jobs.values()):
                 if job.state == RUNNING and job.elapsed_s(now) >= job.request.time_limit_s and not job.wanted:
                     self._end(job, "TIMEOUT", "DUE TO TIME LIMIT", now)
-                if job.job_id in self._kill_at and now >= self._kill_at[job.job_id]:
-                    del self._kill_at[job.job_id]
+                if job.kill_at is not None and now >= job.kill_at:
+                    job.kill_at = None
                     self.runner.signal(job.job_id, SIGKILL)
             if now >= self.down_until:
                 for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
@@ -227,15 +195,12 @@ class Controller:
         """The job's script is over, with this exit status or killed by this signal."""
         with self.lock:
             job = self.jobs[job_id]
-            if job.state not in (RUNNING, COMPLETING):
+            if job.state != RUNNING:
                 return
-            self._kill_at.pop(job_id, None)
-            self._gpus.pop(job_id, None)
-            wanted, job.wanted = job.wanted, ""
+            wanted, job.wanted, job.kill_at = job.wanted, "", None
             if wanted == PENDING:
                 self._requeue(job, now)
                 return
-            job.end_time = now
             job.exit_status, job.exit_signal = (0, number) if number else (status, 0)
             if wanted:
                 # Slurm reports a job it ended itself by the signal it sent, or by nothing.
@@ -244,7 +209,7 @@ class Controller:
                 job.reason = "NonZeroExitCode"
             if wanted == "TIMEOUT":
                 job.reason = "TimeLimit"
-            job.move(wanted or ("FAILED" if status or number else "COMPLETED"))
+            job.end(wanted or ("FAILED" if status or number else "COMPLETED"), now)
 
     def fail_node(self, job_id: int, now: float) -> None:
         """The job's node dies: the job goes back into the queue when it may, else it ends as NODE_FAIL."""
@@ -278,15 +243,13 @@ class Controller:
             f"slurmstepd: error: *** JOB {job.job_id} ON {job.node} CANCELLED AT {self._stamp(now)} {tail}".rstrip()
             + " ***",
         )
-        self._kill_at[job.job_id] = now + KILL_WAIT_S
+        job.kill_at = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
 
     def _requeue(self, job: Job, now: float) -> None:
-        job.move(PENDING)
+        job.state, job.reason, job.all_nodes = PENDING, "BeginTime", ()
         job.start_time = job.end_time = None
         job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
-        job.all_nodes = ()
-        job.reason = "BeginTime"
         job.restarts += 1
 
     def _consider(self, job: Job, now: float) -> None:
@@ -306,7 +269,7 @@ class Controller:
                 waits.pop(0)
             return
         limit = job.request.queue.max_running_per_user
-        running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
+        running = self._running()
         if limit is not None and sum(other.request.queue == job.request.queue for other in running) >= limit:
             job.reason = "QOSMaxJobsPerUserLimit"
             return
@@ -316,33 +279,28 @@ class Controller:
             return
         self._start(job, nodes, running, now)
 
+    def _running(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state == RUNNING]
+
     def _free_nodes(self, job: Job, running: list[Job]) -> list[Node]:
         """As many nodes as the job wants, with room for its share on each; none while there are not enough."""
-        found = []
-        for node in self.site.nodes_of(job.request.partition):
-            here = [other for other in running if node.name in other.all_nodes]
-            if (
-                node.cpus - sum(other.request.cpus // other.request.nodes for other in here)
-                >= job.request.cpus // job.request.nodes
-                and node.gpus - sum(other.request.gpus for other in here) >= job.request.gpus
-            ):
+        asked, found = job.request, []
+        for node in self.site.nodes_of(asked.partition):
+            here = [other.request for other in running if node.name in other.all_nodes]
+            cpus, gpus = sum(other.cpus // other.nodes for other in here), sum(other.gpus for other in here)
+            if node.cpus - cpus >= asked.cpus // asked.nodes and node.gpus - gpus >= asked.gpus:
                 found.append(node)
-        return found[: job.request.nodes] if len(found) >= job.request.nodes else []
+        return found[: asked.nodes] if len(found) >= asked.nodes else []
 
     def _start(self, job: Job, nodes: list[Node], running: list[Job], now: float) -> None:
         node = nodes[0]
-        taken = {
-            number
-            for other in running
-            if node.name in other.all_nodes
-            for number in self._gpus.get(other.job_id, ())
-        }
+        here = [other for other in running if node.name in other.all_nodes]
+        taken = {number for other in here for number in other.gpu_numbers}
         free = [number for number in range(node.gpus) if number not in taken]
-        self._gpus[job.job_id] = tuple(free[: job.request.gpus])
-        job.start_time, job.reason = now, "None"
+        job.gpu_numbers = tuple(free[: job.request.gpus])
+        job.state, job.reason, job.start_time = RUNNING, "None", now
         job.all_nodes = tuple(each.name for each in nodes)
-        job.move(RUNNING)
-        self.runner.start(job, self._gpus[job.job_id])
+        self.runner.start(job)
 
     def start_estimate(self, job: Job, now: float) -> float | None:
         """When a waiting job may start: as soon as the running ones leave room."""
@@ -352,7 +310,7 @@ class Controller:
             return None
         with self.lock:
             waits = self.waits.get(job.job_id) or []
-            running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
+            running = self._running()
             full = len(running) >= self.site.max_jobs
             if not full and self._free_nodes(job, running):
                 return waits[-1][1] if waits else now + SCHEDULE_DELAY_S

@@ -1,4 +1,4 @@
-"""What is asked of the practice cluster's queue, the job that it becomes, and the transitions that Slurm allows."""
+"""What is asked of the practice cluster's queue, and the job that it becomes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from labtui.domain.profile import Queue
 from labtui.practice.slurm.written import compressed
 from labtui.slurm import states
 
-PENDING, RUNNING, COMPLETING = "PENDING", "RUNNING", "COMPLETING"
+PENDING, RUNNING = "PENDING", "RUNNING"
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 SHORT = {state: letters for letters, state in states.SHORT.items()}
-TRANSITIONS: dict[str, frozenset[str]] = {
-    PENDING: frozenset({RUNNING, "CANCELLED", "FAILED"}),
-    # PENDING again: the node failed and the job may be requeued.
-    RUNNING: frozenset({COMPLETING, PENDING, *FINAL}),
-    COMPLETING: frozenset({PENDING, *FINAL}),
-    **{state: frozenset() for state in FINAL},
-}
-"""From each state to those Slurm can move the job to; final states are final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,12 @@ class Job:
     end_time: float | None = None
     all_nodes: tuple[str, ...] = ()
     """The names of its nodes; none while it waits."""
+    gpu_numbers: tuple[int, ...] = ()
+    """Its GPUs on each of them."""
+    kill_at: float | None = None
+    """When it is killed, where it has been asked to end."""
+    forgotten: bool = False
+    """Whether it has left the queue for good."""
     exit_status: int = 0
     exit_signal: int = 0
     restarts: int = 0
@@ -79,11 +77,9 @@ class Job:
     wanted: str = ""
     """The final state decided for a job that is still being ended (TIMEOUT, CANCELLED ...)."""
 
-    def move(self, state: str) -> None:
-        """Change the state; raises ValueError for what Slurm never does."""
-        if state not in TRANSITIONS[self.state]:
-            raise ValueError(f"a job does not go from {self.state} to {state}")
-        self.state = state
+    def end(self, state: str, now: float) -> None:
+        """Reach a final state; what it took to start the job is not kept."""
+        self.state, self.end_time, self.script, self.environment = state, now, b"", {}
 
     @property
     def node(self) -> str:

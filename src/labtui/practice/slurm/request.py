@@ -14,8 +14,8 @@ from pathlib import Path
 
 from labtui.domain.profile import Profile, Queue
 from labtui.practice.slurm.job import JobRequest
-from labtui.practice.slurm.words import OptionProblem, Parsed, parse_words
-from labtui.practice.slurm.written import Call
+from labtui.practice.slurm.words import Parsed, parse_words
+from labtui.practice.slurm.written import Call, CommandError
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
 from labtui.slurm.values import duration_seconds
@@ -103,12 +103,13 @@ class Refused(Exception):
 
 
 def all_options(script: bytes, parsed: Parsed) -> dict[str, str]:
-    """The options of a submission. Raises OptionProblem for a directive that sbatch does not know."""
+    """The options of a submission. Raises CommandError for a directive that sbatch does not know."""
     options: dict[str, str] = {}
     for words in directive_words(script.decode("utf-8", "replace")):
         found = parse_words(words)
         if found.rest:
-            raise OptionProblem(f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}")
+            text = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
+            raise CommandError(text, 255)
         options |= found.options
     return options | parsed.options
 

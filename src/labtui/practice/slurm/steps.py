@@ -9,17 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.practice.slurm.words import SRUN, OptionProblem, parse_words
-from labtui.practice.slurm.written import expanded, ranges
-
-
-class StepProblem(Exception):
-    """What srun prints before it ends: whole lines, and its exit status."""
-
-    def __init__(self, text: str, status: int = 1) -> None:
-        super().__init__(text)
-        self.text = text
-        self.status = status
+from labtui.practice.slurm.words import SRUN, parse_words
+from labtui.practice.slurm.written import CommandError, expanded, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +31,18 @@ class JobStep:
 
 
 def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
-    """The step inside the job that `environment` describes. Raises StepProblem."""
+    """The step inside the job that `environment` describes. Raises CommandError."""
     options, command = read_words(words)
     job = environment.get("SLURM_JOB_ID", "")
     requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
     allocated = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
     nodes = _number(options, environment, "nodes", "") or allocated
     if nodes > allocated:
-        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
+        raise CommandError(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
     tasks = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
-        raise StepProblem(
+        raise CommandError(
             f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
     names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
@@ -65,13 +56,10 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
 
 
 def read_words(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Srun's options by their long names, and the command. Raises StepProblem."""
-    try:
-        parsed = parse_words(words, SRUN)
-    except OptionProblem as problem:
-        raise StepProblem(f"{problem}\n", 255) from None
+    """Srun's options by their long names, and the command. Raises CommandError."""
+    parsed = parse_words(words, SRUN)
     if not parsed.rest and "version" not in parsed.options:
-        raise StepProblem("srun: fatal: No command given to execute.\n")
+        raise CommandError("srun: fatal: No command given to execute.\n")
     return parsed.options, tuple(parsed.rest)
 
 
@@ -82,7 +70,7 @@ def _number(
     if text is None:
         return None
     if not re.fullmatch(r"\d+", text) or int(text) < 1:
-        raise StepProblem(f'srun: error: Invalid numeric value "{text}" for --{name}.\n')
+        raise CommandError(f'srun: error: Invalid numeric value "{text}" for --{name}.\n')
     return int(text)
 
 

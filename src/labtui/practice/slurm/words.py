@@ -9,6 +9,7 @@ import getopt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from labtui.practice.slurm.written import CommandError
 from labtui.slurm import batch_script
 
 
@@ -54,10 +55,6 @@ _OPTIONAL = ("exclusive", "kill-on-bad-exit", "nice", "no-kill")
 _SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
 
 
-class OptionProblem(Exception):
-    """What a command prints on stderr before it ends."""
-
-
 @dataclass(slots=True)
 class Parsed:
     """Options by their long names, and what was left over."""
@@ -67,7 +64,7 @@ class Parsed:
 
 
 def parse_words(words: Sequence[str], program: Program = SBATCH) -> Parsed:
-    """The options; of sbatch and srun what follows them is the program and its arguments. Raises OptionProblem."""
+    """The options; of sbatch and srun what follows them is the program and its arguments. Raises CommandError."""
     parsed = Parsed()
     plain = []
     for word in words:
@@ -75,8 +72,6 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> Parsed:
         if word.startswith("--") and equals and name in _OPTIONAL:
             parsed.options[name] = value
             plain.append(f"--{name}")
-        elif word.startswith("-K") and word[2:].isdecimal() and "K" in program.letters:
-            parsed.options["kill-on-bad-exit"] = word[2:]
         else:
             plain.append(word)
     takes = {**program.takes, **{name: "" for name in _OPTIONAL if name in program.takes}}
@@ -85,7 +80,7 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> Parsed:
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
         found, parsed.rest = read(plain, short, [name + mark for name, mark in takes.items()])
     except getopt.GetoptError as problem:
-        raise OptionProblem(_problem(program, problem, words)) from None
+        raise _error(program, problem, words) from None
     for option, value in found:
         name = option[2:] if option.startswith("--") else program.letters[option[1:]]
         parsed.options.setdefault(_SAME.get(name, name), value)
@@ -101,7 +96,7 @@ _PROBLEMS = {
 }
 
 
-def _problem(program: Program, problem: getopt.GetoptError, words: Sequence[str]) -> str:
+def _error(program: Program, problem: getopt.GetoptError, words: Sequence[str]) -> CommandError:
     """In getopt_long's words, which are those of Slurm's commands."""
     what = next((words for part, words in _PROBLEMS.items() if part in problem.msg), "")
     if what:
@@ -111,4 +106,5 @@ def _problem(program: Program, problem: getopt.GetoptError, words: Sequence[str]
     else:
         written = (word for word in words if word.startswith(f"--{problem.opt}"))
         text = f"unrecognized option '{next(written, f'--{problem.opt}')}'"
-    return f'{program.name}: {text}\nTry "{program.name} --help" for more information'
+    help_is = f'Try "{program.name} --help" for more information'
+    return CommandError(f"{program.name}: {text}\n{help_is}\n", 1 if program.anywhere else 255)

@@ -40,6 +40,14 @@ Answer = tuple[int, str, str]
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
 
 
+class CommandError(Exception):
+    """What a command prints on standard error before it ends, and its exit status."""
+
+    def __init__(self, text: str, status: int = 1) -> None:
+        super().__init__(text)
+        self.text, self.status = text, status
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One run of a Slurm command on the practice cluster."""

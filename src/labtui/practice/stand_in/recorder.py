@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "torch", "numpy", "PIL", "liger_kernel")
 KNOWN: dict[str, Any] = {}
 """By full name; ``torch.optim.*`` stands for each name of a module and is called with it, once."""
-OF_RESULTS: dict[str, Callable[[Recorded], Any]] = {}
+OF_RESULTS: dict[str, Callable[..., Any]] = {}
 """By name: methods of whatever a call gave."""
 
 
@@ -71,7 +73,7 @@ class Recorded:
         if not self._calls:
             return known(f"{self._name}.{name}")
         if name in OF_RESULTS:
-            return lambda *_args, **_kwargs: OF_RESULTS[name](self)
+            return functools.partial(OF_RESULTS[name], self)
         return Recorded(f"{self._name}.{name}", self._calls, self._size)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Recorded:
@@ -118,6 +120,17 @@ class Recorded:
     __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _same
     __eq__ = _same  # type: ignore[assignment]
     __hash__ = object.__hash__
+
+
+def classes(module: str, base: type) -> Callable[[str], Any]:
+    """For `KNOWN`: every class of a module extends `base`; what has a small name is a function or a module."""
+    return lambda name: Recorded(f"{module}.{name}") if name.islower() else type(name, (base,), {})
+
+
+def chance(*more: str) -> random.Random:
+    """What scatters a job's numbers: a repeat is another job, a session replayed is not."""
+    seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
+    return random.Random("-".join((*seed, *more)))
 
 
 def _joined(parts: Sequence[Any], **_options: object) -> Recorded:

@@ -17,7 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from labtui.practice.pace import NETWORKS, Training
-from labtui.practice.stand_in.recorder import Base, Recorded, known, show_load, size_of, visible_gpus
+from labtui.practice.stand_in import recorder
+from labtui.practice.stand_in.recorder import Base, Recorded
 
 Logs = Mapping[str, float]
 
@@ -26,7 +27,7 @@ Logs = Mapping[str, float]
 
 
 def _devices(kind: str | None = None) -> list[SimpleNamespace]:
-    names = ["CPU:0", *(f"GPU:{number}" for number in range(visible_gpus()))]
+    names = ["CPU:0", *(f"GPU:{number}" for number in range(recorder.visible_gpus()))]
     return [
         SimpleNamespace(name=f"/physical_device:{name}", device_type=name[:3])
         for name in names
@@ -39,7 +40,7 @@ class Strategy:
 
     def __init__(self, replicas: int = 1, gpus: int | None = None, workers: int = 1) -> None:
         self.num_replicas_in_sync, self.workers = replicas, workers
-        self.gpus = min(1, visible_gpus()) if gpus is None else gpus
+        self.gpus = min(1, recorder.visible_gpus()) if gpus is None else gpus
 
     def scope(self) -> Strategy:
         return self
@@ -60,7 +61,7 @@ def _strategy_now() -> Strategy:
 
 
 def _mirrored(devices: list[object] | None = None, **_options: object) -> Strategy:
-    seen, names = visible_gpus(), [str(name).lower() for name in devices or ()]
+    seen, names = recorder.visible_gpus(), [str(name).lower() for name in devices or ()]
     on_cpu = any("cpu" in name for name in names) or (not names and not seen)
     wanted = len(names) or max(1, seen)
     if not on_cpu and wanted > seen:
@@ -72,7 +73,7 @@ def _multi_worker(*_args: object, **_options: object) -> Strategy:
     """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     workers = max(1, len(config.get("cluster", {}).get("worker", ())))
-    here = visible_gpus()
+    here = recorder.visible_gpus()
     return Strategy(workers * max(1, here), workers * here, workers)
 
 
@@ -126,10 +127,7 @@ class Model:
         **_options: object,
     ) -> History:
         training, strategy = self._training(x, batch_size), self.distribute_strategy
-        # The job's number belongs to it: a repeat scatters as it would on a cluster, a session replayed does not.
-        seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
-        chance = random.Random("-".join((*seed, repr(training))))
-        history = History()
+        scatter, history = recorder.chance(repr(training)), History()
         everyone = [history, *(callbacks or [])]
         for callback in everyone:
             callback.params = {"verbose": verbose, "epochs": epochs, "steps": training.steps}
@@ -137,13 +135,13 @@ class Model:
             callback.on_train_begin({})
         if not training.fits:
             self._run_out_of_memory(training)
-        show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
+        recorder.show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
         for epoch in range(epochs):
-            metrics = _epoch(training, epoch, epochs, verbose, everyone, chance)
+            metrics = _epoch(training, epoch, epochs, verbose, everyone, scatter)
             history.epoch.append(epoch)
             for name, value in metrics.items():
                 history.history.setdefault(name, []).append(value)
-        show_load(0, 0.0, 0.0)
+        recorder.show_load(0, 0.0, 0.0)
         for callback in everyone:
             callback.on_train_end({})
         return history
@@ -154,7 +152,7 @@ class Model:
 
     def _training(self, data: Any, batch_size: int | None) -> Training:
         """What is trained, from the calls that made the data set."""
-        images, batch, size = size_of(data) or 1, batch_size or 32, 128
+        images, batch, size = recorder.size_of(data) or 1, batch_size or 32, 128
         for call in data._calls if isinstance(data, Recorded) else ():
             first = call.args[0] if call.args else None
             if call.name == "batch":
@@ -173,7 +171,7 @@ class Model:
     def _run_out_of_memory(self, training: Training) -> None:
         time.sleep(25)
         share, size = -(-training.batch // max(1, training.gpus)), training.image_size // 4
-        raise known("tensorflow.errors.ResourceExhaustedError")(
+        raise recorder.known("tensorflow.errors.ResourceExhaustedError")(
             f"Graph execution error: OOM when allocating tensor with shape[{share},256,{size},{size}] and type float "
             "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
         )
@@ -187,14 +185,14 @@ def _image_size(function: Any, usual: int) -> int:
 
 
 def _epoch(
-    training: Training, epoch: int, epochs: int, verbose: Any, everyone: list[Any], chance: random.Random
+    training: Training, epoch: int, epochs: int, verbose: Any, everyone: list[Any], scatter: random.Random
 ) -> dict[str, float]:
     if verbose and epochs > 1:
         print(f"Epoch {epoch + 1}/{epochs}", flush=True)
     for callback in everyone:
         callback.on_epoch_begin(epoch, {})
-    seconds = training.epoch_s(epoch + 1, chance)
-    metrics = training.metrics(epoch + 1, chance)
+    seconds = training.epoch_s(epoch + 1, scatter)
+    metrics = training.metrics(epoch + 1, scatter)
     time.sleep(seconds)
     if verbose:  # a progress bar is the same line in the end
         print(summary_line(training.steps, seconds, metrics), flush=True)
@@ -236,10 +234,6 @@ def _construct(name: str) -> Any:
     return functools.partial(_network, name)
 
 
-def _optimizer(name: str) -> Any:
-    return Recorded(f"tensorflow.keras.optimizers.{name}") if name.islower() else type(name, (Optimizer,), {})
-
-
 NAMES: dict[str, Any] = {
     "tensorflow.__version__": "2.11.0",
     "tensorflow.keras.__version__": "2.11.0",
@@ -253,6 +247,6 @@ NAMES: dict[str, Any] = {
     "tensorflow.function": lambda function=None, **_options: function or (lambda same: same),
     "tensorflow.keras.applications.*": _construct,
     "tensorflow.keras.applications.resnet_v2.*": _construct,
-    "tensorflow.keras.optimizers.*": _optimizer,
+    "tensorflow.keras.optimizers.*": recorder.classes("tensorflow.keras.optimizers", Optimizer),
     "tensorflow.keras.optimizers.experimental": Recorded("tensorflow.keras.optimizers"),
 }

@@ -6,10 +6,10 @@ optimizer's step and in validation, as `labtui.practice.pace` says.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pickle
-import random
 import re
 import sys
 import time
@@ -21,7 +21,8 @@ from typing import Any
 from labtui.domain.tuning import named_options, tuning_of
 from labtui.practice import pace
 from labtui.practice.pace import Pace, torch_memory_gib
-from labtui.practice.stand_in.recorder import Base, Call, Recorded, known, show_load, visible_gpus
+from labtui.practice.stand_in import recorder
+from labtui.practice.stand_in.recorder import Base, Call, Recorded
 
 _VALIDATION = 2.5
 """Validation takes so many times fewer seconds for an image than training."""
@@ -94,9 +95,7 @@ def _begin() -> State:
 
 
 STATE = _begin()
-_CHANCE = random.Random(
-    "-".join(os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID"))
-)
+_CHANCE = recorder.chance()
 
 
 def _backward(_loss: object) -> None:
@@ -105,51 +104,28 @@ def _backward(_loss: object) -> None:
     if needed <= total or STATE.options.get("device") == "cpu":
         return
     missing = max(0.5, (needed - total) / 4)
-    raise known("torch.cuda.OutOfMemoryError")(
+    raise recorder.known("torch.cuda.OutOfMemoryError")(
         f"CUDA out of memory. Tried to allocate {missing:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
         f"which {max(0.05, missing / 3):.2f} GiB is free."
     )
 
 
-OF_RESULTS: dict[str, Callable[[Recorded], Any]] = {
+def _step(optimizer: Recorded, *_scaled: object) -> None:
+    """Where a training step's time passes: an optimizer's or a scaler's; a schedule's takes none."""
+    if "lr_scheduler" not in optimizer._name and ("optim." in optimizer._name or "Scaler" in optimizer._name):
+        STATE.step += 1
+        if STATE.step == 1 or STATE.seen == STATE.batch:
+            recorder.show_load(recorder.visible_gpus(), 96.0, STATE.memory_gib)
+        time.sleep(STATE.next_s())
+
+
+OF_RESULTS: dict[str, Callable[..., Any]] = {
     "backward": _backward,
     "item": lambda _loss: STATE.progress()[1],
     "numel": len,
+    "step": _step,
     "tolist": lambda _sums: STATE.sums(),
 }
-
-
-class Optimizer:
-    """Its step is where a training step's time passes."""
-
-    def __init__(self, _parameters: object = (), lr: float = 0.001, **_options: object) -> None:
-        self.param_groups = [{"lr": lr}]
-
-    def step(self, *_closure: object) -> None:
-        STATE.step += 1
-        if STATE.step == 1 or STATE.seen == STATE.batch:
-            show_load(visible_gpus(), 96.0, STATE.memory_gib)
-        time.sleep(STATE.next_s())
-
-    def state_dict(self) -> dict[str, object]:
-        return {}
-
-    def zero_grad(self, *_args: object, **_options: object) -> None:
-        return None
-
-    load_state_dict = zero_grad
-
-
-class Scaler(Optimizer):
-    """Gradients that are scaled for 16 bits."""
-
-    def scale(self, loss: Any) -> Any:
-        return loss
-
-    def step(self, *optimizer: Any) -> None:
-        optimizer[0].step()
-
-    unscale_ = update = Optimizer.zero_grad
 
 
 class Device:
@@ -162,17 +138,12 @@ class Device:
     __repr__ = __str__
 
 
-class NoGrad:
-    """A context, and a decorator."""
-
+class NoGrad(contextlib.ContextDecorator):
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *_error: object) -> None:
         return None
-
-    def __call__(self, function: Any) -> Any:
-        return function
 
 
 # ------------------------------------------------------------------------------------ networks' sizes
@@ -185,7 +156,7 @@ class Module(Base):
         self._given = [list(each) if isinstance(each, Iterator) else each for each in args], kwargs
 
     def __call__(self, *inputs: Any, **_options: Any) -> Recorded:
-        return Recorded("output", [Call("forward", inputs, {})], len(inputs[0]) if inputs else None)
+        return _sized("output", len(inputs[0]) if inputs else 1)
 
     def _same(self, *_args: object, **_options: object) -> Module:
         return self
@@ -196,10 +167,7 @@ class Module(Base):
         return iter(())
 
     def parameters(self, *_args: object) -> Iterator[Recorded]:
-        yield Recorded("parameters", [Call("parameters", (), {})], _weights(self))
-
-    def state_dict(self) -> dict[str, object]:
-        return {}
+        yield _sized("parameters", _weights(self))
 
 
 class Layer(Module):
@@ -229,22 +197,19 @@ def _weights(part: Any) -> int:
 # --------------------------------------------------------------------------------------- data, ranks
 
 
-class Subset(Base):
-    def __init__(self, dataset: Any, indices: Sized) -> None:
-        self.dataset, self.indices = dataset, indices
-
-    def __len__(self) -> int:
-        return len(self.indices)
+def _subset(_dataset: object, indices: Sized) -> Recorded:
+    return _sized("Subset", len(indices))
 
 
-class DistributedSampler(Base):
-    def __init__(
-        self, dataset: Any, world: int = 1, rank: int = 0, *, drop_last: bool = False, **_options: Any
-    ) -> None:
-        self.count = len(dataset) // world if drop_last else -(-len(dataset) // world)
+def _sampler(
+    dataset: Sized, world: int = 1, _rank: int = 0, *, drop_last: bool = False, **_options: object
+) -> Recorded:
+    return _sized("DistributedSampler", len(dataset) // world if drop_last else -(-len(dataset) // world))
 
-    def __len__(self) -> int:
-        return self.count
+
+def _sized(name: str, count: int) -> Recorded:
+    """What a call gave that holds so many items."""
+    return Recorded(name, [Call(name, (), {})], count)
 
 
 class DataLoader(Base):
@@ -274,11 +239,7 @@ class DataLoader(Base):
             STATE.seen += count
             if not self.drop_last:
                 time.sleep(STATE.step_s() / STATE.batch * count / _VALIDATION)
-            yield _batch(count), _batch(count)
-
-
-def _batch(count: int) -> Recorded:
-    return Recorded("batch", [Call("batch", (count,), {})], count)
+            yield _sized("images", count), _sized("labels", count)
 
 
 class Store:
@@ -335,10 +296,8 @@ NAMES: dict[str, Any] = {
     "torch.no_grad": NoGrad,
     "torch.save": _save,
     "torch.load": _load,
-    "torch.amp.GradScaler": Scaler,
-    "torch.cuda.amp.GradScaler": Scaler,
-    "torch.cuda.device_count": visible_gpus,
-    "torch.cuda.is_available": lambda: visible_gpus() > 0,
+    "torch.cuda.device_count": recorder.visible_gpus,
+    "torch.cuda.is_available": lambda: recorder.visible_gpus() > 0,
     "torch.cuda.get_device_name": lambda *_which: "NVIDIA H100",
     "torch.cuda.memory_reserved": _reserved,
     "torch.cuda.max_memory_reserved": _reserved,
@@ -346,14 +305,11 @@ NAMES: dict[str, Any] = {
     "torch.distributed.HashStore": Store,
     "torch.distributed.TCPStore": Store,
     "torch.distributed.PrefixStore": lambda _prefix, store: store,
-    "torch.nn.*": lambda name: Recorded(f"torch.nn.{name}") if name.islower() else type(name, (Layer,), {}),
+    "torch.nn.*": recorder.classes("torch.nn", Layer),
     "torch.nn.Module": Module,
     "torch.nn.parallel.DistributedDataParallel": _as_it_is,
-    "torch.optim.*": lambda name: (
-        Recorded(f"torch.optim.{name}") if name.islower() else type(name, (Optimizer,), {})
-    ),
     "torch.utils.data.DataLoader": DataLoader,
-    "torch.utils.data.DistributedSampler": DistributedSampler,
-    "torch.utils.data.distributed.DistributedSampler": DistributedSampler,
-    "torch.utils.data.Subset": Subset,
+    "torch.utils.data.DistributedSampler": _sampler,
+    "torch.utils.data.distributed.DistributedSampler": _sampler,
+    "torch.utils.data.Subset": _subset,
 }
