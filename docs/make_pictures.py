@@ -197,7 +197,7 @@ def several_nodes(place: Path) -> None:
 
     edition = load_edition(NODES_LAB)
     with PracticeCluster.start(factor=FACTOR) as cluster:
-        settings = Settings(edition=NODES_LAB, **cluster.login.settings_for(framework_scripts(edition)))
+        settings = Settings(edition=NODES_LAB, **cluster.login.settings(framework_scripts(edition)))
         folder = LabFolder.create(place / "several", settings, withheld=withheld_scripts(edition))
         session = Session.open(folder.path)
         for draft in session.drafts(NODES_TASK):

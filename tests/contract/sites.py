@@ -147,7 +147,8 @@ def practice_site(folder: Path) -> Iterator[Site]:
         try:
             yield Site(
                 name="practice", client=client, user=me.user, account=me.account,
-                scratch=str(Path(me.root).parent), data_dir=me.data_dir, container=me.container, real=False,
+                scratch=str(me.layout.scratch), data_dir=str(me.layout.data),
+                container=str(me.layout.container), real=False,
             )  # fmt: skip
         finally:
             client.close()

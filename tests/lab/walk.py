@@ -106,7 +106,7 @@ def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
 def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
     """A fresh lab folder, open on a practice cluster."""
     scripts = framework_scripts(load_edition(edition))
-    folder = folder_of(path, edition, **cluster.login.settings_for(scripts))
+    folder = folder_of(path, edition, **cluster.login.settings(scripts))
     with Session.open(folder.path) as session:
         yield session
 

@@ -279,7 +279,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path
 
     path = named_path(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
     edition = load_edition(arguments.lab)
-    login = cluster.login.settings_for(framework_scripts(edition))
+    login = cluster.login.settings(framework_scripts(edition))
     if (path / SETTINGS_FILE).exists():
         folder = LabFolder.open(path)
         folder.save_settings(changed(folder.settings(), **login))

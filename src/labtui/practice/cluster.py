@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import hmac
 import json
 import math
@@ -14,11 +12,9 @@ import socketserver
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import paramiko
 
 from labtui.domain.errors import UsageError
 from labtui.practice.clock import PracticeClock
@@ -67,32 +63,33 @@ HEARTBEAT_S = 0.2
 class PracticeLogin:
     """Host, port, key and host key of the practice cluster, and what a lab folder needs beside them."""
 
-    host: str
     port: int
     user: str
     identity_file: Path
     host_key: str
     account: str
-    qos: str
-    root: str
-    data_dir: str
-    container: str
-    datasets_dir: str
-    pytorch: str
+    layout: Layout
+    host: str = "127.0.0.1"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The keys and values of a `lab.toml` for this cluster, marked as practice."""
-        return self.settings_for(())
+    def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
+        """The keys and values of a `lab.toml` for this cluster, marked as practice.
 
-    def settings_for(self, scripts: Iterable[str]) -> dict[str, Any]:
-        """The settings for a lab whose runs start these scripts of a framework: PyTorch's image and image folders."""
-        aside = ("qos", "datasets_dir", "pytorch")
-        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in aside}
-        if any(name.startswith("pytorch/") for name in scripts):
-            settings |= {"data_dir": self.datasets_dir, "container": self.pytorch}
-        identity = str(settings.pop("identity_file"))
-        return {**settings, "identity": identity, "profile": "practice", "practice": True}
+        A lab whose runs start `scripts` of PyTorch has its image and the image folders.
+        """
+        layout, torch = self.layout, any(name.startswith("pytorch/") for name in scripts)
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "identity": str(self.identity_file),
+            "host_key": self.host_key,
+            "account": self.account,
+            "root": str(layout.scratch / "labtui"),
+            "data_dir": str(layout.data_sets if torch else layout.data),
+            "container": str(layout.pytorch if torch else layout.container),
+            "profile": "practice",
+            "practice": True,
+        }
 
 
 class PracticeCluster:
@@ -127,21 +124,24 @@ class PracticeCluster:
         if saved:
             self.controller.restore(saved.jobs, saved.clock)
             self._save()
-        host_key = paramiko.ECDSAKey.generate()
-        client_key = paramiko.ECDSAKey.generate()
-        self._write_key(client_key)
         self._ssh = PracticeSSHServer(
-            host_key=host_key,
-            client_key=client_key,
             user=self.site.user,
-            root=folder,
-            home=self.layout.home,
+            layout=self.layout,
             environment={**environment, "PATH": os.environ.get("PATH", os.defpath)},
             bash=bash,
             disk_full=self._disk_is_full,
         )
-        digest = hashlib.sha256(host_key.asbytes()).digest()
-        self._fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+        key = self.layout.keys / "id_practice"
+        self._ssh.client_key.write_private_key_file(str(key))
+        self.login = PracticeLogin(
+            self._ssh.port,
+            self.site.user,
+            key,
+            self._ssh.host_key.fingerprint,
+            self.site.account,
+            self.layout,
+        )
+        """What a lab folder needs to use this cluster."""
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
 
@@ -172,24 +172,6 @@ class PracticeCluster:
             folder = Path(tempfile.mkdtemp(prefix="labtui-practice-"))
         folder = Path(os.path.realpath(folder))
         return cls(folder, factor=factor, train=train, keep=keep, seed=seed, bash=bash)
-
-    @property
-    def login(self) -> PracticeLogin:
-        """What a lab folder needs to use this cluster."""
-        return PracticeLogin(
-            host="127.0.0.1",
-            port=self._ssh.port,
-            user=self.site.user,
-            identity_file=self.layout.keys / "id_practice",
-            host_key=self._fingerprint,
-            account=self.site.account,
-            qos="acc_debug",
-            root=str(self.layout.scratch / "labtui"),
-            data_dir=str(self.layout.data),
-            container=str(self.layout.container),
-            datasets_dir=str(self.layout.data_sets),
-            pytorch=str(self.layout.pytorch),
-        )
 
     def __enter__(self) -> PracticeCluster:
         return self
@@ -244,12 +226,6 @@ class PracticeCluster:
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",
             "LABTUI_PRACTICE_CONTROL": control,
         }
-
-    def _write_key(self, key: paramiko.PKey) -> None:
-        target = self.layout.keys / "id_practice"
-        target.unlink(missing_ok=True)
-        key.write_private_key_file(str(target))
-        target.chmod(0o600)
 
     def _answer(self, program: str, call: Call) -> Answer:
         now = self.clock.now()

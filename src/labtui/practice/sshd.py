@@ -22,29 +22,32 @@ from pathlib import Path
 from typing import IO, Any
 
 import paramiko
-from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface, SSHException
-from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_PERMISSION_DENIED
+from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
+from paramiko.sftp import SFTP_FAILURE, SFTP_OK
+
+from labtui.practice.layout import Layout
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that goes away is no news
 
 IN_TERMINAL = (sys.executable, "-I", "-S", str(Path(__file__).parent / "programs.py"), "terminal")
 
 
+_GONE = (OSError, EOFError, paramiko.SSHException)
+"""What a client that goes away leads to."""
+
+
 class _Login(paramiko.ServerInterface):
     """One connection: authentication and the requests that are answered."""
 
     def __init__(self, server: PracticeSSHServer) -> None:
-        self._server = server
-        self.root: Path = server.root
-        self.home: Path = server.home
-        self.disk_full: Callable[[], bool] = server.disk_full
+        self.server = server
         self._terminals: set[int] = set()
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        good = username == self._server.user and key.asbytes() == self._server.client_key.asbytes()
+        good = username == self.server.user and key.asbytes() == self.server.client_key.asbytes()
         return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
 
     def check_channel_request(self, kind: str, _number: int) -> int:
@@ -52,82 +55,38 @@ class _Login(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED if kind == "session" else refused
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        return self._start(channel, [self._server.bash, "-c", command.decode("utf-8", "surrogateescape")])
+        return self._start(channel, "-c", command.decode("utf-8", "surrogateescape"))
 
     def check_channel_pty_request(self, channel: paramiko.Channel, *_terminal: object) -> bool:
         self._terminals.add(channel.get_id())
         return True
 
     def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
-        return self._start(channel, [self._server.bash, "-l"])
+        return self._start(channel, "-l")
 
-    def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
-        if channel.get_id() in self._terminals:
-            words = [*IN_TERMINAL, *words]
-        session = _Session(channel, self._server, words)
-        threading.Thread(target=session.run, name="practice-exec", daemon=True).start()
+    def _start(self, channel: paramiko.Channel, *words: str) -> bool:
+        in_terminal = IN_TERMINAL if channel.get_id() in self._terminals else ()
+        command = [*in_terminal, self.server.bash, *words]
+        threading.Thread(
+            target=self.server.run, args=(channel, command), name="practice-exec", daemon=True
+        ).start()
         return True
 
 
-class _Session:
-    """A command or a shell of one channel, run to its end."""
+def _feed(channel: paramiko.Channel, target: IO[bytes]) -> None:
+    with contextlib.suppress(OSError, ValueError), target:
+        while data := channel.recv(32768):
+            target.write(data)
+            target.flush()
 
-    def __init__(self, channel: paramiko.Channel, server: PracticeSSHServer, words: list[str]) -> None:
-        self._channel, self._server, self._words = channel, server, words
 
-    def run(self) -> None:
-        """Run to the end and send the exit status."""
-        process = subprocess.Popen(
-            self._words,
-            cwd=self._server.home,
-            env=self._server.environment,
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._server.note(process, alive=True)
-        try:
-            self._carry(process)
-            status = process.wait()
-            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-                self._channel.send_exit_status(status if status >= 0 else 128 - status)
-        finally:
-            self._server.note(process, alive=False)
-            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-                self._channel.close()
-
-    def _carry(self, process: subprocess.Popen[bytes]) -> None:
-        """Carry the three streams; ends when both outputs are closed."""
-        if not (process.stdin and process.stdout and process.stderr):
-            return
-        threading.Thread(target=self._feed, args=(process.stdin,), daemon=True).start()
-        ends = ((process.stdout, self._channel.sendall), (process.stderr, self._channel.sendall_stderr))
-        outputs = [
-            threading.Thread(target=self._drain, args=(source.fileno(), send, process), daemon=True)
-            for source, send in ends
-        ]
-        for thread in outputs:
-            thread.start()
-        for thread in outputs:
-            thread.join()
-
-    def _feed(self, target: IO[bytes]) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            while data := self._channel.recv(32768):
-                target.write(data)
-                target.flush()
+def _drain(source: IO[bytes], send: Callable[[bytes], None], process: subprocess.Popen[bytes]) -> None:
+    try:
+        while data := os.read(source.fileno(), 32768):
+            send(data)
+    except _GONE:  # what the client started goes with it, as sshd's SIGHUP would have it
         with contextlib.suppress(OSError):
-            target.close()
-
-    def _drain(self, source: int, send: Callable[[bytes], None], process: subprocess.Popen[bytes]) -> None:
-        try:
-            while data := os.read(source, 32768):
-                send(data)
-        except (OSError, EOFError, paramiko.SSHException):
-            # The other side is gone: what it started goes too, as sshd's SIGHUP would have it.
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGHUP)
+            os.killpg(process.pid, signal.SIGHUP)
 
 
 class PracticeSSHServer:
@@ -139,17 +98,14 @@ class PracticeSSHServer:
     def __init__(
         self,
         *,
-        host_key: paramiko.PKey,
-        client_key: paramiko.PKey,
         user: str,
-        root: Path,
-        home: Path,
+        layout: Layout,
         environment: Mapping[str, str],
         bash: str,
-        disk_full: Callable[[], bool] = lambda: False,
+        disk_full: Callable[[], bool],
     ) -> None:
-        self.host_key, self.client_key, self.user = host_key, client_key, user
-        self.root, self.home, self.bash, self.disk_full = root, home, bash, disk_full
+        self.user, self.layout, self.bash, self.disk_full = user, layout, bash, disk_full
+        self.host_key, self.client_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
         self.environment = dict(environment)
         self._transports: set[paramiko.Transport] = set()
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -181,17 +137,40 @@ class PracticeSSHServer:
             while transport.is_active():
                 channel = transport.accept(5)
                 held = [one for one in (*held, channel) if one is not None and not one.closed]
-        except (paramiko.SSHException, EOFError, OSError):
-            pass  # a client that went away, or was none
+        except _GONE:
+            pass  # or it was no client
         finally:
             transport.close()
             with self._lock:
                 self._transports.discard(transport)
 
-    def note(self, process: subprocess.Popen[bytes], *, alive: bool) -> None:
-        """Remember a process, to end it with the server."""
-        with self._lock:
-            self._processes.add(process) if alive else self._processes.discard(process)
+    def run(self, channel: paramiko.Channel, command: list[str]) -> None:
+        """Run a command or a shell of one channel to its end, and send the exit status."""
+        with subprocess.Popen(
+            command,
+            cwd=self.layout.home,
+            env=self.environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            with self._lock:
+                self._processes.add(process)
+            feed = threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True)
+            ends = ((process.stdout, channel.sendall), (process.stderr, channel.sendall_stderr))
+            drains = [threading.Thread(target=_drain, args=(*end, process), daemon=True) for end in ends]
+            for thread in (feed, *drains):
+                thread.start()
+            for thread in drains:
+                thread.join()
+            status = process.wait()
+            with self._lock:
+                self._processes.discard(process)
+            with contextlib.suppress(*_GONE):
+                channel.send_exit_status(status if status >= 0 else 128 - status)
+            with contextlib.suppress(*_GONE):
+                channel.close()
 
     def drop_connections(self) -> None:
         """Cut every connection (an incident, and part of closing)."""
@@ -213,23 +192,17 @@ class PracticeSSHServer:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-class Outside(Exception):
-    """The path leads out of the practice folder."""
-
-
 def confined(root: Path, home: Path, path: str) -> Path:
-    """The real path of what a client asks for. Relative paths begin at the home. Raises Outside.
+    """The real path of what a client asks for. Relative paths begin at the home. Raises PermissionError.
 
     Links are followed for the check: a link that leads out of `root` leads nowhere.
     """
     requested = Path(os.path.normpath(home / path))
-    parent = Path(os.path.realpath(requested.parent))
-    full = parent / requested.name
-    resolved = Path(os.path.realpath(full))
+    full = Path(os.path.realpath(requested.parent)) / requested.name
     base = Path(os.path.realpath(root))
-    for place in (full, resolved):
+    for place in (full, Path(os.path.realpath(full))):
         if place != base and base not in place.parents:
-            raise Outside(path)
+            raise PermissionError(errno.EACCES, "outside the practice folder", path)
     return full
 
 
@@ -257,8 +230,6 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(*arguments: Any) -> Any:
         try:
             result = method(*arguments)
-        except Outside:
-            return SFTP_PERMISSION_DENIED
         except OSError as error:
             return SFTPServer.convert_errno(error.errno or errno.EIO)
         return SFTP_OK if result is None else result
@@ -270,26 +241,24 @@ class EndingSFTP(SFTPServer):
     """SFTP that sends an exit status, as OpenSSH's does; without one `scp` reports a failure."""
 
     def finish_subsystem(self) -> None:
-        with contextlib.suppress(OSError, EOFError, SSHException):
+        with contextlib.suppress(*_GONE):
             if self.sock is not None:
                 self.sock.send_exit_status(0)
         super().finish_subsystem()
 
 
 class ConfinedSFTP(SFTPServerInterface):
-    """SFTP's requests, answered from the folder of `server` (the login); writes fail while its disk is full."""
+    """SFTP's requests, answered from the cluster's folder; writes fail while its disk is full."""
 
-    def __init__(self, server: Any, *arguments: Any, **options: Any) -> None:
-        super().__init__(server, *arguments, **options)
-        self._root: Path = server.root
-        self._home: Path = server.home
-        self._server = server
+    def __init__(self, login: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(login, *arguments, **options)
+        self._server: PracticeSSHServer = login.server
 
     def _path(self, path: str) -> Path:
-        return confined(self._root, self._home, path)
+        return confined(self._server.layout.root, self._server.layout.home, path)
 
     def canonicalize(self, path: str) -> str:
-        return os.path.normpath(self._home / path)
+        return os.path.normpath(self._server.layout.home / path)
 
     @_answered
     def list_folder(self, path: str) -> list[SFTPAttributes]:

@@ -110,7 +110,7 @@ def details(job: Job, environment: Mapping[str, str], control: Controller, now: 
         f"StdOut={job.stdout}",
         *([f"TresPerNode={asked.gres}"] if asked.gres else []),
     )
-    return "\n   ".join(lines) + "\n   \n\n"
+    return "\n   ".join(lines) + "\n   \n"
 
 
 def formatted(form: str, values: Mapping[str, str]) -> str:

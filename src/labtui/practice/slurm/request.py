@@ -14,7 +14,7 @@ from pathlib import Path
 
 from labtui.domain.profile import Profile, Queue
 from labtui.practice.slurm.job import JobRequest
-from labtui.practice.slurm.words import Parsed, parse_words
+from labtui.practice.slurm.words import parse_words
 from labtui.practice.slurm.written import Call, CommandError
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
@@ -102,8 +102,8 @@ class Refused(Exception):
         return "".join(line + "\n" for line in lines)
 
 
-def all_options(script: bytes, parsed: Parsed) -> dict[str, str]:
-    """The options of a submission. Raises CommandError for a directive that sbatch does not know."""
+def all_options(script: bytes) -> dict[str, str]:
+    """The options of a script's directives. Raises CommandError for a directive that sbatch does not know."""
     options: dict[str, str] = {}
     for words in directive_words(script.decode("utf-8", "replace")):
         found = parse_words(words)
@@ -111,20 +111,20 @@ def all_options(script: bytes, parsed: Parsed) -> dict[str, str]:
             text = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
             raise CommandError(text, 255)
         options |= found.options
-    return options | parsed.options
+    return options
 
 
-def sent_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
+def sent_script(call: Call, words: list[str]) -> tuple[bytes, str, str]:
     """(script, default job name, command) from the named file, or standard input. Raises Refused."""
-    if not parsed.rest:
+    if not words:
         script, name, command = call.stdin, "sbatch", "(null)"
     else:
-        path = Path(call.folder) / parsed.rest[0]
+        path = Path(call.folder) / words[0]
         name, command = path.name, str(path)
         try:
             script = path.read_bytes()
         except OSError:
-            raise Refused(f"Unable to open file {parsed.rest[0]}") from None
+            raise Refused(f"Unable to open file {words[0]}") from None
     if not script:
         raise Refused("Batch script is empty!")
     if not script.startswith(b"#!"):
