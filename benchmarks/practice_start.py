@@ -1,6 +1,6 @@
 """What the practice cluster adds to a lab session: the time until it is ready, and what it costs while nothing happens.
 
-Prints the median seconds of `PracticeCluster.start` until the first login is possible, and that time over the start of
+Prints the median seconds of `PracticeCluster` until the first login is possible, and that time over the start of
 a Python that imports Textual: the budget is one second beyond the screens' own start. Then the processor's time that an
 idle cluster takes, its watchdog included: the budget is one hundredth of a core. Exit status 1 when one is missed.
 """
@@ -22,14 +22,14 @@ from benchmarks._budgets import Budget, verdict
 CLUSTER = """
 import time
 from labtui.practice.cluster import PracticeCluster
-with PracticeCluster.start() as cluster:
+with PracticeCluster() as cluster:
     assert cluster.login.port
 """
 SCREENS = "import textual.app, labtui.tui.app"
 IDLE = """
 import json, os, sys, time
 from labtui.practice.cluster import PracticeCluster
-cluster = PracticeCluster.start()
+cluster = PracticeCluster()
 time.sleep(2)  # what starting left to do
 began, busy = time.monotonic(), time.process_time()
 time.sleep(float(sys.argv[1]))

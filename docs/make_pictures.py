@@ -196,7 +196,7 @@ def several_nodes(place: Path) -> None:
     from labtui.session.settings import Settings
 
     edition = load_edition(NODES_LAB)
-    with PracticeCluster.start(factor=FACTOR) as cluster:
+    with PracticeCluster(factor=FACTOR) as cluster:
         settings = Settings(edition=NODES_LAB, **cluster.login.settings(framework_scripts(edition)))
         folder = LabFolder.create(place / "several", settings, withheld=withheld_scripts(edition))
         session = Session.open(folder.path)

@@ -22,7 +22,7 @@ from tests.lab import walk
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PracticeCluster]:
-    with PracticeCluster.start(tmp_path_factory.mktemp("practice") / "cluster", factor=400) as running:
+    with PracticeCluster(tmp_path_factory.mktemp("practice") / "cluster", factor=400) as running:
         yield running
 
 

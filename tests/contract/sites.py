@@ -141,7 +141,7 @@ def real_site(cluster: object) -> Iterator[Site]:
 @contextmanager
 def practice_site(folder: Path) -> Iterator[Site]:
     """The practice cluster in this process, its files in `folder`, its clock five times as fast."""
-    with PracticeCluster.start(folder, factor=5.0) as running:
+    with PracticeCluster(folder, factor=5.0) as running:
         me = running.login
         client = connect(me.host, me.port, me.user, key=me.identity_file)
         try:

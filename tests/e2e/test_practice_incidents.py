@@ -71,7 +71,7 @@ async def test_trouble_is_said_and_nothing_is_lost(
     """Slow enough that runs are still under way when it is said; the patience with a controller is shorter."""
     monkeypatch.setattr("labtui.slurm.job_evidence.UNKNOWN_AFTER_S", 0.0)
     edition, lessons = load_edition("hpc4ai-ch10"), []
-    with PracticeCluster.start(factor=factor) as cluster:
+    with PracticeCluster(factor=factor) as cluster:
         settings = Settings(edition=edition.id, **cluster.login.settings())
         lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
         plan = IncidentPlan(cluster, [name], lambda lesson: lessons.append(lesson.name))

@@ -31,7 +31,7 @@ ONE_AT_A_TIME = ("hpc4ai-ch10",)
 def cluster(tmp_path_factory):
     from labtui.practice.cluster import PracticeCluster
 
-    with PracticeCluster.start(tmp_path_factory.mktemp("cluster"), factor=300) as running:
+    with PracticeCluster(tmp_path_factory.mktemp("cluster"), factor=300) as running:
         yield running
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None,
 
 @pytest.fixture(scope="module")
 def cluster():
-    with PracticeCluster.start(factor=200) as running:
+    with PracticeCluster(factor=200) as running:
         yield running
 
 
@@ -137,7 +137,7 @@ SCRIPT = textwrap.dedent(
     """
     import os, subprocess, sys, time
     from labtui.practice.cluster import PracticeCluster
-    cluster = PracticeCluster.start(factor=100)
+    cluster = PracticeCluster(factor=100)
     login = cluster.login
     script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid\\n"
     script += b"command sleep 600 & echo $! > child; /bin/sleep 600\\n"
@@ -181,16 +181,16 @@ def test_without_bash_it_says_what_is_missing(monkeypatch):
 
     monkeypatch.setattr("labtui.practice.cluster.find_bash", lambda: None)
     with pytest.raises(UsageError) as caught:
-        PracticeCluster.start()
+        PracticeCluster()
     assert "bash" in caught.value.sentence and "WSL" in caught.value.hint
 
 
 def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
-    with PracticeCluster.start(tmp_path, factor=200) as first:
+    with PracticeCluster(tmp_path, factor=200) as first:
         place = first.layout.scratch / "labtui" / "lab" / "token"
         place.mkdir(parents=True)
         (place / "ResNet50-1gpu-abc.7.out").write_text("")
-    with PracticeCluster.start(tmp_path, factor=200) as again:
+    with PracticeCluster(tmp_path, factor=200) as again:
         assert again.controller.next_id == 8
 
 
@@ -281,7 +281,7 @@ SACCT = ("-n", "-X", "-P", "-o", "JobID,State,End,ExitCode", "-j")
 @pytest.mark.parametrize("how", ["left", "killed"])
 def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how):
     """One job is over, one runs, one that may be requeued runs, one waits; then the cluster ends."""
-    first = PracticeCluster.start(tmp_path / "kept", factor=5)
+    first = PracticeCluster(tmp_path / "kept", factor=5)
     over = submit_here(first, b"#!/bin/sh\nexit 3\n")
     running = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", **{"no-requeue": ""})
     again = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", requeue="")
@@ -295,7 +295,7 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
     before = first.clock.now()
     first.close()
 
-    with PracticeCluster.start(tmp_path / "kept", factor=20) as second:
+    with PracticeCluster(tmp_path / "kept", factor=20) as second:
         assert second.clock.now() >= (before if how == "left" else first.controller.jobs[over].end_time)
         assert run_program(second, "sacct", *SACCT, str(over)) == text
         state, end = run_program(second, "sacct", *SACCT, str(running))[1].split("|")[1:3]
@@ -314,7 +314,7 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
             "its script and its own environment are kept"
         )
         ended = second.clock.now()
-    with PracticeCluster.start(tmp_path / "kept", train=True) as third:
+    with PracticeCluster(tmp_path / "kept", train=True) as third:
         assert third.clock.now() >= ended, "also when the clock goes slower now"
         assert run_program(third, "sacct", *SACCT, str(over)) == text
         done = subprocess.run(
@@ -327,7 +327,7 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
 
 
 def test_an_sbatch_that_was_answered_is_on_the_disk(tmp_path):
-    with PracticeCluster.start(tmp_path / "kept") as cluster:
+    with PracticeCluster(tmp_path / "kept") as cluster:
         script = b"#!/bin/sh\n#SBATCH -A nct_000 -q gp_training -t 10\n"
         call = Call(words=("--hold",), folder=str(tmp_path), environment={}, stdin=script)
         assert cluster._answer("sbatch", call)[1] == "Submitted batch job 1\n"
@@ -340,12 +340,12 @@ def test_a_kept_folder_is_for_one_session_at_a_time(tmp_path):
     from labtui.domain.errors import UsageError
 
     with (
-        PracticeCluster.start(tmp_path / "kept"),
+        PracticeCluster(tmp_path / "kept"),
         pytest.raises(UsageError, match="already open") as caught,
     ):
-        PracticeCluster.start(tmp_path / "kept")
+        PracticeCluster(tmp_path / "kept")
     assert caught.value.hint
-    PracticeCluster.start(tmp_path / "kept").close()
+    PracticeCluster(tmp_path / "kept").close()
 
 
 def test_damaged_records_are_named(tmp_path):
@@ -353,5 +353,5 @@ def test_damaged_records_are_named(tmp_path):
 
     (tmp_path / STATE_FILE).write_text('{"clock": 1')
     with pytest.raises(DataError, match="records cannot be read") as caught:
-        PracticeCluster.start(tmp_path)
+        PracticeCluster(tmp_path)
     assert "Delete" in caught.value.hint

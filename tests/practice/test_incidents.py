@@ -30,7 +30,7 @@ class Cluster:
 
     def __init__(self):
         self.runner = Runner()
-        self.controller = Controller(practice_site(), self.runner, stamp=lambda moment: "NOW")
+        self.controller = Controller(practice_site(), self.runner)
         self.clock = PracticeClock(began=0.0, factor=1.0)
         self.full_for = 0.0
         self.dropped = 0

@@ -46,7 +46,7 @@ class SlurmUse(RuleBasedStateMachine):
         super().__init__()
         self.now = 1_000_000.0
         self.runner = Runner()
-        self.control = Controller(SITE, self.runner, stamp=str)
+        self.control = Controller(SITE, self.runner)
         self.seen: dict[int, str] = {}
         self.gone: set[int] = set()
 
@@ -167,7 +167,7 @@ def submitted(control, qos="gp_training", **options):
 
 def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
     runner = Runner()
-    control = Controller(SITE, runner, stamp=str)
+    control = Controller(SITE, runner)
     job = submitted(control)
     control.advance(10.0)
     control.advance(69.0)
@@ -184,7 +184,7 @@ def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
 def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     site = practice_site()
     runner = Runner()
-    control = Controller(site, runner, stamp=str)
+    control = Controller(site, runner)
     jobs = [submitted(control, time="10") for _ in range(45)]
     control.advance(60.0)
     assert len(runner.running) == site.max_jobs == 32, "112 CPUs would bear all of them"
@@ -197,7 +197,7 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
 
 
 def test_a_job_on_two_nodes_says_so_everywhere():
-    control = Controller(SITE, Runner(), stamp=str)
+    control = Controller(SITE, Runner())
     job = submitted(control, "acc_training", nodes="2", gres="gpu:1", **{"cpus-per-task": "40"})
     control.advance(60.0)
     assert job.node_list == "as01r1b[01-02]"

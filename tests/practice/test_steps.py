@@ -11,8 +11,8 @@ import time
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.steps import plan_step
 from labtui.practice.slurm.written import CommandError, compressed, expanded
+from labtui.practice.srun import plan_step
 from tests.practice.test_cluster import alive
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -69,7 +69,7 @@ def submitted(cluster, script):
 
 @needs_posix
 def test_the_tasks_of_a_cancelled_job_end_with_it():
-    with PracticeCluster.start(factor=200) as cluster:
+    with PracticeCluster(factor=200) as cluster:
         begun = b"srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'\n"
         job = submitted(cluster, begun)
         pids = [cluster.layout.home / "pid.0", cluster.layout.home / "pid.1"]

@@ -30,7 +30,7 @@ pytestmark = [
 
 def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
     edition = load_edition("hpc4ai-ch10")
-    with PracticeCluster.start(train=True) as cluster:
+    with PracticeCluster(train=True) as cluster:
         settings = Settings(edition=edition.id, **cluster.login.settings())
         lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
         use_small_network(lab.path / "scripts")

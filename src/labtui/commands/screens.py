@@ -267,7 +267,7 @@ def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
 
     folder = named_path(arguments.keep) / "cluster" if arguments.keep else None
     factor = arguments.factor or DEFAULT_FACTOR
-    return PracticeCluster.start(folder, factor=factor, train=arguments.train, seed=arguments.seeded or 0)
+    return PracticeCluster(folder, factor=factor, train=arguments.train, seed=arguments.seeded or 0)
 
 
 def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:

@@ -24,7 +24,7 @@ from labtui.practice.saved import StateFile
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.request import practice_site
-from labtui.practice.slurm.written import MIN_JOB_AGE_S, Answer, Call, stamp
+from labtui.practice.slurm.written import MIN_JOB_AGE_S, Answer, Call
 from labtui.practice.sshd import PracticeSSHServer
 
 MAX_REQUEST = 8 * 2**20
@@ -95,7 +95,29 @@ class PracticeLogin:
 class PracticeCluster:
     """A running practice cluster. Close it, or use it in a `with`."""
 
-    def __init__(self, folder: Path, *, factor: float, train: bool, keep: bool, seed: int, bash: str) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        factor: float = DEFAULT_FACTOR,
+        train: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Starts in `folder` (kept afterwards) or in a folder of its own that goes with it.
+
+        Raises:
+            UsageError: there is no bash, which runs the job scripts.
+        """
+        bash = find_bash()
+        if bash is None:
+            raise UsageError(
+                "The practice cluster runs the job scripts with bash, which this computer does not have.",
+                "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui "
+                "still drives a real cluster, "
+                "and `labtui parse`, `results`, `plot` and `export` work.",
+            )
+        keep = folder is not None
+        folder = Path(os.path.realpath(folder or tempfile.mkdtemp(prefix="labtui-practice-")))
         self.layout = Layout(folder)
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
@@ -116,7 +138,6 @@ class PracticeCluster:
         self.controller = Controller(
             self.site,
             self.runner,
-            stamp=lambda moment: stamp(moment, {}, ""),
             # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.
             min_job_age_s=MIN_JOB_AGE_S * self.clock.factor,
         )
@@ -144,34 +165,6 @@ class PracticeCluster:
         """What a lab folder needs to use this cluster."""
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
-
-    @classmethod
-    def start(
-        cls,
-        folder: Path | None = None,
-        *,
-        factor: float = DEFAULT_FACTOR,
-        train: bool = False,
-        seed: int = 0,
-    ) -> PracticeCluster:
-        """Start one in `folder` (kept afterwards) or in a folder of its own that goes with it.
-
-        Raises:
-            UsageError: there is no bash, which runs the job scripts.
-        """
-        bash = find_bash()
-        if bash is None:
-            raise UsageError(
-                "The practice cluster runs the job scripts with bash, which this computer does not have.",
-                "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui "
-                "still drives a real cluster, "
-                "and `labtui parse`, `results`, `plot` and `export` work.",
-            )
-        keep = folder is not None
-        if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="labtui-practice-"))
-        folder = Path(os.path.realpath(folder))
-        return cls(folder, factor=factor, train=train, keep=keep, seed=seed, bash=bash)
 
     def __enter__(self) -> PracticeCluster:
         return self
@@ -230,11 +223,8 @@ class PracticeCluster:
     def _answer(self, program: str, call: Call) -> Answer:
         now = self.clock.now()
         if program == "sbatch" and self._disk_is_full():
-            return (
-                1,
-                "",
-                "sbatch: error: Batch job submission failed: I/O error writing script/environment to file\n",
-            )
+            full = "I/O error writing script/environment to file"
+            return 1, "", f"sbatch: error: Batch job submission failed: {full}\n"
         self.controller.advance(now)
         reply = answer(program, call, self.controller, now)
         self._save()  # what was answered is true after a crash, too

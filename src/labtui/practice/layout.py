@@ -61,7 +61,6 @@ def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bo
     for name, images in DATA_SETS.items():
         _write_image_folder(layout.data_sets / name, images)
     files = {path.name: path.name for path in SHELL.iterdir() if not path.suffix} | SAME_PROGRAM
-    files["srun"] = "srun"
     for name in files.keys() - {"program"}:
         target = layout.programs / name
         target.write_bytes((SHELL / files[name]).read_bytes())

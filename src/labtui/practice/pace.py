@@ -152,23 +152,16 @@ def torch_memory_gib(options: Mapping[str, str], batch: int) -> float:
 # ------------------------------------------------------------------------------------------- TensorFlow
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """Numbers that are trained, and MiB of GPU memory for an image of the full size."""
-
-    parameters: int
-    memory_mib: float
-
-
 TENSORFLOW = ("hpc4ai-ch10", "sa-miri-2025-pg")
 _CPU_TIMES_GPU = 215 / 14.3
 _CPU_WARM_UP_S = 5.0
 """An epoch on 20 cores over one on a GPU, and what its first one takes longer, both of ResNet50V2."""
 NETWORKS = {
-    "ResNet50V2": Network(23_585_290, 21.5),
-    "ResNet101V2": Network(42_647_050, 32.5),
-    "ResNet152V2": Network(58_352_138, 45.0),
+    "ResNet50V2": (23_585_290, 21.5),
+    "ResNet101V2": (42_647_050, 32.5),
+    "ResNet152V2": (58_352_138, 45.0),
 }
+"""Numbers that are trained, and MiB of GPU memory for an image of the full size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +208,8 @@ class Training:
     @property
     def memory_gib(self) -> float:
         """GPU memory of one replica: activations of its share of the batch, and the network's own copies."""
-        network, share = NETWORKS[self.network], math.ceil(self.batch / max(1, self.gpus))
-        return (share * network.memory_mib * self._scale + network.parameters * 16 / 2**20 + 900) / 1024
+        (parameters, image_mib), share = NETWORKS[self.network], math.ceil(self.batch / max(1, self.gpus))
+        return (share * image_mib * self._scale + parameters * 16 / 2**20 + 900) / 1024
 
     @property
     def fits(self) -> bool:

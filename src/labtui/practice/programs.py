@@ -144,6 +144,7 @@ def reading(index: int, current: dict[str, Any]) -> dict[str, str]:
     return {
         "timestamp": f"{clock}.{math.floor(moment % 1 * 1000):03d}",
         "index": str(index),
+        "name": "NVIDIA H100",
         "utilization.gpu": str(percent),
         "utilization.memory": str(percent * 6 // 10),
         "memory.total": str(TOTAL_MIB),
@@ -153,7 +154,7 @@ def reading(index: int, current: dict[str, Any]) -> dict[str, str]:
 
 
 def nvidia_smi(words: list[str]) -> None:
-    """A table, or ``--query-gpu`` as CSV without units, once or with ``--loop=SECONDS``."""
+    """What ``--query-gpu`` asks for, else the usual, as CSV without units; once or with ``--loop=SECONDS``."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     devices = range(sum(part.strip().isdigit() for part in visible))
     if not devices:
@@ -161,9 +162,11 @@ def nvidia_smi(words: list[str]) -> None:
         sys.exit(6)
     options = dict(word.partition("=")[::2] for word in words)
     if "--query-gpu" not in options:
-        table(devices)
-        return
-    fields, every = options["--query-gpu"].split(","), options.get("--loop")
+        print(STAMP, "NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2", sep="\n")
+    fields = options.get(
+        "--query-gpu", "index,name,power.draw,memory.used,memory.total,utilization.gpu"
+    ).split(",")
+    every = options.get("--loop")
     if "noheader" not in options.get("--format", ""):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     while True:
@@ -176,18 +179,6 @@ def nvidia_smi(words: list[str]) -> None:
             return
         # At most ten samples a second, however fast the clock.
         time.sleep(max(0.1, float(every) / PracticeClock.from_environment().factor))
-
-
-def table(devices: range) -> None:
-    """Print what plain ``nvidia-smi`` says."""
-    current = load()
-    print(STAMP, "NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2", sep="\n")
-    for index in devices:
-        values = reading(index, current)
-        print(
-            f"{index}  NVIDIA H100   {values['power.draw']}W / 700W   "
-            f"{values['memory.used']}MiB / {TOTAL_MIB}MiB   {values['utilization.gpu']}%"
-        )
 
 
 def terminal(words: list[str]) -> None:

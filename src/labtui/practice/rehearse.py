@@ -54,9 +54,8 @@ def torchrun(words: list[str]) -> int:
     if at == len(words):
         print("torchrun: error: the following arguments are required: training_script", file=sys.stderr)
         return 2
-    nodes, each = (
-        int(options[name]) if options[name].isdecimal() else 1 for name in ("nnodes", "nproc_per_node")
-    )
+    counts = (options["nnodes"], options["nproc_per_node"])
+    nodes, each = (int(count) if count.isdecimal() else 1 for count in counts)
     here = int(os.environ.get("SLURM_NODEID", "0"))
     environment = {
         "RANK": "0",
@@ -67,7 +66,13 @@ def torchrun(words: list[str]) -> int:
     }
     ended = _rank_0_for_all(words[at:], environment, here * each)
     if ended and not here:
-        print(_child_failed(words[at], ended), file=sys.stderr, flush=True)
+        host = os.environ.get("SLURMD_NODENAME", "localhost")
+        text = (
+            f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n{words[at]} FAILED\n"
+            f"Root Cause (first observed failure):\n[0]:\n  host      : {host}\n  rank      : 0 (local_rank: 0)\n"
+            f"  exitcode  : {ended} (pid: 40000)"
+        )
+        print(text, file=sys.stderr, flush=True)
     return 1 if ended else 0
 
 
@@ -84,16 +89,6 @@ def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) ->
     )
     done.write_text(str(status), encoding="ascii")
     return status
-
-
-def _child_failed(script: str, code: int) -> str:
-    """The launcher's last words about a process that ended badly."""
-    host = os.environ.get("SLURMD_NODENAME", "localhost")
-    return (
-        f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n{script} FAILED\n"
-        f"Root Cause (first observed failure):\n[0]:\n  host      : {host}\n  rank      : 0 (local_rank: 0)\n"
-        f"  exitcode  : {code} (pid: 40000)"
-    )
 
 
 def run_script(arguments: list[str]) -> int:
@@ -122,24 +117,18 @@ def run_script(arguments: list[str]) -> int:
         sys.modules["__main__"] = module
         exec(code, module.__dict__)  # noqa: S102  the student's own script is what this process is for
     except SystemExit as end:
-        return _exit_status(end)
-    except KeyboardInterrupt:
-        return 130
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stdout.flush()
+        print(end.code, file=sys.stderr)
+        return 1
     except BaseException as error:  # the interpreter's last resort, as python's own
         sys.stdout.flush()
         # A traceback shows no frame of ours, as if python itself had run the script.
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         sys.stderr.writelines(traceback.format_exception(type(error), error, frames))
-        return 1
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
-
-
-def _exit_status(end: SystemExit) -> int:
-    if end.code is None or isinstance(end.code, int):
-        return end.code or 0
-    sys.stdout.flush()
-    print(end.code, file=sys.stderr)
-    return 1
 
 
 def main(words: list[str]) -> int:

@@ -139,9 +139,9 @@ class JobRunner:
         def on_each(number: int) -> str:
             return f"{number}(x{asked.nodes})" if asked.nodes > 1 else str(number)
 
-        values = {
-            "SLURM_JOB_ID": str(job.job_id),
-            "SLURM_JOBID": str(job.job_id),
+        values: dict[str, str | int | None] = {
+            "SLURM_JOB_ID": job.job_id,
+            "SLURM_JOBID": job.job_id,
             "SLURM_JOB_NAME": asked.name,
             "SLURM_JOB_ACCOUNT": asked.account,
             "SLURM_JOB_QOS": asked.queue.name,
@@ -149,13 +149,13 @@ class JobRunner:
             "SLURM_JOB_NODELIST": job.node_list,
             "SLURM_NODELIST": job.node_list,
             "SLURMD_NODENAME": job.node,
-            "SLURM_JOB_NUM_NODES": str(asked.nodes),
-            "SLURM_NNODES": str(asked.nodes),
+            "SLURM_JOB_NUM_NODES": asked.nodes,
+            "SLURM_NNODES": asked.nodes,
             "SLURM_TASKS_PER_NODE": on_each(job.places // asked.nodes),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
-            "SLURM_CPUS_ON_NODE": str(asked.cpus // asked.nodes),
+            "SLURM_CPUS_ON_NODE": asked.cpus // asked.nodes,
             "SLURM_JOB_CPUS_PER_NODE": on_each(asked.cpus // asked.nodes),
             "SLURM_SUBMIT_DIR": asked.work_dir,
             "SLURM_SUBMIT_HOST": "alogin1",
@@ -163,19 +163,17 @@ class JobRunner:
             "TMPDIR": str(home / "tmp"),
             "LABTUI_PRACTICE_JOB": str(home),
             "LABTUI_PRACTICE": "yes",  # a job script's header repeats it, whatever profile it was made with
-        }
-        requested = {
             "SLURM_NTASKS": asked.tasks,
             "SLURM_NPROCS": asked.tasks,
             "SLURM_NTASKS_PER_NODE": asked.tasks_per_node,
             "SLURM_CPUS_PER_TASK": asked.cpus_per_task,
             "SLURM_RESTART_COUNT": job.restarts or None,
         }
-        values |= {name: str(value) for name, value in requested.items() if value is not None}
         if asked.gpus:
-            values.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(asked.gpus), CUDA_VISIBLE_DEVICES=gpus)
+            values |= {"SLURM_JOB_GPUS": gpus, "SLURM_GPUS_ON_NODE": asked.gpus, "CUDA_VISIBLE_DEVICES": gpus}
         (home / "tmp").mkdir(exist_ok=True)
-        return {**self._environment, **job.environment, **values}
+        known = {name: str(value) for name, value in values.items() if value is not None}
+        return {**self._environment, **job.environment, **known}
 
 
 def _signal_group(pid: int, number: int) -> None:

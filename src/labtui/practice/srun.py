@@ -1,23 +1,88 @@
 """`srun` inside a practice job: a step's tasks as processes, their output by lines, their ends in srun's messages.
 
 Run with `python -I -S`. Tasks stay in the job's process group, so that whatever ends the job ends them too. A step
-does not wait until another one's CPUs are free.
+does not wait until another one's CPUs are free. As in Slurm 22.05, ``-c`` of the job is not inherited.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.steps import JobStep, plan_step, read_words, task_ranges
-from labtui.practice.slurm.written import KILL_WAIT_S, VERSION, CommandError, compressed
+from labtui.practice.slurm.words import SRUN, parse_words
+from labtui.practice.slurm.written import KILL_WAIT_S, CommandError, compressed, expanded, ranges
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """A step that fits the allocation. `cpus_per_task` is None unless requested."""
+
+    command: tuple[str, ...]
+    tasks: int
+    cpus_per_task: int | None
+    options: Mapping[str, str]
+    nodes: tuple[str, ...]
+
+    def place(self, task: int) -> tuple[int, str, int]:
+        """Of a task: its node's number and name, and its own number there."""
+        each = -(-self.tasks // len(self.nodes))
+        number = task // each
+        return number, self.nodes[number], task % each
+
+
+def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
+    """The step inside the job that `environment` describes. Raises CommandError."""
+    options, command = parse_words(words, SRUN)
+    if not command:
+        raise CommandError("srun: fatal: No command given to execute.\n")
+    job = environment.get("SLURM_JOB_ID", "")
+    requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
+    allocated = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
+    nodes = _number(options, environment, "nodes", "") or allocated
+    if nodes > allocated:
+        raise CommandError(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
+    tasks = _tasks(options, environment, nodes)
+    available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
+    if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
+        raise CommandError(
+            f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
+        )
+    names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
+    return JobStep(
+        command=tuple(command),
+        tasks=tasks,
+        cpus_per_task=requested_cpus,
+        options=options,
+        nodes=tuple(names[:nodes]),
+    )
+
+
+def _number(
+    options: Mapping[str, str], environment: Mapping[str, str], name: str, variable: str
+) -> int | None:
+    text = options.get(name, environment.get(variable))
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+", text) or int(text) < 1:
+        raise CommandError(f'srun: error: Invalid numeric value "{text}" for --{name}.\n')
+    return int(text)
+
+
+def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
+    tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
+    on_each = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
+    return nodes * (on_each or 1) if tasks is None else tasks
+
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
 """Signals after which srun reports that the step was terminated."""
@@ -63,7 +128,7 @@ def run_step(step: JobStep, number: int) -> int:
     for (node, status), tasks in alike.items():
         if status:
             how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-            say(f"srun: error: {node}: {task_ranges(tasks)}: {how}")
+            say(f"srun: error: {node}: task{'s' * (len(tasks) > 1)} {ranges(tasks)}: {how}")
     if any(-status in FORCED for status in ends.values()):
         say(f"srun: Force Terminated StepId={os.environ['SLURM_JOB_ID']}.{number}")
     return max(128 - status if status < 0 else status for status in ends.values())
@@ -103,10 +168,6 @@ def step_number(folder: Path) -> int:
 
 def run(words: list[str]) -> int:
     """One call of srun; its exit status."""
-    options, _ = read_words(words)
-    if "version" in options:
-        print(f"slurm-wlm {VERSION}")
-        return 0
     if "SLURM_JOB_ID" not in os.environ:
         limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
         raise CommandError(f"srun: error: {limit}\n")
@@ -117,18 +178,10 @@ def run(words: list[str]) -> int:
     return run_step(step, step_number(Path(os.environ["LABTUI_PRACTICE_JOB"])))
 
 
-def main() -> None:
-    """Run, flush, and leave."""
+if __name__ == "__main__":
     try:
         status = run(sys.argv[1:])
     except CommandError as problem:
-        sys.stderr.write(problem.text)
+        os.write(2, problem.text.encode())
         status = problem.status
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.flush()
     os._exit(status)
-
-
-if __name__ == "__main__":
-    main()

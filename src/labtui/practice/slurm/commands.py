@@ -44,14 +44,14 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     text, run, down = _COMMANDS[program]
     known = SBATCH if program == "sbatch" else Program.of(program, text)
     try:
-        parsed = parse_words(call.words, known)
-        if "version" in parsed.options:
+        options, rest = parse_words(call.words, known)
+        if "version" in options:
             return 0, f"slurm-wlm {written.VERSION}\n", ""
         if down == _DATABASE and now < control.accounting_down_until:
             raise CommandError(f"{program}: error: {_DATABASE}\n")
         if down != _DATABASE and down and now < control.down_until:
             raise CommandError(f"{down}: {NO_CONTROLLER}\n")
-        lines = run(Asked(call, control, now, parsed.options, parsed.rest))
+        lines = run(Asked(call, control, now, options, rest))
     except CommandError as error:
         return error.status, "", error.text
     return 0, "".join(f"{line}\n" for line in lines), ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from labtui.practice.slurm.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.slurm.request import POLICY, Node, Refused, Site, priority_of
-from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S
+from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.slurm.job_control import expand_pattern
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ SIGKILL = int(getattr(signal, "SIGKILL", signal.SIGTERM))
 class Controller:
     """All jobs of the practice cluster."""
 
-    def __init__(
-        self,
-        site: Site,
-        runner: JobRunner,
-        *,
-        stamp: Callable[[float], str],
-        min_job_age_s: float = MIN_JOB_AGE_S,
-    ) -> None:
+    def __init__(self, site: Site, runner: JobRunner, *, min_job_age_s: float = MIN_JOB_AGE_S) -> None:
         self.site = site
         self.min_job_age_s = min_job_age_s
         self.runner = runner
@@ -55,7 +48,6 @@ class Controller:
         """Called with the time before a job can start or end by itself."""
         self.next_id = 1
         """The number the next job gets."""
-        self._stamp = stamp
 
     def restore(self, jobs: Iterable[Job], ended_at: float) -> None:
         """Go on with the jobs of a cluster that ended at `ended_at` with all its nodes, as Slurm after a power cut.
@@ -238,11 +230,8 @@ class Controller:
 
     def _end(self, job: Job, wanted: str, tail: str, now: float) -> None:
         job.wanted = wanted
-        self.runner.say(
-            job,
-            f"slurmstepd: error: *** JOB {job.job_id} ON {job.node} CANCELLED AT {self._stamp(now)} {tail}".rstrip()
-            + " ***",
-        )
+        text = f"*** JOB {job.job_id} ON {job.node} CANCELLED AT {stamp(now, {}, '')} {tail}".rstrip()
+        self.runner.say(job, f"slurmstepd: error: {text} ***")
         job.kill_at = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
 
@@ -253,31 +242,26 @@ class Controller:
         job.restarts += 1
 
     def _consider(self, job: Job, now: float) -> None:
+        """Start a job that waits, or note why it does not start yet."""
+        queue, running, waits = job.request.queue, self._running(), self.waits.get(job.job_id)
+        alike = sum(other.request.queue == queue for other in running)
+        nodes = self._free_nodes(job, running) if len(running) < self.site.max_jobs else []
         if job.held:
             return
         if job.begin is not None and now < job.begin:
             job.reason = "BeginTime"
-            return
-        if now - job.submit_time < SCHEDULE_DELAY_S:
+        elif now - job.submit_time < SCHEDULE_DELAY_S:
             job.reason = "None"
-            return
-        waits = self.waits.get(job.job_id)
-        if waits:
-            reason, until = waits[0]
-            job.reason = reason
+        elif waits:
+            job.reason, until = waits[0]
             if now >= until:
                 waits.pop(0)
-            return
-        limit = job.request.queue.max_running_per_user
-        running = self._running()
-        if limit is not None and sum(other.request.queue == job.request.queue for other in running) >= limit:
+        elif queue.max_running_per_user is not None and alike >= queue.max_running_per_user:
             job.reason = "QOSMaxJobsPerUserLimit"
-            return
-        nodes = self._free_nodes(job, running)
-        if not nodes or len(running) >= self.site.max_jobs:
+        elif not nodes:
             job.reason = "Resources"
-            return
-        self._start(job, nodes, running, now)
+        else:
+            self._start(job, nodes, running, now)
 
     def _running(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.state == RUNNING]

@@ -70,11 +70,6 @@ def practice_site() -> Site:
     return Site(profile, (*nodes, Node("gs01r1b01", "gpp", 112)))
 
 
-def partition_of(queue: Queue) -> str:
-    """Where the jobs of a queue run."""
-    return "acc" if queue.devices == "gpu" else "gpp"
-
-
 def priority_of(queue: Queue) -> int:
     """The debug queues come first."""
     return 1000 if queue.name.endswith("_debug") else 10
@@ -106,11 +101,11 @@ def all_options(script: bytes) -> dict[str, str]:
     """The options of a script's directives. Raises CommandError for a directive that sbatch does not know."""
     options: dict[str, str] = {}
     for words in directive_words(script.decode("utf-8", "replace")):
-        found = parse_words(words)
-        if found.rest:
-            text = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
+        found, rest = parse_words(words)
+        if rest:
+            text = f"sbatch: error: Invalid directive found in batch script: {rest[0]}\n"
             raise CommandError(text, 255)
-        options |= found.options
+        options |= found
     return options
 
 
@@ -155,8 +150,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
     cpus = max(tasks or nodes, nodes * on_each) * per_task
     _site_rules(options, site, nodes * gpus, (tasks or 1) * per_task)
     queue = site.profile.queue(options["qos"])
-    usual = partition_of(queue) if queue else "acc" if options["qos"].startswith("acc_") else "gpp"
-    partition = options.get("partition") or usual
+    partition = options.get("partition") or ("acc" if options["qos"].startswith("acc_") else "gpp")
     if partition not in site.partitions:
         raise Refused(f"invalid partition specified: {partition}", final="Invalid partition name specified")
     if options["account"] != site.account:

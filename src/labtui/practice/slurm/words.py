@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import getopt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from labtui.practice.slurm.written import CommandError
 from labtui.slurm import batch_script
@@ -32,9 +32,11 @@ class Program:
         return cls(name, takes, letters, anywhere=True)
 
 
+_OPTIONAL = batch_script.LONG_OPTIONS - batch_script.FLAGS - batch_script.VALUED | {"kill-on-bad-exit"}
+"""Options whose value, if any, is glued to them."""
 SBATCH = Program(
     "sbatch",
-    {**dict.fromkeys(batch_script.FLAGS, ""), **dict.fromkeys(batch_script.VALUED, "=")},
+    {name: "=" * (name in batch_script.VALUED) for name in batch_script.LONG_OPTIONS},
     batch_script.SHORT_OPTIONS,
 )
 _NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "input"}
@@ -50,43 +52,35 @@ _SRUN_LETTERS = {
 SRUN = Program(
     "srun", _SRUN_TAKES, {letter: name for letter, name in _SRUN_LETTERS.items() if name in _SRUN_TAKES}
 )
-_OPTIONAL = ("exclusive", "kill-on-bad-exit", "nice", "no-kill")
-"""Options whose value, if any, is glued to them."""
-_SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
 
 
-@dataclass(slots=True)
-class Parsed:
-    """Options by their long names, and what was left over."""
+def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[str, str], list[str]]:
+    """Options by their long names, and the other words: of sbatch and srun a program and its arguments.
 
-    options: dict[str, str] = field(default_factory=dict)
-    rest: list[str] = field(default_factory=list)
-
-
-def parse_words(words: Sequence[str], program: Program = SBATCH) -> Parsed:
-    """The options; of sbatch and srun what follows them is the program and its arguments. Raises CommandError."""
-    parsed = Parsed()
+    Raises:
+        CommandError: there is no such option, or its value is missing.
+    """
+    options: dict[str, str] = {}
     plain = []
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and equals and name in _OPTIONAL:
-            parsed.options[name] = value
-            plain.append(f"--{name}")
-        else:
-            plain.append(word)
-    takes = {**program.takes, **{name: "" for name in _OPTIONAL if name in program.takes}}
-    short = "".join(letter + ":" * (takes.get(name) == "=") for letter, name in program.letters.items())
+        glued = word.startswith("--") and bool(equals) and name in _OPTIONAL
+        options |= {name: value} if glued else {}
+        plain.append(f"--{name}" if glued else word)
+    short = "".join(
+        letter + ":" * (program.takes.get(name) == "=") for letter, name in program.letters.items()
+    )
     try:
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
-        found, parsed.rest = read(plain, short, [name + mark for name, mark in takes.items()])
+        found, rest = read(plain, short, [name + mark for name, mark in program.takes.items()])
     except getopt.GetoptError as problem:
         raise _error(program, problem, words) from None
     for option, value in found:
-        name = option[2:] if option.startswith("--") else program.letters[option[1:]]
-        parsed.options.setdefault(_SAME.get(name, name), value)
-        if name not in _OPTIONAL:
-            parsed.options[_SAME.get(name, name)] = value
-    return parsed
+        written = option[2:] if option.startswith("--") else program.letters[option[1:]]
+        name = (written in SBATCH.takes and batch_script.long_name(written)) or written
+        if value or name not in options:
+            options[name] = value
+    return options, rest
 
 
 _PROBLEMS = {

@@ -6,11 +6,9 @@ from `labtui.practice.pace`.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import os
-import random
 import time
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -89,9 +87,13 @@ class Optimizer:
 
 class History(Base):
     def __init__(self) -> None:
-        super().__init__()
         self.epoch: list[int] = []
         self.history: dict[str, list[float]] = {}
+
+    def on_epoch_end(self, epoch: int, metrics: Logs) -> None:
+        self.epoch.append(epoch)
+        for name, value in metrics.items():
+            self.history.setdefault(name, []).append(value)
 
 
 class Model:
@@ -108,7 +110,7 @@ class Model:
         return Recorded(f"model.{name}")
 
     def count_params(self) -> int:
-        return NETWORKS[self.network].parameters
+        return NETWORKS[self.network][0]
 
     def summary(self, *_args: object, **_options: object) -> None:
         print(f'Model: "{self.name}"\nTotal params: {self.count_params():,}', flush=True)
@@ -129,21 +131,29 @@ class Model:
         training, strategy = self._training(x, batch_size), self.distribute_strategy
         scatter, history = recorder.chance(repr(training)), History()
         everyone = [history, *(callbacks or [])]
+
+        def tell(moment: str, *values: object) -> None:
+            for callback in everyone:
+                getattr(callback, moment)(*values)
+
         for callback in everyone:
             callback.params = {"verbose": verbose, "epochs": epochs, "steps": training.steps}
             callback.model = self
-            callback.on_train_begin({})
+        tell("on_train_begin", {})
         if not training.fits:
             self._run_out_of_memory(training)
         recorder.show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
         for epoch in range(epochs):
-            metrics = _epoch(training, epoch, epochs, verbose, everyone, scatter)
-            history.epoch.append(epoch)
-            for name, value in metrics.items():
-                history.history.setdefault(name, []).append(value)
+            if verbose and epochs > 1:
+                print(f"Epoch {epoch + 1}/{epochs}", flush=True)
+            tell("on_epoch_begin", epoch, {})
+            seconds, metrics = training.epoch_s(epoch + 1, scatter), training.metrics(epoch + 1, scatter)
+            time.sleep(seconds)
+            if verbose:  # a progress bar is the same line in the end
+                print(summary_line(training.steps, seconds, metrics), flush=True)
+            tell("on_epoch_end", epoch, dict(metrics))
         recorder.show_load(0, 0.0, 0.0)
-        for callback in everyone:
-            callback.on_train_end({})
+        tell("on_train_end", {})
         return history
 
     def evaluate(self, *_args: object, **_options: object) -> list[float]:
@@ -184,23 +194,6 @@ def _image_size(function: Any, usual: int) -> int:
     return int(found[0][0] if isinstance(found[0], (tuple, list)) else found[0]) if found else usual
 
 
-def _epoch(
-    training: Training, epoch: int, epochs: int, verbose: Any, everyone: list[Any], scatter: random.Random
-) -> dict[str, float]:
-    if verbose and epochs > 1:
-        print(f"Epoch {epoch + 1}/{epochs}", flush=True)
-    for callback in everyone:
-        callback.on_epoch_begin(epoch, {})
-    seconds = training.epoch_s(epoch + 1, scatter)
-    metrics = training.metrics(epoch + 1, scatter)
-    time.sleep(seconds)
-    if verbose:  # a progress bar is the same line in the end
-        print(summary_line(training.steps, seconds, metrics), flush=True)
-    for callback in everyone:
-        callback.on_epoch_end(epoch, dict(metrics))
-    return metrics
-
-
 def summary_line(steps: int, seconds: float, metrics: Logs) -> str:
     """The line Keras 2.11 prints after an epoch with verbose=2."""
     values = "".join(
@@ -217,21 +210,18 @@ def _per(seconds: float, unit: str) -> str:
     return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"
 
 
-def _network(
-    name: str, _top: bool = True, weights: str | None = "imagenet", *_rest: object, **_options: object
-) -> Model:
-    if weights == "imagenet":
-        raise OSError(
-            "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
-            f"{name.lower()}_weights_tf_dim_ordering_tf_kernels.h5: None -- [Errno 101] Network is unreachable"
-        )
-    return Model(name)
-
-
 def _construct(name: str) -> Any:
-    if name not in NETWORKS:
-        return Recorded(f"tensorflow.keras.applications.{name}")
-    return functools.partial(_network, name)
+    def network(
+        _top: bool = True, weights: str | None = "imagenet", *_rest: object, **_options: object
+    ) -> Model:
+        if weights == "imagenet":
+            raise OSError(
+                "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
+                f"{name.lower()}_weights_tf_dim_ordering_tf_kernels.h5: None -- [Errno 101] Network is unreachable"
+            )
+        return Model(name)
+
+    return network if name in NETWORKS else Recorded(f"tensorflow.keras.applications.{name}")
 
 
 NAMES: dict[str, Any] = {

@@ -6,7 +6,6 @@ optimizer's step and in validation, as `labtui.practice.pace` says.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import pickle
@@ -136,14 +135,6 @@ class Device:
         return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
 
     __repr__ = __str__
-
-
-class NoGrad(contextlib.ContextDecorator):
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_error: object) -> None:
-        return None
 
 
 # ------------------------------------------------------------------------------------ networks' sizes
@@ -292,8 +283,6 @@ NAMES: dict[str, Any] = {
     "torch.__version__": "2.4.0",
     "torch.compile": _as_it_is,
     "torch.device": Device,
-    "torch.inference_mode": NoGrad,
-    "torch.no_grad": NoGrad,
     "torch.save": _save,
     "torch.load": _load,
     "torch.cuda.device_count": recorder.visible_gpus,
