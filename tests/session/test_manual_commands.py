@@ -51,6 +51,7 @@ def test_words_arrive_as_they_were_meant(bench: Bench, shell) -> None:
         session.settings, host="h", user="u1", port=2222, identity="/my key", root=NASTY
     )
     commands = by_action(commands_of_draft(session, draft(options=("--qos=a b",))))
+    assert not bench.cluster.calls and not session.state.submissions, "nothing is asked, nothing sent"
     make, copy = commands["push"]
     directory = shell(make)[2]
     assert shell(make)[:2] == ["mkdir", "-p"] and directory.startswith(NASTY)
@@ -81,15 +82,6 @@ def test_commands_are_quoted_as_a_person_would(bench: Bench) -> None:
     assert "scontrol update JobId=100 TimeLimit=9" in limit.commands[0]
     assert limit.text.startswith("# let Slurm end the job 9 minutes after its start\nssh ")
     assert commands_of_cancel(bench.session, replace(item, job=None)) == ()
-
-
-def test_an_edited_job_script_is_the_one_that_is_copied_and_nothing_is_asked(bench: Bench) -> None:
-    bench.online()
-    calls = len(bench.cluster.calls)
-    commands = by_action(commands_of_draft(bench.session, draft(), "#!/bin/bash\r\necho mine\r\n"))
-    copied = shlex.split(commands["push"][1])[-2]
-    assert (bench.path / copied).read_bytes() == b"#!/bin/bash\necho mine\n"
-    assert len(bench.cluster.calls) == calls and not bench.session.state.submissions
 
 
 @pytest.mark.parametrize(

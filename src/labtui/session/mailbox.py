@@ -67,7 +67,7 @@ class Mailbox:
                 f"The request to the other labtui cannot be stored: {error}.", "Do it in the other window."
             ) from error
 
-    def ask(self, request: Request, clock: Callable[[], float] = time.monotonic) -> str:
+    def ask(self, request: Request) -> str:
         """Put a request down and wait for its answer: the token of the submission it is about.
 
         Raises:
@@ -76,7 +76,7 @@ class Mailbox:
         with self._open() as db:
             row = (time.time(), msgspec.json.encode(request).decode())
             number = db.execute("INSERT INTO requests (at, request) VALUES (?, ?)", row).lastrowid
-            began = clock()
+            began = time.monotonic()
             while True:
                 taken, answer = db.execute(
                     "SELECT taken, answer FROM requests WHERE id = ?", (number,)
@@ -87,7 +87,7 @@ class Mailbox:
                     if found.sentence:
                         raise LabError(found.sentence, found.hint)
                     return found.token
-                waited = clock() - began
+                waited = time.monotonic() - began
                 if not taken and waited > TAKEN_WITHIN_S and _withdrawn(db, number):
                     raise FolderError(
                         "The labtui that has this folder open does not answer; nothing was done.",

@@ -70,17 +70,13 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
 
 
-def commands_of_draft(
-    session: Session, draft: SubmissionDraft, script: str | None = None
-) -> tuple[ManualCommands, ...]:
-    """What submitting a draft by hand takes; `script` is its job script where the student edited it.
-
-    The job script is written to `slurm/by-hand/` so that the commands work.
+def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualCommands, ...]:
+    """What submitting a draft by hand takes; its job script is written to `slurm/by-hand/` so that they work.
 
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    login, submission = _Login(session), plan(session, draft, script, keep_in=BY_HAND).submission
+    login, submission = _Login(session), plan(session, draft, None, keep_in=BY_HAND).submission
     directory, name = submission.remote_dir, submission.script_file.rpartition("/")[2]
     there = f"cd {shlex.quote(directory)} && "
     make = login.run(f"mkdir -p {shlex.quote(directory)}")
