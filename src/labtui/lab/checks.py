@@ -7,6 +7,8 @@ says so.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,15 +18,14 @@ from labtui.domain.model import PROCESS_PER_GPU, RunSpec
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line
+from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, rests_on
+from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import (
     Match,
     cite_run,
-    match_planned,
     match_runs,
     notes_for,
     plan_words,
-    rate_items,
 )
 from labtui.results.numbers import bounds_text, percent_text
 
@@ -90,17 +91,20 @@ def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[s
     planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
     made = {spec.label for spec, run in planned if run}
     specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
-    names: dict[str, None] = {}
-    for spec in specs:
-        alike = [each for each in specs if each.model == spec.model]
-        if spec.model and spec.model not in measured and len(alike) > _NAMED_ONE_BY_ONE:
-            names[spec.model] = None
-        else:
-            names[plan_words(spec) if spec.label in made else spec.label] = None
+    many = {
+        spec.model for spec in specs if [each.model for each in specs].count(spec.model) > _NAMED_ONE_BY_ONE
+    }
+    whole = many - {*measured, ""}
+    names = list(
+        dict.fromkeys(
+            spec.model if spec.model in whole else plan_words(spec) if spec.label in made else spec.label
+            for spec in specs
+        )
+    )
     if not names:
         return ""
-    shown = list(names)[:_MAX_NAMED]
-    if more := len(names) - len(shown):
+    shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
+    if more > 0:
         shown.append(f"{more} more run{'s' * (more != 1)}")
     return f"{_listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
 
@@ -166,12 +170,19 @@ def _item(
 
 
 def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
-    matches = match_runs(at.edition, at.task, check, at.evidence)
+    matches = match_runs(at.edition, at.task, check.tasks, at.evidence, check)
     for match in matches:
         other = match.task_id if match.task_id != at.task.id else ""
-        item = _run_item(
-            match, check, at.evidence, _stale(match, matches), f" (task {other})" if other else ""
-        )
+        elsewhere, words = f" (task {other})" if other else "", plan_words(match.spec)
+        shown = "run time" if match.spec.program else f"at least {check.min_epochs} epochs"
+        sentence = f"{words}{elsewhere}: {f'{shown} in the log' if check.min_epochs else 'finished'}"
+        if match.run is None:
+            name = words if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
+            item = _item(sentence, f"{name} has not been run yet{elsewhere}.")
+        else:
+            why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
+            stale, shown = _stale(match, matches), cite_run(match.run, at.evidence)
+            item = _item(sentence, why, shown, stale=stale, practice=match.practice)
         yield replace(item, run=match.spec, task_id=other)
 
 
@@ -188,23 +199,8 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _run_item(
-    match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str, elsewhere: str
-) -> CheckItem:
-    words = plan_words(match.spec)
-    shown = "run time in the log" if match.spec.program else f"at least {check.min_epochs} epochs in the log"
-    sentence = f"{words}{elsewhere}: {shown if check.min_epochs else 'finished'}"
-    if match.run is None:
-        name = words if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
-        return _item(sentence, f"{name} has not been run yet{elsewhere}.")
-    missing = ""
-    if match.why_not:
-        missing = f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
-    return _item(sentence, missing, cite_run(match.run, evidence), stale=stale, practice=match.practice)
-
-
 def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
-    matches = match_planned(at.edition, at.task, check.tasks, at.evidence)
+    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
     for model in dict.fromkeys(match.spec.model for match in matches):
         own = [match for match in matches if match.spec.model == model]
         made = [(match.spec.n_gpus, match.run) for match in own if match.met and match.run is not None]
@@ -227,9 +223,49 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
         yield _item(f"{model}: the same batch per GPU on every number of GPUs", missing, shown)
 
 
+_RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
+_GPUS_TIMES = re.compile(
+    r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
+)
+_LONGEST = 1_000
+"""Characters of a line that are looked at; code lines are shorter."""
+
+
 def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
-    for sentence, missing, shown in rate_items(at.edition, at.task, check, at.evidence):
-        yield _item(sentence, missing, shown)
+    """Each planned run that was made; one item that waits for them."""
+    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
+    made = [(match.spec, match.run) for match in matches if match.met and match.run is not None]
+    if not made:
+        yield _item(
+            "the learning rate grows with the GPUs", "The learning rate is known once a run has started."
+        )
+    for spec, run in made:
+        wanted, missing = expected_learning_rate(at.edition, spec), ""
+        rate = run.spec.learning_rate if run.learning_rate is None else run.learning_rate
+        shown = cite_run(run, at.evidence)
+        if rate is None:
+            shown = _in_script(run.spec.script, at.evidence)
+            if not shown:
+                missing = f"Neither the log nor {spec.script} shows the learning rate of {spec.label}."
+        elif math.isclose(rate, wanted, rel_tol=1e-6):
+            shown = f"{rate:g}: {shown}"
+        else:
+            missing = (
+                f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
+                f"(base {at.edition.base_learning_rate:g} x {spec.replicas})."
+            )
+        yield _item(f"{spec.label}: learning rate {wanted:g}", missing, shown)
+
+
+def _in_script(script: str, evidence: Evidence) -> str:
+    """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
+    for path in rests_on(script, evidence.scripts):
+        text = evidence.scripts[path].text if path in evidence.scripts else ""
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line[:_LONGEST].partition("#")[0]
+            if _RATE.search(code) and _GPUS_TIMES.search(code):
+                return f"scripts/{path}, line {number}: {code.strip()[:80]}"
+    return ""
 
 
 def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:

@@ -176,6 +176,12 @@ class Task(TaskTable, frozen=True, kw_only=True):
 
     runs: tuple[RunPlan, ...] = ()
 
+    @property
+    def own_runs_check(self) -> RunsCheck:
+        """What its box wants of its own runs; as usual where it has no such check."""
+        checks = (check for check in self.checks if isinstance(check, RunsCheck) and not check.tasks)
+        return next(checks, RunsCheck())
+
 
 class Excerpt(Table, frozen=True, kw_only=True):
     """Lines to show on a page: of a script in `scripts/`, or of a job of the page's task.

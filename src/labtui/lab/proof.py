@@ -31,7 +31,6 @@ from labtui.lab.edition import (
     Edition,
     HandInCheck,
     MetricCheck,
-    RunsCheck,
     Task,
 )
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, file_fact
@@ -142,7 +141,7 @@ def _has_numbers(row: PublishedRow) -> bool:
 def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: int) -> RunState:
     found = published_row(edition, task, plan)
     row = found or PublishedRow()
-    own = next((c for c in task.checks if isinstance(c, RunsCheck) and not c.tasks), RunsCheck())
+    own = task.own_runs_check
     outcome = own.outcomes[0] if found is None else found.outcome
     images = _trained_images(edition, plan)
     count = spec.epochs

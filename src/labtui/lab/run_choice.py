@@ -1,4 +1,4 @@
-"""Which runs stand for the runs a task planned, whether their learning rate was scaled, and remarks on surprises.
+"""Which runs stand for the runs a task planned, and remarks on surprises.
 
 Any run of the folder may count. The best one is taken: finished before unfinished, fresh before stale, real
 before practice, the task's own before others, late before early. A remark names the band, its source and a question
@@ -7,16 +7,14 @@ worth asking; it never fails a check, and a result counts as outside only when i
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
 from labtui.domain.state import RunState
-from labtui.lab.edition import Edition, LearningRateCheck, RunsCheck, Task
-from labtui.lab.evidence import Evidence, rests_on
-from labtui.lab.plan import expected_learning_rate, planned_specs
+from labtui.lab.edition import Edition, RunsCheck, Task
+from labtui.lab.evidence import Evidence
+from labtui.lab.plan import planned_specs
 from labtui.lab.runs import Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
@@ -29,43 +27,29 @@ _QUANTITIES = {
     "speedup": ("speedup", "a speedup of {}", "{}"),
     "efficiency": ("efficiency", "an efficiency of {}", "{}"),
     "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
+    "program-seconds": ("epoch_seconds", "{} s", "{} s"),
 }
 """The row's field, a measured value in words, the unit of the usual ones."""
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
     """Remarks on the measured configurations a task is about."""
-    for row in evidence.results.measured:
+    results = evidence.results
+    for row in (*results.measured, *results.programs):
         if not _concerns(edition, task, row):
             continue
         wanted = _images(edition, task, row)
-        bound = row.configuration.data_bound if row.configuration.images is not None else None
-        if row.configuration.unit == "images" and (bound is None or not bound.contains(wanted)):
+        made = row.configuration
+        bound = made.data_bound if made.images is not None else None
+        counted = row.program is None and made.unit == "images"
+        if counted and (bound is None or not bound.contains(wanted)):
             trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
             yield (
-                f"{row.configuration.label} was trained on {trained} images an epoch, "
+                f"{made.label} was trained on {trained} images an epoch, "
                 f"not on {wanted:,}; its times cannot be compared with published ones."
             )
-            continue
-        for band in edition.bands:
-            if note := remark(band, row):
-                yield note
-    yield from _timing_notes(edition, task, evidence)
-
-
-def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
-    """Remarks on the times of a task's programs."""
-    planned = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
-    for row in evidence.results.programs:
-        key, seconds = (row.model, row.processes, row.size), row.epoch_seconds
-        if seconds is None:
-            continue
-        for band in edition.bands if key in planned else ():
-            outside = seconds.hi < band.low or seconds.lo > band.high
-            if band.quantity == "program-seconds" and band.times(*key) and outside:
-                usual = f"{tick_text(band.low)} to {tick_text(band.high)} s are usual ({band.source})"
-                sentence = f"{row.name} on {row.counted}: {tick_text(seconds.value)} s"
-                yield f"{sentence}, where {usual}. {' '.join(band.advice.split())}".strip()
+        else:
+            yield from filter(None, (remark(band, row) for band in edition.bands))
 
 
 def _images(edition: Edition, task: Task, row: ResultRow) -> int:
@@ -76,31 +60,37 @@ def _images(edition: Edition, task: Task, row: ResultRow) -> int:
 
 
 def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
-    named = [other for check in task.checks for other in check.tasks]
-    sources = [task, *(found for name in named if (found := edition.task(name)) is not None)]
-    return any(
-        (plan.spec.model, plan.spec.n_gpus) == (row.model, row.n_gpus)
-        and (
-            plan.spec.batch_size == row.batch_size
-            or any(getattr(c, "batch", "") == "any" for c in source.checks)
-        )
-        for source in sources
-        for plan in source.runs
-    )
+    """Whether the task, or one that its checks name, plans such runs."""
+    named = [name for check in task.checks for name in check.tasks]
+    for source in (task, *edition.tasks_of(task, named)):
+        any_batch = any(getattr(check, "batch", "") == "any" for check in source.checks)
+        for spec in (plan.spec for plan in source.runs):
+            if row.program is not None:
+                same = (spec.model, spec.processes, spec.size) == (row.model, row.processes, row.size)
+            else:
+                same = (spec.model, spec.n_gpus) == (row.model, row.n_gpus)
+                same = same and (any_batch or spec.batch_size == row.batch_size)
+            if same:
+                return True
+    return False
 
 
 def remark(band: Band, row: ResultRow) -> str:
     """What to say about a row by one band; "" when it is about something else or the row fits."""
-    made = row.configuration
-    if not band.is_about(row.model, row.n_gpus, row.batch_size, made.data_set, made.tuning):
-        return ""
+    made, timed = row.configuration, row.program is not None
+    number = row.processes if timed else row.n_gpus
     field, *words = _QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
-    if measured is None or (measured.hi >= band.low and measured.lo <= band.high):
+    if (
+        measured is None
+        or not band.is_about(row.model, number, row.batch_size, made.data_set, made.tuning, timed=timed)
+        or (measured.hi >= band.low and measured.lo <= band.high)
+    ):
         return ""
+    label = f"{row.name} on {row.counted}" if timed else made.label
     yours, usual = (text.replace("images", made.unit) for text in words)
     sentence = (
-        f"{made.label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
+        f"{label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
         f"{usual.format(tick_text(band.high))} is usual ({band.source})."
     )
     return f"{sentence} {' '.join(band.advice.split())}".strip()
@@ -123,24 +113,16 @@ class Match:
         return self.run is not None and not self.why_not
 
 
-def match_runs(edition: Edition, task: Task, check: RunsCheck, evidence: Evidence) -> tuple[Match, ...]:
-    """A match for every run planned in the tasks the check names."""
-    matches: list[Match] = []
-    for source in edition.tasks_of(task, check.tasks):
-        specs = planned_specs(source, evidence.overrides)
-        batch = _common_batch(specs, check, evidence) if check.batch == "any" else None
-        matches.extend(_match(source, spec, check, evidence, batch) for spec in specs)
-    return tuple(matches)
-
-
-def match_planned(
-    edition: Edition, task: Task, names: Sequence[str], evidence: Evidence
+def match_runs(
+    edition: Edition, task: Task, names: Sequence[str], evidence: Evidence, check: RunsCheck | None = None
 ) -> tuple[Match, ...]:
-    """The matches other checks build on: as the runs check of each task named defines them."""
+    """A match for every run planned in the tasks named, as `check` wants it, else the runs check of each task."""
     matches: list[Match] = []
     for source in edition.tasks_of(task, names):
-        own = next((c for c in source.checks if isinstance(c, RunsCheck) and not c.tasks), RunsCheck())
-        matches.extend(match_runs(edition, source, own, evidence))
+        wanted = check or source.own_runs_check
+        specs = planned_specs(source, evidence.overrides)
+        batch = _common_batch(specs, wanted, evidence) if wanted.batch == "any" else None
+        matches.extend(_match(source, spec, wanted, evidence, batch) for spec in specs)
     return tuple(matches)
 
 
@@ -234,55 +216,3 @@ def plan_words(spec: RunSpec) -> str:
     if spec.tuning:
         batch = f"{batch}; {', '.join(spec.tuning)}"
     return f"{spec.label} ({batch})"
-
-
-_RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
-_GPUS_TIMES = re.compile(
-    r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
-)
-_LONGEST = 1_000
-"""Characters of a line that are looked at; code lines are shorter."""
-
-
-def rate_items(
-    edition: Edition, task: Task, check: LearningRateCheck, evidence: Evidence
-) -> Iterator[tuple[str, str, str]]:
-    """What is asked, what is missing, what shows it, for each planned run that was made; one that waits for them."""
-    matches = match_planned(edition, task, check.tasks, evidence)
-    made = [match.run for match in matches if match.met and match.run is not None]
-    if not made:
-        waiting = "The learning rate is known once a run has started."
-        yield "the learning rate grows with the GPUs", waiting, ""
-    for match in matches:
-        if not match.met or match.run is None:
-            continue
-        wanted = expected_learning_rate(edition, match.spec)
-        sentence = f"{match.spec.label}: learning rate {wanted:g}"
-        where = cite_run(match.run, evidence)
-        rate = match.run.learning_rate
-        rate = match.run.spec.learning_rate if rate is None else rate
-        if rate is None:
-            shown = _in_script(match.run.spec.script, evidence)
-            missing = (
-                f"Neither the log nor {match.spec.script} shows the learning rate of {match.spec.label}."
-            )
-            yield sentence, "" if shown else missing, shown
-        elif math.isclose(rate, wanted, rel_tol=1e-6):
-            yield sentence, "", f"{rate:g}: {where}"
-        else:
-            missing = (
-                f"{match.spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
-                f"(base {edition.base_learning_rate:g} x {match.spec.replicas})."
-            )
-            yield sentence, missing, where
-
-
-def _in_script(script: str, evidence: Evidence) -> str:
-    """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
-    for path in rests_on(script, evidence.scripts):
-        text = evidence.scripts[path].text if path in evidence.scripts else ""
-        for number, line in enumerate(text.splitlines(), 1):
-            code = line[:_LONGEST].partition("#")[0]
-            if _RATE.search(code) and _GPUS_TIMES.search(code):
-                return f"scripts/{path}, line {number}: {code.strip()[:80]}"
-    return ""

@@ -231,25 +231,30 @@ class About(Table, frozen=True, kw_only=True):
     size: Size | None = None
 
     def is_about(
-        self, model: str, gpus: int | None, batch_size: int | None, data_set: str, tuning: tuple[str, ...]
+        self,
+        model: str,
+        number: int | None,
+        batch_size: int | None,
+        kind: str,
+        tuning: tuple[str, ...],
+        *,
+        timed: bool,
     ) -> bool:
-        """Whether it is about such trainings."""
+        """Whether it is about such trainings: GPUs and data set; or such runs of a program: processes and size."""
+        if timed:
+            return (self.model, self.processes) == (model, number) and self.size in (None, kind)
         return (
             self.processes is None
-            and (self.model, self.gpus) == (model, gpus)
+            and (self.model, self.gpus) == (model, number)
             and self.batch_size in (None, batch_size)
-            and self.data_set in (None, data_set)
+            and self.data_set in (None, kind)
             and self.tuning in (None, tuning)
         )
 
-    def times(self, program: str, processes: int, size: str) -> bool:
-        """Whether it is about such runs of a program."""
-        return (self.model, self.processes) == (program, processes) and self.size in (None, size)
-
     def is_about_run(self, run: RunSpec) -> bool:
-        if run.program is not None:
-            return self.times(run.model, run.processes, run.size)
-        return self.is_about(run.model, run.n_gpus, run.batch_size, run.data_set, run.tuning)
+        timed = run.program is not None
+        number, kind = (run.processes, run.size) if timed else (run.n_gpus, run.data_set)
+        return self.is_about(run.model, number, run.batch_size, kind, run.tuning, timed=timed)
 
 
 class Band(About, frozen=True, kw_only=True):
