@@ -200,6 +200,8 @@ BROKEN = [
     job("late-directive", "account after a command", (f"#SBATCH --account {ACCOUNT}\n", ""), ("nvidia-smi", f"nvidia-smi\n#SBATCH --account {ACCOUNT}")),
     job("account", "other year", (f"--account {ACCOUNT}", "--account nct_325")),
     job("account", "none", (f"#SBATCH --account {ACCOUNT}\n", "")),
+    job("qos", "none", ("#SBATCH --qos acc_debug\n", "")),
+    job("qos", "after a command", ("#SBATCH --qos acc_debug\n", ""), ("nvidia-smi", "nvidia-smi\n#SBATCH --qos acc_debug")),
     job("time", "seconds", ("--time 01:15:00", "--time 00:15")),
     job("time", "minutes", ("--time 01:15:00", "--time=01:15"), severity="warning"),
     job("time", "none", (f"{TIME}\n", "")),

@@ -19,6 +19,8 @@ JUDGED = {
     ("account", "none"),
     ("placeholder", "account"),
     ("placeholder", "nct_XXX"),
+    ("qos", "none"),
+    ("qos", "after a command"),
     ("time", "above the queue"),
     ("time", "days"),
     ("few-cpus", "book sample"),

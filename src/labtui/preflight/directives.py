@@ -84,6 +84,16 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(given.line, effect, set_value(job, given.line, given.value, context.account, title))
 
 
+@rule("qos", "error", "No `--qos` where the site asks for one.")
+def qos(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """Sites whose queues are QoS refuse a job that names none."""
+    profile = context.profile
+    queue = profile.gpu_queue if job.gpus else profile.cpu_queue
+    if profile.queue_option == "qos" and queue and not job.has("qos"):
+        effect = "This site refuses jobs that name no QoS."
+        yield Hit(1, effect, add_directive(job, f"--qos={queue}"))
+
+
 def _plain(value: str) -> bool:
     """Whether a value is a name and no placeholder (those have their own rule)."""
     return re.fullmatch(r"[A-Za-z0-9_.-]+", value) is not None and not re.search(r"X{2,}|N{2,}", value)

@@ -41,9 +41,9 @@ def remote_paths(context: ScriptContext) -> tuple[str, ...]:
     """Paths a job needs, worth asking the cluster about: data, container, those in scripts; relative ones from home."""
     draft = context.draft
     paths = [path.removeprefix("~/") for path in ((draft.data_dir, draft.container) if draft else ()) if path]
-    code = [code for job in context.shells for _, _, code in _shell_code(job)]
-    code += [line for script in context.pythons for _, line in _python_code(context, script)]
-    for path in (path for line in code for path in absolute_paths(line)):
+    scripts: tuple[JobScript | PythonScript, ...] = (*context.shells, *context.pythons)
+    lines = (code for script in scripts for _, _, code in _code(context, script))
+    for path in (path for code in lines for path in absolute_paths(code)):
         whole = path.count("/") > 1  # "/cifar-10" alone is mostly a tail joined to something else
         if whole and (path.endswith(_IMAGES) or "cifar" in path):
             paths.append(path)
@@ -56,15 +56,14 @@ def remote_paths(context: ScriptContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paths, *others]))
 
 
-def _shell_code(job: JobScript) -> Iterator[tuple[int, str, str]]:
-    """Line number, line and code of each command line."""
-    for number, line in job.code:
-        if not line.startswith("#"):
-            yield number, line, without_comment(line)
+def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
+    """Number, line and code of each command line; of a program the lines that hold a path as a string.
 
-
-def _python_code(context: ScriptContext, script: PythonScript) -> Iterator[tuple[int, str]]:
-    """The lines that hold a path as a string: no docstrings, no ``sys.path`` entry that nothing comes from."""
+    No docstrings, no ``sys.path`` entry that nothing comes from.
+    """
+    if not isinstance(script, PythonScript):
+        yield from ((n, line, without_comment(line)) for n, line in script.code if not line.startswith("#"))
+        return
     entries = {number for number, _ in script.path_entries}
     needed = _needed_entries(context, script)
     numbers = {
@@ -72,7 +71,7 @@ def _python_code(context: ScriptContext, script: PythonScript) -> Iterator[tuple
         for number, text in script.strings
         if "/" in text and (number not in entries or text.rstrip("/") in needed)
     }
-    return ((number, script.lines[number - 1]) for number in sorted(numbers))
+    yield from ((number, script.lines[number - 1], script.lines[number - 1]) for number in sorted(numbers))
 
 
 # --------------------------------------------------------------------------- files that travel
@@ -131,20 +130,15 @@ def _needed_entries(context: ScriptContext, script: PythonScript) -> list[str]:
 # --------------------------------------------------------------------------- paths on the cluster
 
 
-@rule("other-path", "warning", "A path of another course's account.", over="shells")
-def other_path(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In commands and directives; the `--account` directive has its own rule."""
-    for number, line, code in _shell_code(job):
-        yield from _of_others(context, job, number, code, line[len(code) :])
-    for directive in job.directives if job in context.jobs else ():
-        if "/" in directive.value and directive.name != "account":
-            yield from _of_others(context, job, directive.line, job.lines[directive.line - 1], "")
-
-
 @rule("other-path", over="pythons")
-def other_path_in_python(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    for number, line in _python_code(context, script):
-        yield from _of_others(context, script, number, line, "")
+@rule("other-path", "warning", "A path of another course's account.", over="shells")
+def other_path(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
+    """In commands and directives; the `--account` directive has its own rule."""
+    for number, line, code in _code(context, script):
+        yield from _of_others(context, script, number, code, line[len(code) :])
+    for directive in script.directives if isinstance(script, JobScript) and script in context.jobs else ():
+        if "/" in directive.value and directive.name != "account":
+            yield from _of_others(context, script, directive.line, script.lines[directive.line - 1], "")
 
 
 def _of_others(
@@ -172,11 +166,8 @@ def _of_others(
 @rule("path-missing", "error", "A container image or data folder that is not on the cluster.", over="shells")
 def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
     """Only where the cluster was asked; a ``sys.path`` folder where a module is imported from it that is not sent."""
-    if isinstance(script, PythonScript):
-        lines = _python_code(context, script)
-    else:
-        lines = ((number, code) for number, _, code in _shell_code(script))
-    for number, path in ((number, path) for number, code in lines for path in absolute_paths(code)):
+    lines = _code(context, script)
+    for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:
             continue
         other, advice, fix = alternative_path(path), "", None
