@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import Interval, RunPhase, SubmissionStatus
 from labtui.lab.checks import check_all, progress
-from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, code_names, file_fact
+from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
@@ -156,7 +156,7 @@ def test_without_a_rate_in_the_log_the_script_is_read():
 
 def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
     evidence = full()
-    changed = {**evidence.scripts, "ResNet50.py": file_fact("ResNet50.py", b"# edited\n")}
+    changed = {**evidence.scripts, "ResNet50.py": FileFact("ResNet50.py", b"# edited\n")}
     stale = replace(evidence, scripts=changed)
     box = check("10.5", stale)
     assert box.status == "stale"
@@ -172,13 +172,13 @@ def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
 def sent_with(files: dict[str, bytes]) -> Evidence:
     """The reference, all of its runs sent with these scripts beside the others."""
     evidence = full()
-    scripts = {**evidence.scripts, **{path: file_fact(path, data) for path, data in files.items()}}
+    scripts = {**evidence.scripts, **{path: FileFact(path, data) for path, data in files.items()}}
     hashes = {path: fact.sha256 for path, fact in scripts.items()}
     return with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
 
 
 def edited(evidence: Evidence, path: str) -> Evidence:
-    return replace(evidence, scripts={**evidence.scripts, path: file_fact(path, b"two\n")})
+    return replace(evidence, scripts={**evidence.scripts, path: FileFact(path, b"two\n")})
 
 
 def test_a_changed_helper_makes_the_runs_stale_that_import_it():
@@ -195,7 +195,7 @@ def test_other_line_endings_are_no_change():
     """git and editors on Windows write CRLF; what is sent is the same."""
     evidence = full()
     dos = {
-        path: file_fact(path, fact.text.replace("\n", "\r\n").encode())
+        path: FileFact(path, fact.text.replace("\n", "\r\n").encode())
         for path, fact in evidence.scripts.items()
     }
     assert check("10.5", replace(evidence, scripts=dos)).status == "done"
@@ -283,8 +283,8 @@ def test_the_students_own_copy(text, words):
     scripts = dict(evidence.scripts)
     del scripts["ResNet152.py"]
     if text is not None:
-        scripts["ResNet152.py"] = file_fact("ResNet152.py", text.encode())
-    originals = {**evidence.originals, "ResNet152.py": file_fact("ResNet152.py", b"# shipped\n")}
+        scripts["ResNet152.py"] = FileFact("ResNet152.py", text.encode())
+    originals = {**evidence.originals, "ResNet152.py": FileFact("ResNet152.py", b"# shipped\n")}
     item = check("10.6", replace(evidence, scripts=scripts, originals=originals)).items[0]
     assert item.met == (words == "")
     assert words in item.missing
@@ -298,8 +298,8 @@ def test_a_copy_of_an_edited_original_is_an_edit():
     edited = b"model = ResNet152V2()\n"
     scripts = {
         **evidence.scripts,
-        "ResNet50.py": file_fact("ResNet50.py", edited),
-        "ResNet152.py": file_fact("ResNet152.py", edited),
+        "ResNet50.py": FileFact("ResNet50.py", edited),
+        "ResNet152.py": FileFact("ResNet152.py", edited),
     }
     item = check("10.6", replace(evidence, scripts=scripts)).items[0]
     assert item.met, item.missing

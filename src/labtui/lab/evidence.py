@@ -16,6 +16,7 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -144,34 +145,26 @@ NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """Submissions that Slurm never took."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class FileFact:
-    """A script as it is now: its path below `scripts/`, SHA-256 hex digest, and text.
-
-    `other_endings` are the digests of the same text with the other line endings: git and editors on Windows change
-    them, and no run changes with them.
-    """
+    """A script as it is now, by its path below `scripts/`."""
 
     path: str
-    sha256: str
-    text: str = ""
-    other_endings: tuple[str, ...] = ()
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
 
     def is_file(self, sha256: str) -> bool:
-        """Whether a file with this digest has the same text, whatever its line endings."""
-        return sha256 == self.sha256 or sha256 in self.other_endings
-
-
-def file_fact(path: str, data: bytes) -> FileFact:
-    """A script's fact from its bytes."""
-    unix = data.replace(b"\r\n", b"\n")
-    endings = (unix, unix.replace(b"\n", b"\r\n")) if b"\0" not in data else ()
-    return FileFact(
-        path=path,
-        sha256=hashlib.sha256(data).hexdigest(),
-        text=data.decode("utf-8", "replace"),
-        other_endings=tuple(hashlib.sha256(text).hexdigest() for text in endings),
-    )
+        """Whether a file with this digest has the same text; git and editors on Windows change line endings."""
+        unix = self.data.replace(b"\r\n", b"\n")
+        endings = (unix, unix.replace(b"\n", b"\r\n")) if b"\0" not in self.data else ()
+        return sha256 == self.sha256 or any(sha256 == hashlib.sha256(each).hexdigest() for each in endings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

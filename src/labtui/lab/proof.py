@@ -33,7 +33,7 @@ from labtui.lab.edition import (
     MetricCheck,
     Task,
 )
-from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, file_fact
+from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
@@ -240,4 +240,4 @@ def _scripts(edition: Edition) -> dict[str, FileFact]:
     """Every script the edition speaks of: the student's own, and a line of its own for each other one."""
     named = {name for _, kind, name in references(edition) if kind == "script"}
     texts = {name: f"# {name}\n" for name in named} | own_script_texts(edition)
-    return {path: file_fact(path, text.encode()) for path, text in texts.items()}
+    return {path: FileFact(path, text.encode()) for path, text in texts.items()}

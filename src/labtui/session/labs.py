@@ -18,7 +18,7 @@ from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition
 from labtui.lab.edition_file import extended_by, own_line, parse_edition
-from labtui.lab.evidence import Evidence, ExportFact, FileFact, file_fact
+from labtui.lab.evidence import Evidence, ExportFact, FileFact
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
 from labtui.lab.proof import Proof, prove
@@ -146,7 +146,7 @@ def gather_evidence(
     """
     numbers = results or compute_results(measured_from_state(state), images=edition.images)
     files = folder.script_files()
-    scripts = {name: file_fact(name, data) for name, data in files.items()}
+    scripts = {name: FileFact(name, data) for name, data in files.items()}
     seen, seen_at = needed_paths_seen(folder, state)
     return Evidence(
         state=state,
@@ -225,7 +225,7 @@ def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, boo
 @cache
 def _originals() -> Mapping[str, FileFact]:
     """The training scripts as labtui ships them; they do not change while it runs."""
-    return {name: file_fact(name, read_remote(name)) for name in list_remote()}
+    return {name: FileFact(name, read_remote(name)) for name in list_remote()}
 
 
 def _chart_of(stem: str) -> ChartKey | None:
