@@ -18,6 +18,14 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 TERMINATED = "The training was terminated from outside (cancelled, or out of time)."
 
 
+class Problem(Exception):
+    """Something that can be put right: a sentence, and the exit code that goes with it."""
+
+    def __init__(self, code, sentence):
+        super().__init__(sentence)
+        self.code = code
+
+
 def record(event_type, key, value=None, metadata=None, when=None):
     """Prints one record, flushed at once; `when` is the time it speaks of (UNIX seconds)."""
     content = {

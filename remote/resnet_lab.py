@@ -18,7 +18,7 @@ import sys
 import time
 
 import tensorflow as tf
-from mllog import EXIT_TERMINATED, LOCK, TERMINATED, on_sigterm
+from mllog import EXIT_TERMINATED, LOCK, TERMINATED, Problem, on_sigterm
 from run_log import RunLog, cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,14 +32,6 @@ EXIT_USAGE = 2
 EXIT_DATA = 3
 EXIT_DEVICES = 4
 EXIT_MEMORY = 5
-
-
-class Problem(Exception):
-    """Something the student can put right: a sentence, and the exit code that goes with it."""
-
-    def __init__(self, code, sentence):
-        super().__init__(sentence)
-        self.code = code
 
 
 # ---------------------------------------------------------------------------------------- the main program
@@ -135,27 +127,39 @@ class Options(argparse.ArgumentParser):
 def parse_options(parallel, argv=None):
     """The lab's options as a namespace; exits with code 2 and a sentence when they cannot be right."""
     parser = Options(description="Trains a ResNet on CIFAR-10, timing each epoch.", allow_abbrev=False)
-    parser.add_argument("--epochs", type=int, default=5, help="how many epochs (the first one is warm-up)")
-    parser.add_argument(
-        "--batch_size", type=int, default=2048, help="global batch: images per step over all replicas"
-    )
+    add_options(parser.add_argument, parallel)
+    args = parser.parse_args(argv)
+    args.replicas = args.n_gpus if parallel else 1
+    args.parallel = parallel
+    args.control = getattr(args, "control", "none")
+    args.trainings = 1
+    if args.learning_rate is None:
+        args.learning_rate = 0.01 * args.replicas
+    check_options(args, parser.error)
+    share = os.environ.get(SHARE)
+    if share is not None:  # one of the independent trainings: its log speaks of all of them
+        args.trainings, args.replicas = args.replicas, 1
+        args.batch_size //= args.trainings
+        args.images = (args.images or 50000) // args.trainings
+    return args
+
+
+def add_options(add, parallel):
+    add("--epochs", type=int, default=5, help="how many epochs (the first one is warm-up)")
+    add("--batch_size", type=int, default=2048, help="global batch: images per step over all replicas")
     if parallel:
-        parser.add_argument("--n_gpus", type=int, default=1, help="how many GPUs, one replica on each")
-        parser.add_argument(
+        add("--n_gpus", type=int, default=1, help="how many GPUs, one replica on each")
+        add(
             "--control",
             choices=["none", "independent"],
             default="none",
             help="independent: every GPU trains by itself on its share of the images, to see what they share",
         )
-    parser.add_argument(
-        "--learning_rate", type=float, metavar="RATE", help="default: 0.01 x number of replicas"
-    )
-    parser.add_argument("--data", metavar="FOLDER", help="the folder cifar-10-batches-py")
-    parser.add_argument("--images", type=int, metavar="N", help="use only the first N training images")
-    parser.add_argument(
-        "--image-size", "--image_size", type=int, default=128, metavar="N", help="resize images to N x N"
-    )
-    parser.add_argument(
+    add("--learning_rate", type=float, metavar="RATE", help="default: 0.01 x number of replicas")
+    add("--data", metavar="FOLDER", help="the folder cifar-10-batches-py")
+    add("--images", type=int, metavar="N", help="use only the first N training images")
+    add("--image-size", "--image_size", type=int, default=128, metavar="N", help="resize images to N x N")
+    add(
         "--device",
         choices=["gpu", "cpu"],
         default="gpu" if parallel else None,
@@ -163,13 +167,11 @@ def parse_options(parallel, argv=None):
         if parallel
         else "require the GPU or the CPU (otherwise: the GPU if the job has one)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="with --device cpu: CPU threads per replica")
-    args = parser.parse_args(argv)
+    add("--threads", type=int, metavar="N", help="with --device cpu: CPU threads per replica")
 
-    args.replicas = args.n_gpus if parallel else 1
-    args.parallel = parallel
-    args.control = getattr(args, "control", "none")
-    args.trainings = 1
+
+def check_options(args, error):
+    """Calls error(sentence) for the first value that cannot be right."""
     for name, value in (
         ("--epochs", args.epochs),
         ("--batch_size", args.batch_size),
@@ -178,24 +180,14 @@ def parse_options(parallel, argv=None):
         ("--threads", args.threads),
     ):
         if value is not None and value < 1:
-            parser.error("argument {}: must be at least 1, not {}".format(name, value))
-    if args.learning_rate is None:
-        args.learning_rate = 0.01 * args.replicas
+            error("argument {}: must be at least 1, not {}".format(name, value))
     if not 0 < args.learning_rate < math.inf:
-        parser.error("argument --learning_rate: must be a number above 0, not {}".format(args.learning_rate))
+        error("argument --learning_rate: must be a number above 0, not {}".format(args.learning_rate))
     if args.image_size < 32:
-        parser.error(
-            "argument --image-size: must be at least 32 for a ResNet, not {}".format(args.image_size)
-        )
+        error("argument --image-size: must be at least 32 for a ResNet, not {}".format(args.image_size))
     if args.batch_size < args.replicas:
         sentence = "argument --batch_size: {} is the global batch, but must hold an image for each of {} GPUs"
-        parser.error(sentence.format(args.batch_size, args.replicas))
-    share = os.environ.get(SHARE)
-    if share is not None:  # one of the independent trainings: its log speaks of all of them
-        args.trainings, args.replicas = args.replicas, 1
-        args.batch_size //= args.trainings
-        args.images = (args.images or 50000) // args.trainings
-    return args
+        error(sentence.format(args.batch_size, args.replicas))
 
 
 # ------------------------------------------------------------------------------------- independent trainings

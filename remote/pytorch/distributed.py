@@ -23,25 +23,17 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from course_log import CourseLog
-from mllog import EXIT_TERMINATED, TERMINATED, on_sigterm
+from mllog import EXIT_TERMINATED, TERMINATED, Problem, on_sigterm
 
 EXIT_USAGE, EXIT_DATA, EXIT_DEVICES, EXIT_MEMORY, EXIT_RENDEZVOUS, EXIT_LOST = 2, 3, 4, 5, 6, 7
 EXIT_FOLLOWS = 1
 REASONS = {EXIT_MEMORY: "out of memory", EXIT_TERMINATED: "terminated", EXIT_DATA: "no data"}
 PATIENCE = 3
-"""Seconds in which the other processes say that they are alive, after one has lost its connection."""
+"""Seconds in which the other processes show life, after one has lost its connection."""
 _MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _CONNECTION = re.compile(
     "gloo|nccl|connection (?:closed|reset|refused)|broken pipe|timed? ?out|store", re.IGNORECASE
 )
-
-
-class Problem(Exception):
-    """Something that can be put right: a sentence, and the exit code that goes with it."""
-
-    def __init__(self, code, sentence):
-        super().__init__(sentence)
-        self.code = code
 
 
 class Team:
@@ -59,6 +51,7 @@ class Team:
         self.world = int(env.get(world, 1))
         self.host, self.seconds = socket.gethostname(), seconds
         self.store, self.owns_store = None, False
+        self.hosts = {}  # by rank: those that have come
         self.on_end = lambda reason: None  # called once before this process ends badly
         self._ending = threading.RLock()
 
@@ -75,17 +68,20 @@ class Team:
             )
         attempt = "try" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self.store = dist.PrefixStore(attempt, self._open())
-        on_sigterm(lambda: self._lost("", terminated=True), self._follow)
+        self._show_life()
         self._tell("here", self.host)
-        if self.rank:
-            if self._answer("start", self.seconds + PATIENCE) != b"go":
-                self._leave(EXIT_FOLLOWS)
-            return
-        missing = self._missing("here", self.seconds)
-        self.store.set("start", "missing" if missing else "go")
+        on_sigterm(lambda: self._lost("", terminated=True), self._look)
+        until = time.monotonic() + self.seconds + PATIENCE * (self.rank > 0)  # rank 0 complains first
+        missing = list(range(self.world))
+        while missing and time.monotonic() < until:
+            missing = [rank for rank in missing if not self.store.check([f"here/{rank}"])]
+            time.sleep(0.05)
+        here = [rank for rank in range(self.world) if rank not in missing]
+        self.hosts = {rank: self.store.get(f"here/{rank}").decode() for rank in here}
         if missing:
             text = f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s: "
-            text += f"rank {_listed(missing)}. Joined: {self._others(missing)}."
+            places = ", ".join(sorted(set(self.hosts.values())))
+            text += f"rank {_listed(missing)}. Joined: rank {_listed(here)} on {places}."
             raise Problem(EXIT_RENDEZVOUS, text)
 
     def _open(self):
@@ -118,7 +114,7 @@ class Team:
 
     @contextlib.contextmanager
     def together(self, topic):
-        """What is done inside succeeds on all ranks, or fails on all with the first rank's Problem.
+        """What is done inside succeeds on all ranks, or fails on all with the first such rank's Problem.
 
         Yields a list; values put into it have to be the same on all ranks.
         """
@@ -128,32 +124,17 @@ class Team:
         except Problem as found:
             problem = [found.code, str(found)]
         self._tell(topic, json.dumps([problem, values]))
-        if self.rank == 0:
-            self.store.set(f"{topic}/verdict", json.dumps(self._verdict(topic, values)))
-        verdict = json.loads(self._answer(f"{topic}/verdict", 2 * self.seconds))
-        if verdict and self.rank == 0:
-            raise Problem(*verdict)
-        if verdict:
-            self._answer("cause", self.seconds)  # rank 0 has said why before torchrun sees us end
-            self._leave(problem[0] if problem else EXIT_FOLLOWS)
-
-    def _verdict(self, topic, values):
-        missing = self._missing(topic, self.seconds)
-        if missing:
-            text = f"Rank {_listed(missing)} did not answer within {self.seconds:g} s about its {topic}."
-            return [EXIT_LOST, f"{text} Here: {self._others(missing)}."]
-        answers = [json.loads(self.store.get(f"{topic}/{rank}")) for rank in range(self.world)]
-        bad = [rank for rank, (problem, _) in enumerate(answers) if problem]
+        keys = [f"{topic}/{rank}" for rank in range(self.world)]
+        self.store.wait(keys, timedelta(seconds=2 * self.seconds))
+        answers = [json.loads(self.store.get(key)) for key in keys]
+        bad = [rank for rank, (wrong, other) in enumerate(answers) if wrong or other != answers[0][1]]
+        if bad and bad[0] != self.rank:
+            self.store.wait(["cause"], timedelta(seconds=self.seconds))  # it says why
+            self._fail(EXIT_FOLLOWS, "")
         if bad:
-            code, sentence = answers[bad[0]][0]
-            also = f" (the same or another problem on rank {_listed(bad[1:])})" if bad[1:] else ""
-            where = "" if self.world == 1 else f"Rank {bad[0]} on {self._host(bad[0])}: "
-            return [code, where + sentence + also]
-        for rank, (_, other) in enumerate(answers):
-            if other != values:
-                where = f"Rank {rank} on {self._host(rank)} has other {topic} than rank 0 on {self.host}"
-                return [EXIT_DATA, f"{where}: {other} and {values}."]
-        return None
+            differs = f"{topic} differs from rank 0's on {self.hosts[0]}: {values} and {answers[0][1]}"
+            code, sentence = problem or [EXIT_DATA, differs]
+            raise Problem(code, self._here() + sentence)
 
     # ------------------------------------------------------------------------------------------ ending
 
@@ -170,32 +151,38 @@ class Team:
         self._fail(1, f"{self._here()}{type(error).__name__}: {line}")
 
     def _lost(self, text, terminated=False):
-        """The connection broke, or SIGTERM came: who is gone? Gives that, unless the cause is known."""
+        """The connection broke, or SIGTERM came: says who is gone, unless the cause is known."""
         self._alone()
         try:
-            self.store.set("alarm", "1")
-            self._tell("alive")
-            missing = self._missing("alive", PATIENCE, unless="cause")
-            if self.store.check(["cause"]):
-                code = EXIT_TERMINATED if terminated else EXIT_FOLLOWS
-                self._leave(code, self.store.get("cause").decode())
-            gone = "; ".join(f"rank {rank} on {self._host(rank)}" for rank in missing)
-        except RuntimeError:
-            gone = "" if terminated else "rank 0, where the processes meet"
+            gone = self._silent()
+        except RuntimeError:  # the store went with its process
+            gone = [] if terminated else [0]
         if gone:
-            who = f"{gone[0].upper()}{gone[1:]} exited without an error message (killed, or its node failed)"
-            self._fail(EXIT_LOST, f"{who}; reported by rank {self.rank} on {self.host}.")
+            who = "; ".join(f"rank {rank} on {self.hosts.get(rank, 'unknown node')}" for rank in gone)
+            what = "exited without an error message (killed, or its node failed)"
+            by = f"reported by rank {self.rank} on {self.host}"
+            self._fail(EXIT_LOST, f"{who[0].upper()}{who[1:]} {what}; {by}.")
         if terminated:
             self._fail(EXIT_TERMINATED, TERMINATED)
         self._fail(EXIT_LOST, f"{self._here()}lost the other processes, though all are alive: {text}")
 
-    def _follow(self):
+    def _silent(self):
+        """Ranks that show no life for so long; none once the cause is known."""
+        last = {rank: self.store.get(f"alive/{rank}") for rank in self.hosts if rank != self.rank}
+        until = time.monotonic() + PATIENCE
+        while last and time.monotonic() < until and not self.store.check(["cause"]):
+            self._show_life()  # the others may be looking, too
+            time.sleep(0.1)
+            now = {rank: self.store.get(f"alive/{rank}") for rank in last}
+            last = {rank: said for rank, said in last.items() if now[rank] == said != b"left"}
+        return [] if self.store.check(["cause"]) else list(last)
+
+    def _look(self):
         """Called twice a second: ends this process when another one has said why it ends."""
         with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will find out
-            if self.world > 1 and self.store.check(["alarm"]):
-                self._tell("alive")
-                if self.store.check(["cause"]):
-                    self._leave(EXIT_FOLLOWS, self.store.get("cause").decode())
+            self._show_life()
+            if self.store.check(["cause"]):
+                self._fail(EXIT_FOLLOWS, "")
 
     def _fail(self, code, sentence):
         """Says why the training ends, unless another rank has, and leaves with `code`."""
@@ -205,78 +192,48 @@ class Team:
             first = self.store is None or self.store.add("causes", 1) == 1
         except RuntimeError:  # the store went with its process
             first = code != EXIT_TERMINATED or self.rank == 0
-        if not first and code == EXIT_LOST:
+        if not first and code != EXIT_TERMINATED:
             code = EXIT_FOLLOWS
         # before they have met, all ranks see the same and rank 0 speaks, if it has come
         if first and (self.store is not None or self.rank == 0 or code == EXIT_RENDEZVOUS):
             print("error: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
         with contextlib.suppress(RuntimeError, AttributeError):
-            self.store.set("cause", reason)
-            self.store.set("alarm", "1")
-        self._leave(code, reason)
-
-    def _leave(self, code, reason="aborted"):
-        self._alone()
+            if first:
+                self.store.set("cause", reason)
+            self.store.wait(["cause"], timedelta(seconds=PATIENCE))
+            reason = self.store.get("cause").decode()
         self.on_end(reason)
-        with contextlib.suppress(RuntimeError, AttributeError):
-            self._tell("alive")
-            self._wave()
-        sys.stdout.flush()
-        os._exit(code)  # no destructor may wait for a process that is gone
+        self._leave(code)
 
     def finish(self):
         """Ends this process well: nothing that happens now is a failure, no destructor waits for a thread."""
         self._alone()
-        with contextlib.suppress(RuntimeError):
-            self._wave()
-        if dist.is_initialized():
+        self._leave(0)
+
+    def _leave(self, code):
+        """Whoever holds the store waits for the others, who still want to read why."""
+        with contextlib.suppress(RuntimeError, AttributeError):
+            self._tell("alive", "left")
+            until = time.monotonic() + PATIENCE
+            others = [f"alive/{rank}" for rank in self.hosts if self.owns_store]
+            while time.monotonic() < until and any(self.store.get(key) != b"left" for key in others):
+                time.sleep(0.05)
+        if code == 0 and dist.is_initialized():
             dist.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)  # no destructor may wait for a process that is gone
 
     def _alone(self):
         """One thread ends the process; another that comes here waits for that."""
         if not self._ending.acquire(blocking=False):
             time.sleep(4 * PATIENCE)
 
-    # ------------------------------------------------------------------------------------------ the store
-
-    def _tell(self, topic, value="1"):
+    def _tell(self, topic, value):
         self.store.set(f"{topic}/{self.rank}", value)
 
-    def _wave(self):
-        """Leaves word of going; whoever holds the store waits for the others, who still want to read why."""
-        self._tell("left")
-        if self.owns_store:
-            self._missing("left", PATIENCE)
-
-    def _missing(self, topic, seconds, unless=None):
-        """Ranks that have not told it within so many seconds, or until the key `unless` is there."""
-        until = time.monotonic() + seconds
-        waiting = list(range(self.world))
-        while True:
-            waiting = [rank for rank in waiting if not self.store.check([f"{topic}/{rank}"])]
-            if not waiting or time.monotonic() > until or (unless and self.store.check([unless])):
-                return waiting
-            time.sleep(0.05)
-
-    def _answer(self, key, seconds):
-        try:
-            self.store.wait([key], timedelta(seconds=seconds))
-            return self.store.get(key)
-        except RuntimeError:
-            self._fail(EXIT_LOST, f"{self._here()}rank 0 did not answer within {seconds:g} s.")
-
-    def _host(self, rank):
-        key = f"here/{rank}"
-        return self.store.get(key).decode() if self.store.check([key]) else "unknown node"
-
-    def _others(self, missing):
-        """Who is there, by node."""
-        ranks = sorted((self._host(rank), rank) for rank in range(self.world) if rank not in missing)
-        by_host = itertools.groupby(ranks, lambda pair: pair[0])
-        return "; ".join(f"rank {_listed([rank for _, rank in group])} on {host}" for host, group in by_host)
+    def _show_life(self):
+        self._tell("alive", str(time.monotonic()))
 
     def _here(self):
         return f"Rank {self.rank} on {self.host}: " if self.world > 1 else ""

@@ -22,13 +22,10 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import mllog  # noqa: E402  found one folder up
+from mllog import Problem  # noqa: E402
 
 EXIT_DATA, EXIT_SETUP = 3, 4
 CIFAR = tuple(f"data_batch_{number}" for number in range(1, 6))
-
-
-class Problem(Exception):
-    """Something that can be put right: an exit code and a sentence."""
 
 
 def parse_options(argv=None):
@@ -227,10 +224,9 @@ def main():
     try:
         train(args)
     except Problem as problem:
-        code, sentence = problem.args
-        if first or code == EXIT_DATA:  # data may be missing on one node only
-            print(f"error: {os.uname().nodename}: {sentence}", file=sys.stderr, flush=True)
-        sys.exit(code)
+        if first or problem.code == EXIT_DATA:  # data may be missing on one node only
+            print(f"error: {os.uname().nodename}: {problem}", file=sys.stderr, flush=True)
+        sys.exit(problem.code)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_tf_config_from_slurm(script: ModuleType, monkeypatch: pytest.MonkeyPatc
     assert script.tf_config({}) is None
     with pytest.raises(script.Problem) as raised:
         script.tf_config({**job, "SLURM_STEP_NUM_TASKS": "3"})
-    assert "3 tasks on 2 nodes" in raised.value.args[1]
+    assert "3 tasks on 2 nodes" in str(raised.value)
 
 
 def test_a_wrong_number_of_tasks_is_said_once(tmp_path: Path) -> None:
