@@ -89,9 +89,9 @@ def run(
     return MeasuredRun(run=parsed, practice=practice, live=live, **more)
 
 
-def task_charts(results, *, model=None, reading="precise"):
+def task_charts(results, *, model=None):
     """The four charts of a task, by GPU count."""
     from labtui.results.catalogue import catalogue
 
     four = ("epoch-time", "throughput", "speedup", "efficiency")
-    return tuple(each for each in catalogue(results, model=model, reading=reading) if each.family in four)
+    return tuple(each for each in catalogue(results, model=model) if each.family in four)

@@ -162,7 +162,6 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
         "--chart", action="append", default=[], metavar="KEY", help="only this chart; repeatable"
     )
     parser.add_argument("--kind", choices=("bars", "lines"), help="bars or lines for the scaling charts")
-    parser.add_argument("--as-printed", action="store_true", help="whole seconds of epoch 2, as textbooks do")
     parser.add_argument("--list", action="store_true", help="only list the available charts")
 
 
@@ -184,7 +183,7 @@ def run_plot(args: argparse.Namespace) -> int:
     folder = named_folder(args)
     given = of_files(args.files) if folder is None else of_folder(folder)
     results = given.results(args.images)
-    charts = lab_plots(given, results, reading="as-printed" if args.as_printed else "precise")
+    charts = lab_plots(given, results)
     if not charts:
         if given.runs or not given.unread:
             say("labtui: Nothing is measured yet.")

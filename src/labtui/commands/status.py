@@ -268,4 +268,6 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
 def _print_progress(far: Progress) -> None:
     where = f", now {far.current}" if far.current else ""
     after = f", then {far.next}" if far.next else ""
-    print(f"{far.percent:.0f} % ({far.done} of {far.total} tasks done{where}{after})")
+    print(
+        f"{far.done} of {far.total} tasks done{where}{after}; {far.percent:.0f} % of all conditions are met"
+    )

@@ -69,7 +69,7 @@ def _losing(results: Results) -> list[ResultRow]:
 
 def _print_row(row: ResultRow) -> None:
     from labtui.results.grouping import devices
-    from labtui.results.messages import loss_sentence, pop_sentence, slowest_sentence
+    from labtui.results.messages import loss_sentence, lost_points, pop_sentence, slowest_sentence
     from labtui.results.numbers import clean, grid_text, percent_text
     from labtui.results.scaling import lost_efficiency
 
@@ -77,9 +77,9 @@ def _print_row(row: ResultRow) -> None:
     print_line(f"{clean(row.name)}, {devices(row.n_gpus)}{mark}: efficiency {percent_text(row.efficiency)}")
     print_line(loss_sentence(row))
     grid = [["part", "lost", "at least", "at most", "known from"]]
-    for part in lost_efficiency(row):
-        shares = (part.share.value, part.share.lo, part.share.hi)
-        grid.append([part.name, *map(percent_text, shares), part.evidence])
+    for part, points in zip(lost_efficiency(row), lost_points(row), strict=True):
+        bounds = map(percent_text, (part.share.lo, part.share.hi))
+        grid.append([part.name, f"{points} %", *bounds, part.evidence])
     print(grid_text(grid, [False, True, True, True, False]))
     for sentence in (slowest_sentence(row), pop_sentence(row)):
         if sentence:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from labtui.export.measurements import Measurements
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
-    from labtui.results.scaling_charts import Reading
 
 Work = dict[str, Callable[[], Mapping[str, bytes]]]
 """What is being made, and what makes its files."""
@@ -144,15 +143,13 @@ def _with_count(problems: Sequence[ExportError], written: int) -> ExportError:
     return ExportError(f"{first.sentence}{more}{f' {written} were written.' if written else ''}", first.hint)
 
 
-def lab_plots(
-    measurements: Measurements, results: Results, *, reading: Reading = "precise"
-) -> tuple[ChartSpec, ...]:
+def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
     from labtui.export.measurements import without_small
     from labtui.results.catalogue import lab_charts, told_apart
     from labtui.results.run_charts import job_gpu_chart
 
-    charts = list(lab_charts(without_small(results), reading=reading))
+    charts = list(lab_charts(without_small(results)))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
         name, practice = Path(source).name, run.practice

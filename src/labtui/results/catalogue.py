@@ -17,7 +17,6 @@ from labtui.results.scaling import program_lines, scaling_lines
 from labtui.results.scaling_charts import (
     PROGRAM_QUANTITIES,
     QUANTITIES,
-    Reading,
     acceleration_chart,
     law_chart,
     loss_chart,
@@ -34,29 +33,27 @@ def networks(results: Results) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
-def catalogue(
-    results: Results, *, model: str | None = None, reading: Reading = "precise"
-) -> tuple[ChartSpec, ...]:
+def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
     """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
     there = networks(results)
-    return told_apart(_charts(results, there[0] if model is None and len(there) == 1 else model, reading))
+    return told_apart(_charts(results, there[0] if model is None and len(there) == 1 else model))
 
 
-def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[ChartSpec, ...]:
+def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab, once: those of each network, with its name in their keys, then those of all together."""
     there = networks(results)
     several = len(there) > 1
     named = [
         replace(chart, key=f"{chart.key}-{slug(chart.model)}")
         for name in there
-        for chart in _charts(results, name, reading)
+        for chart in _charts(results, name)
         if not (several and chart.family == "efficiency-loss")  # one chart shows it of all networks
     ]
-    together = [chart for chart in _charts(results, None, reading) if not chart.model] if several else []
+    together = [chart for chart in _charts(results, None) if not chart.model] if several else []
     return told_apart([*named, *together])
 
 
-def _charts(results: Results, model: str | None, reading: Reading) -> list[ChartSpec]:
+def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     """The charts of one network or of all together; real and practice ones may have one key."""
     charts: list[ChartSpec] = []
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
@@ -66,22 +63,22 @@ def _charts(results: Results, model: str | None, reading: Reading) -> list[Chart
     for practice in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
         small = all(row.small for row in rows)
-        made = list(_charts_of(of_rows(results, rows), model, reading)) if rows else []
+        made = list(_charts_of(of_rows(results, rows), model)) if rows else []
         charts += [replace(chart, practice=practice, small=small) for chart in made]
     return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
 
 
-def _charts_of(results: Results, model: str | None, reading: Reading) -> Iterable[ChartSpec]:
+def _charts_of(results: Results, model: str | None) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; of one network where `model` names it."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
     for quantity in QUANTITIES:
         for unit in units:
-            chart = quantity_chart(quantity, [line for line in lines if line.unit == unit], reading=reading)
+            chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
     yield loss_chart(lines)
     if model is not None:
-        yield acceleration_chart(results.rows, model, reading=reading)
+        yield acceleration_chart(results.rows, model)
         yield law_chart(results, model)
         yield from tuning_charts(results.rows)
     yield from run_charts.study_charts(results, model or "")

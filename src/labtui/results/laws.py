@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from labtui.domain.model import Interval
 from labtui.results.rows import Law, LawFit, ResultRow, Scatter
-from labtui.results.scaling import same_batch, scaling_lines
+from labtui.results.scaling import scaling_lines
 
 
 class ScalingPoint(NamedTuple):
@@ -128,14 +128,12 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
         serial_fraction=share,
         points=len(points),
         n_gpus=tuple(point.n for point in points),
-        remarks=_remarks(law, share, points, (base, *rows)),
+        remarks=_remarks(share, points, (base, *rows)),
         baseline=base.configuration,
     )
 
 
-def _remarks(
-    law: Law, share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]
-) -> tuple[str, ...]:
+def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]) -> tuple[str, ...]:
     """What the points cannot show, and where the law does not hold."""
     below = share.hi < 0
     remarks = {
@@ -150,10 +148,6 @@ def _remarks(
         "size has a single epoch.": any(point.scatter is None for point in points),
         _bend_sentence(points): True,
         _gain_sentence(rows): True,
-        "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs.": (
-            law == "gustafson" and not all(row.from_rate for row in rows)
-        ),
-        "The per-GPU batch is not the same at every size.": not all(same_batch(row, rows[0]) for row in rows),
     }
     return tuple(text for text, holds in remarks.items() if text and holds)
 

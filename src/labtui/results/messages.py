@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.results.measured import AccuracyCurve, MeasuredRun
 from labtui.results.numbers import (
     clean,
+    fixed,
     in_digits_of,
     lost_text,
     percent_text,
@@ -136,9 +138,29 @@ def acceleration_message(row: ResultRow | None) -> str:
 _COSTS = {SHORT_BATCH: "The short last batch costs", SLOWER_STEPS: "Slower steps cost"}
 
 
+def lost_points(row: ResultRow) -> list[str]:
+    """The parts of what a row loses in points, rounded so that they add up to what `lost_text` says is lost.
+
+    Each is rounded down; the largest remainders get what is missing.
+    """
+    total = lost_text(row.efficiency)
+    unit = 10.0 ** -len(total.partition(".")[2])
+    exact = [100 * part.share.value / unit for part in lost_efficiency(row)]
+    whole = [math.floor(each + 1e-9) for each in exact]
+    missing = round(float(total) / unit) - sum(whole)
+    order = sorted(range(len(exact)), key=lambda at: whole[at] - exact[at])
+    for at in order[: max(0, missing)]:
+        whole[at] += 1
+    return [fixed(each * unit, len(total.partition(".")[2])) for each in whole]
+
+
 def loss_sentence(row: ResultRow) -> str:
     """All parts of what a row loses, in points of efficiency: ``Of 36.8 points lost on 4 GPUs: 10.7 ...``."""
-    parts = [f"{_points(part.share)} {part.name}" for part in lost_efficiency(row) if part.share.value]
+    parts = [
+        f"{_with_half(points, part.share)} {part.name}"
+        for points, part in zip(lost_points(row), lost_efficiency(row), strict=True)
+        if part.share.value
+    ]
     many = count_words(row.n_gpus or 0)
     return f"Of {lost_text(row.efficiency)} points lost on {many}: {', '.join(parts)}."
 
@@ -156,10 +178,9 @@ def pop_sentence(row: ResultRow) -> str:
     return f"As POP metrics: {', '.join(values)}." if values else ""
 
 
-def _points(share: Interval) -> str:
-    text = percent_text(share).removesuffix(" %")
-    half = in_digits_of(text, 100 * share.half_width)
-    return f"{text} ±{half}" if float(half) else text
+def _with_half(points: str, share: Interval) -> str:
+    half = in_digits_of(points, 100 * share.half_width)
+    return f"{points} ±{half}" if float(half) else points
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:

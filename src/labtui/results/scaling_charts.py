@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from labtui.domain.model import Interval, Program
 from labtui.results import messages
@@ -23,7 +23,6 @@ from labtui.results.charts import (
 )
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
-from labtui.results.measured import AsPrinted
 from labtui.results.numbers import (
     baseline_of,
     percent_text,
@@ -38,16 +37,13 @@ from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.slurm.values import number
 
-Reading = Literal["precise", "as-printed"]
-
 
 class Quantity(NamedTuple):
-    """A number against a count, in the charts of a family. `printed` gives the textbooks' reading of it."""
+    """A number against a count, in the charts of a family."""
 
     family: str
     value: Callable[[ResultRow], Interval | None]
     text: Callable[[Interval | None], str]
-    printed: Callable[[AsPrinted], float | None] = lambda plain: None
 
     @property
     def is_ratio(self) -> bool:
@@ -55,12 +51,10 @@ class Quantity(NamedTuple):
         return FAMILIES[self.family].unit in ("×", "%")
 
 
-EPOCH_TIME = Quantity(
-    "epoch-time", lambda row: row.epoch_seconds, seconds_text, lambda plain: plain.epoch_seconds
-)
-THROUGHPUT = Quantity("throughput", lambda row: row.throughput, rate_text, lambda plain: plain.throughput)
-SPEEDUP = Quantity("speedup", lambda row: row.speedup, ratio_text, lambda plain: plain.speedup)
-EFFICIENCY = Quantity("efficiency", lambda row: row.efficiency, percent_text, lambda plain: plain.efficiency)
+EPOCH_TIME = Quantity("epoch-time", lambda row: row.epoch_seconds, seconds_text)
+THROUGHPUT = Quantity("throughput", lambda row: row.throughput, rate_text)
+SPEEDUP = Quantity("speedup", lambda row: row.speedup, ratio_text)
+EFFICIENCY = Quantity("efficiency", lambda row: row.efficiency, percent_text)
 QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
 PROGRAM_QUANTITIES = {
     "strong": (
@@ -76,9 +70,7 @@ PROGRAM_QUANTITIES = {
 """Strong and weak scaling are never in one chart."""
 
 
-def quantity_chart(
-    quantity: Quantity, lines: Sequence[ScalingLine], *, reading: Reading = "precise"
-) -> ChartSpec:
+def quantity_chart(quantity: Quantity, lines: Sequence[ScalingLine]) -> ChartSpec:
     """One quantity against the count for some lines; a speedup gets its ideal, shares have 100 % on them.
 
     Sizes that were tried and have no mark are on the axis, too: no line is drawn across them.
@@ -87,7 +79,7 @@ def quantity_chart(
     series = [
         Series(name=line.name, short=short, points=points, hue=MODEL_HUES.get(line.model))
         for line, short in zip(lines, shorts, strict=True)
-        if (points := tuple(points_of(quantity, line.rows, reading)))
+        if (points := tuple(points_of(quantity, line.rows)))
     ]
     if quantity.is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
@@ -96,7 +88,7 @@ def quantity_chart(
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
-    fields: dict[str, Any] = {"notes": tuple(_notes(quantity, rows, marks, reading))}
+    fields: dict[str, Any] = {"notes": tuple(_notes(quantity, rows, marks))}
     if program is not None:
         fields = _of_program(program, quantity.family) | {"model": program.name}
     chart = make_chart(
@@ -104,7 +96,7 @@ def quantity_chart(
         series,
         of=rows[0].model if len(models) == 1 else "",
         counted=lines[0].unit,
-        message=messages.scaling_message(lines, {quantity.family}) if reading == "precise" else "",
+        message=messages.scaling_message(lines, {quantity.family}),
         switchable=True,
         x_ticks=_count_ticks(counts),
         **fields,
@@ -141,15 +133,11 @@ def _count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
     return tuple((n, f"{n:g}") for n in counts)
 
 
-def points_of(quantity: Quantity, rows: Sequence[ResultRow], reading: Reading) -> Iterable[Point]:
+def points_of(quantity: Quantity, rows: Sequence[ResultRow]) -> Iterable[Point]:
     for row in rows:
         if row.n_gpus is None:
             continue
-        if reading == "as-printed" and row.program is None:
-            if (plain := quantity.printed(row.as_printed)) is not None:
-                label = f"{plain:g}" if quantity is EPOCH_TIME else quantity.text(Interval.exact(plain))
-                yield Point(x=row.n_gpus, y=plain, live=row.live, label=label)
-        elif (value := quantity.value(row)) is not None:
+        if (value := quantity.value(row)) is not None:
             base = baseline_of(row, rows) if quantity.is_ratio else None
             yield _uncertain_point(row.n_gpus, row, value, base, label=quantity.text(value))
         elif quantity is EPOCH_TIME and row.warmup_seconds is not None:
@@ -168,12 +156,8 @@ def _uncertain_point(
 _BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed digits"}
 
 
-def _notes(
-    quantity: Quantity, rows: Sequence[ResultRow], marks: Sequence[Point], reading: Reading
-) -> Iterable[str]:
-    if reading == "as-printed":
-        yield "As printed: whole seconds of epoch 2."
-    elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
+def _notes(quantity: Quantity, rows: Sequence[ResultRow], marks: Sequence[Point]) -> Iterable[str]:
+    if any(row.warmup_seconds and row.epoch_seconds for row in rows):
         yield "The first epoch of each run is warm-up and not counted."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
@@ -194,18 +178,16 @@ def _notes(
 # --------------------------------------------------------------------------- acceleration, tuning
 
 
-def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Reading = "precise") -> ChartSpec:
+def acceleration_chart(rows: Sequence[ResultRow], model: str) -> ChartSpec:
     """Epoch time of one network on the CPU and on one GPU with the same batch: acceleration, not scaling."""
     gpu = next((row for row in rows if row.acceleration is not None), None)
     cpus = (row for row in rows if gpu and row.device == "cpu" and row.batch_size == gpu.batch_size)
     cpu = next((row for row in cpus if row.epoch_seconds), None)
     pair = [row for row in (cpu, gpu) if row is not None]
     points = [
-        replace(mark, x=float(x))
-        for x, row in enumerate(pair)
-        for mark in points_of(EPOCH_TIME, [row], reading)
+        replace(mark, x=float(x)) for x, row in enumerate(pair) for mark in points_of(EPOCH_TIME, [row])
     ]
-    factor = gpu and (gpu.printed_acceleration if reading == "as-printed" else gpu.acceleration)
+    factor = gpu and gpu.acceleration
     return make_chart(
         "cpu-gpu",
         [Series(name=model, points=tuple(points), hue=MODEL_HUES.get(model))],
@@ -309,10 +291,11 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):
-        lost = [(part.name, part.share) for part in lost_efficiency(row)]
-        for name, share in (("efficiency", row.efficiency), *lost):
+        parts = [(part.name, part.share) for part in lost_efficiency(row)]
+        texts = [percent_text(row.efficiency), *(f"{points} %" for points in messages.lost_points(row))]
+        for (name, share), label in zip([("efficiency", row.efficiency), *parts], texts, strict=True):
             if share is not None:
-                point = interval_point(float(x), share, label=percent_text(share), live=row.live)
+                point = interval_point(float(x), share, label=label, live=row.live)
                 shares.setdefault(name, []).append(point)
     shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     points = [point for found in shares.values() for point in found]
@@ -347,7 +330,7 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         if base is None or not fits:
             continue
         rows = (base, *line.beyond)
-        points = tuple(points_of(SPEEDUP, rows, "precise"))
+        points = tuple(points_of(SPEEDUP, rows))
         series.append(Series(name=line.name, short="measured", points=points, hue=MODEL_HUES.get(model)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
