@@ -91,53 +91,37 @@ def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
     trouble.close()
 
 
-def test_time_limit():
-    cluster = Cluster()
-    job = running_job(cluster)
-    plan(cluster, "time-limit").look(1200.0)
-    cluster.controller.advance(1202.0)
-    assert (job.job_id, SIGTERM) in cluster.runner.signals
-    assert "DUE TO TIME LIMIT" in cluster.runner.lines[-1]
-    cluster.controller.ended(job.job_id, 143, 0, 1203.0)
-    assert job.state == "TIMEOUT"
+NODE_FAILURE = "DUE TO NODE FAILURE"
 
 
-@pytest.mark.parametrize(("options", "state"), [({"no-requeue": ""}, "NODE_FAIL"), ({}, "PENDING")])
-def test_node_failure(options, state):
+@pytest.mark.parametrize(
+    ("name", "options", "number", "line", "state"),
+    [
+        ("time-limit", {}, SIGTERM, "DUE TO TIME LIMIT", "TIMEOUT"),
+        ("node-failure", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "NODE_FAIL"),
+        ("node-failure", {}, SIGKILL, NODE_FAILURE, "PENDING"),
+        ("requeue", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "PENDING"),
+        ("out-of-memory", {}, SIGKILL, "oom_kill", "OUT_OF_MEMORY"),
+    ],
+)
+def test_a_running_job_is_ended(name, options, number, line, state):
     cluster = Cluster()
     job = running_job(cluster, **options)
-    plan(cluster, "node-failure").look(1200.0)
-    assert (job.job_id, SIGKILL) in cluster.runner.signals
-    assert "DUE TO NODE FAILURE" in cluster.runner.lines[-1]
-    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
+    plan(cluster, name).look(1200.0)
+    cluster.controller.advance(1201.0)
+    assert (job.job_id, number) in cluster.runner.signals
+    assert line in cluster.runner.lines[-1]
+    cluster.controller.ended(job.job_id, 0, number, 1201.0)
     assert job.state == state
     if state == "PENDING":
+        assert (job.submit_time, job.start_time) == (1201.0, None)
+        call = Call(("show", "job", str(job.job_id)), "/", {})
+        shown = answer("scontrol", call, cluster.controller, 1202.0)[1]
+        assert "Requeue=1 Restarts=1" in shown and "Reason=BeginTime" in shown
         cluster.controller.advance(1321.0)
         assert (job.state, job.reason) == ("PENDING", "BeginTime"), "Slurm waits two minutes"
         cluster.controller.advance(1323.0)
         assert (job.state, job.restarts) == ("RUNNING", 1)
-
-
-def test_requeue_lets_a_job_run_again_that_did_not_ask_for_it():
-    cluster = Cluster()
-    job = running_job(cluster, **{"no-requeue": ""})
-    plan(cluster, "requeue").look(1200.0)
-    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
-    assert (job.state, job.submit_time, job.start_time) == ("PENDING", 1201.0, None)
-    call = Call(("show", "job", str(job.job_id)), "/", {})
-    shown = answer("scontrol", call, cluster.controller, 1202.0)[1]
-    assert "Requeue=1 Restarts=1" in shown and "Reason=BeginTime" in shown
-    cluster.controller.advance(1400.0)
-    assert (job.state, job.restarts) == ("RUNNING", 1)
-
-
-def test_out_of_memory():
-    cluster = Cluster()
-    job = running_job(cluster)
-    plan(cluster, "out-of-memory").look(1200.0)
-    assert "oom_kill" in cluster.runner.lines[-1]
-    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
-    assert job.state == "OUT_OF_MEMORY"
 
 
 def test_waiting_with_changing_reasons():

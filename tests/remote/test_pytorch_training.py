@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from mlperf_logging.compliance_checker import mlp_parser
 
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
@@ -190,14 +189,6 @@ class TestThePagesCommand:
         steady = exact.epochs[1:]
         assert course.throughput is not None
         assert course.throughput.contains(2 * 128 / sum(epoch.seconds.value for epoch in steady))
-
-    def test_the_mlperf_package_reads_the_records(self, ended: Ended, tmp_path: Path) -> None:
-        (tmp_path / "out").write_text(ended.out, "utf-8")
-        lines, wrong = mlp_parser.parse_file(str(tmp_path / "out"), ruleset="6.1.0")
-        assert wrong == []
-        keys = [line.key for line in lines]
-        assert keys.count("epoch_stop") == 3 and keys[-1] == "run_stop" and keys.count("tracked_stats") == 3
-        assert lines[-1].value["metadata"]["status"] == "success"
 
 
 class TestCifar:

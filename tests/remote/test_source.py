@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,15 +17,6 @@ SCRIPTS = [path for path in FILES if path.name.startswith("ResNet")]
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_python_3_8_reads_it(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
-
-
-def test_a_real_python_3_8_compiles_them(tmp_path: Path) -> None:
-    found = sorted((Path.home() / ".pyenv" / "versions").glob("3.8.*/bin/python"))
-    if not found:
-        pytest.skip("no Python 3.8 here")
-    code = "import sys; [compile(open(p, encoding='utf-8').read(), p, 'exec') for p in sys.argv[1:]]"
-    done = subprocess.run([str(found[0]), "-c", code, *map(str, FILES)], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -173,53 +173,6 @@ def test_out_of_memory_says_so(data: Path, small_scripts: Path, tmp_path: Path) 
     assert parse_log(run.out).runs[0].outcome != "completed"
 
 
-WRITES = """\
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from mllog import record
-
-
-class Terminated(BaseException):
-    pass
-
-
-def terminated(number, frame):
-    raise Terminated()
-
-
-class Interrupted:
-    def write(self, text):
-        os.write(1, text.encode())
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    def flush(self):
-        pass
-
-
-signal.signal(signal.SIGTERM, terminated)
-sys.stdout = Interrupted()
-for number in range(2):
-    try:
-        record("POINT_IN_TIME", "epochs", number)
-    except Terminated:
-        pass
-"""
-
-
-def test_a_signal_cannot_part_a_record_from_its_line_end(tmp_path: Path) -> None:
-    """SIGTERM right after a write, where print() has written the text and not yet the line end."""
-    (tmp_path / "writes.py").write_text(WRITES, encoding="ascii")
-    run = ended(started(tmp_path, str(tmp_path / "writes.py"), str(REMOTE)), tmp_path)
-    assert run.status == 0, run.err.decode()
-    assert [value for _, value, _ in records(run)] == [0, 1]
-
-
-def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: Path) -> None:
-    """SIGTERM, as scancel and the time limit send it, between two epochs of a long run."""
-    run = terminated_after(b"epoch_stop", small_scripts, data, tmp_path)
-    assert_terminated(run)
-
-
 UNWRITABLE = """\
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
