@@ -47,6 +47,13 @@ def test_scripts_the_student_makes(editions):
 
 
 @pytest.mark.parametrize("name", IDS)
+def test_every_question_has_facts_or_is_about_the_code(editions, name):
+    edition = editions[name]
+    asked = [task for task in edition.tasks if task.questions and task.id not in {"1", "10.2"}]
+    assert [task.id for task in asked if not edition.facts_of(task)] == []
+
+
+@pytest.mark.parametrize("name", IDS)
 def test_every_planned_run_has_published_numbers(editions, name):
     """They give its band, its expected time and cost, and the pace of the practice cluster."""
     edition = editions[name]
