@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual.widgets._footer import FooterKey
 
 from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
@@ -193,6 +195,18 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         assert table.selected_key == "3"
         await pilot.press("c")
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
+
+
+async def test_keys_that_left_the_foot_leave_memory(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        for pane in "trlca" * 4:
+            await pilot.press(pane)
+            await pilot.pause()
+        gc.collect()
+        alive = sum(isinstance(each, FooterKey) for each in gc.get_objects())
+        assert alive <= 2 * len(app.screen.query(FooterKey))
 
 
 def missing(app: LabApp) -> str:

@@ -249,7 +249,7 @@ class Foot(Footer):
             self._shown = shown
 
     def compose(self) -> ComposeResult:
-        keys = [each for each in super().compose() if isinstance(each, FooterKey)]
+        keys = self._keys()
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
         if self.app.size.width < 110:
             right = [each for each in right if each.action != "command_palette"]
@@ -260,6 +260,25 @@ class Foot(Footer):
                 left.append(each)
         yield from left
         yield HorizontalGroup(*right, classes="foot-right")
+
+    def _keys(self) -> list[FooterKey]:
+        """One key for each action that acts here; Textual's own `compose` binds keys to data and never frees them."""
+        if not self._bindings_ready:
+            return []
+        shown = [each for each in self.screen.active_bindings.values() if each.binding.show]
+        return [
+            FooterKey(
+                binding.key,
+                self.app.get_key_display(binding),
+                binding.description,
+                binding.action,
+                disabled=not enabled,
+                tooltip=tooltip,
+            )
+            for _, binding, enabled, tooltip in {
+                each.binding.action: each for each in reversed(shown)
+            }.values()
+        ][::-1]
 
 
 def _cells(keys: Iterable[FooterKey]) -> int:
