@@ -1,4 +1,4 @@
-"""Make src/labtui/export/template.pptx: our theme, a cover and a page layout, from python-pptx's own template.
+"""Make src/labtui/export/template.pptx: our theme and four layouts with their slots, from python-pptx's own template.
 
 Run it when the look changes; the file is kept in the repository.
 """
@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 
 from pptx import Presentation
-from pptx.util import Inches, Pt
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls
+from pptx.util import Inches
 
 TARGET = Path(__file__).parent.parent / "src" / "labtui" / "export" / "template.pptx"
 COLOURS = {
@@ -17,7 +19,29 @@ COLOURS = {
     "accent3": "26A282", "accent4": "8E5AA8", "accent5": "E0A458", "accent6": "8A5A00", "hlink": "12406B",
     "folHlink": "8E5AA8",
 }  # fmt: skip
-KEPT = ("Title Slide", "Title Only")
+TITLE = (0, "title", (0.6, 0.62, 12.133, 0.95), "t", ((28, "tx1", True),))
+KICKER = (10, "body", (0.6, 0.36, 7.6, 0.3), "t", ((14, "accent1", True),))
+MARK = (11, "body", (8.4, 0.36, 4.33, 0.3), "r", ((14, "accent6", False),))
+LARGE, SMALL = ((54, "accent1", True), (16, "tx1", False)), ((34, "accent1", True), (16, "tx1", False))
+NAMES = {"Title Slide": "cover", "Title Only": "page", "Two Content": "facts beside", "Comparison": "facts"}
+LAYOUTS = {
+    "Title Slide": (
+        (0, "ctrTitle", (0.6, 1.7, 11.4, 2.0), "b", ((44, "tx1", True),)),
+        (1, "subTitle", (0.6, 3.85, 12.1, 0.8), "t", ((20, "tx2", False),)),
+        MARK,
+        *((20 + at, "body", (0.6 + 4.1 * at, 5.4, 3.9, 1.4), "t", LARGE) for at in range(3)),
+    ),
+    "Title Only": (TITLE, KICKER, MARK),
+    "Two Content": (
+        TITLE, KICKER, MARK,
+        *((20 + at, "body", (9.7, 1.75 + 1.2 * at, 3.03, 1.15), "t", SMALL) for at in range(3)),
+    ),
+    "Comparison": (
+        TITLE, KICKER, MARK,
+        *((20 + at, "body", (0.6 + 3.05 * at, 1.65, 2.95, 1.3), "t", SMALL) for at in range(4)),
+    ),
+}  # fmt: skip
+"""The slots: number, kind, place in inches, where the text stands, and size, colour, bold of each level."""
 
 
 def main() -> None:
@@ -36,40 +60,60 @@ def main() -> None:
                 )
             relation.target_part._blob = text.encode()
     for layout in list(master.slide_layouts):
-        if layout.name not in KEPT:
+        if layout.name not in LAYOUTS:
             master.slide_layouts.remove(layout)
     for owner in (master, *master.slide_layouts):
         for shape in list(owner.placeholders):
-            if shape.placeholder_format.type.name in ("DATE", "FOOTER", "SLIDE_NUMBER"):
+            if owner is not master or shape.placeholder_format.idx > 1:
                 shape._element.getparent().remove(shape._element)
-    cover, page = master.slide_layouts
-    _place(cover.placeholders[0], (0.6, 1.7, 11.4, 2.0), 44, bold=True, anchor="b")
-    _place(cover.placeholders[1], (0.6, 3.85, 12.1, 0.8), 20, bold=False, anchor="t")
-    _place(page.placeholders[0], (0.6, 0.62, 12.133, 0.95), 28, bold=True, anchor="t")
-    _place(master.placeholders[0], (0.6, 0.62, 12.133, 0.95), 28, bold=True, anchor="t")
+    title = master.placeholders[0]
+    title._element.addprevious(_slot(*TITLE))
+    title._element.getparent().remove(title._element)
+    for layout in master.slide_layouts:
+        for slot in LAYOUTS[layout.name]:
+            layout.shapes._spTree.append(_slot(*slot))
+        if layout.name != "Title Slide":
+            layout.shapes._spTree.append(_foot("foot", 0.6, 10.5, "l", "<a:r><a:t>foot</a:t></a:r>"))
+            layout.shapes._spTree.append(_foot("number", 11.7, 1.033, "r", _FIELD))
+        layout._element.cSld.set("name", NAMES[layout.name])
     presentation.save(str(TARGET))
 
 
-def _place(shape, box, size, *, bold, anchor):  # type: ignore[no-untyped-def]
-    shape.left, shape.top, shape.width, shape.height = (Inches(each) for each in box)
-    body = shape.text_frame._txBody
-    properties = body.bodyPr
-    for name in ("lIns", "rIns", "tIns", "bIns"):
-        properties.set(name, "0")
-    properties.set("anchor", anchor)
-    for child in list(properties):
-        properties.remove(child)
-    style = body.find("{http://schemas.openxmlformats.org/drawingml/2006/main}lstStyle")
-    for child in list(style):
-        style.remove(child)
-    from lxml import etree
+_FIELD = '<a:fld id="{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}" type="slidenum"><a:t>1</a:t></a:fld>'
 
-    space = "http://schemas.openxmlformats.org/drawingml/2006/main"
-    level = etree.SubElement(style, f"{{{space}}}lvl1pPr", algn="l", marL="0", indent="0")
-    etree.SubElement(level, f"{{{space}}}buNone")
-    run = etree.SubElement(level, f"{{{space}}}defRPr", sz=str(int(Pt(size).pt * 100)), b=str(int(bold)))
-    fill = etree.SubElement(run, f"{{{space}}}solidFill")
-    etree.SubElement(fill, f"{{{space}}}schemeClr", val="tx1" if bold else "tx2")
+
+def _slot(number, kind, box, side, levels):  # type: ignore[no-untyped-def]
+    """A place for text; `side` t and b: at its top and bottom, r: to the right."""
+    styles = "".join(
+        f'<a:lvl{at}pPr algn="{"r" if side == "r" else "l"}" marL="0" indent="0">'
+        f'<a:spcBef><a:spcPts val="0"/></a:spcBef><a:buNone/><a:defRPr sz="{100 * size}" b="{int(bold)}">'
+        f'<a:solidFill><a:schemeClr val="{colour}"/></a:solidFill></a:defRPr></a:lvl{at}pPr>'
+        for at, (size, colour, bold) in enumerate(levels, 1)
+    )
+    index = f' idx="{number}"' if number else ""
+    return _shape(f"slot {number}", f'<p:ph type="{kind}"{index}/>', box, styles, side=side)
+
+
+def _foot(name, x, width, side, words):  # type: ignore[no-untyped-def]
+    """What stands at the foot of every slide: the layout's own, so slides have it without a copy."""
+    style = (
+        f'<a:lvl1pPr algn="{side}"><a:defRPr sz="1400"><a:solidFill><a:schemeClr val="tx2"/></a:solidFill></a:defRPr>'
+        "</a:lvl1pPr>"
+    )
+    return _shape(name, "", (x, 6.95, width, 0.3), style, words=words)
+
+
+def _shape(name, place, box, styles, *, side="t", words="<a:r><a:t>text</a:t></a:r>"):  # type: ignore[no-untyped-def]
+    x, y, width, height = (int(Inches(each)) for each in box)
+    number = 100 + sum(map(ord, name)) + x % 97
+    return parse_xml(
+        f'<p:sp {nsdecls("p", "a")}><p:nvSpPr><p:cNvPr id="{number}" name="{name}"/><p:cNvSpPr/>'
+        f"<p:nvPr>{place}</p:nvPr></p:nvSpPr><p:spPr>"
+        f'<a:xfrm><a:off x="{x}" y="{y}"/><a:ext cx="{width}" cy="{height}"/></a:xfrm>'
+        '<a:prstGeom prst="rect"><a:avLst/></a:prstGeom></p:spPr><p:txBody>'
+        f'<a:bodyPr lIns="0" tIns="0" rIns="0" bIns="0" anchor="{"b" if side == "b" else "t"}"><a:normAutofit/>'
+        f"</a:bodyPr><a:lstStyle>{styles}</a:lstStyle><a:p>{words}</a:p></p:txBody></p:sp>"
+    )
 
 
 if __name__ == "__main__":

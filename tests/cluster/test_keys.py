@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.keys import check_certificate, choose_key, within
+from labtui.cluster.keys import certificate_end, choose_key, within
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import LoginRefused
 from tests.cluster.prompting import Person
@@ -160,7 +160,7 @@ def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path: Path) -
     path = make(tmp_path / "key")
     certificate = certify(tmp_path, path, "-1h:+5h")
     chosen = choose_key(at(path), Person())
-    until = check_certificate(certificate)
+    until = certificate_end(certificate)
     assert chosen is not None and until is not None and "with the certificate" in chosen.origin
     assert timedelta(hours=4) < until - datetime.now(UTC) < timedelta(hours=6)
     assert chosen.key.public_blob is not None
@@ -169,22 +169,17 @@ def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path: Path) -
     assert named is not None and str(elsewhere) in named.origin
 
 
-@pytest.mark.parametrize(
-    ("validity", "says"), [("-5h:-1h", "expired on"), ("+1h:+5h", "is not valid before")]
-)
-def test_a_certificate_out_of_its_time_is_said_before_anything_is_sent(
-    tmp_path: Path, validity: str, says: str
-) -> None:
+def test_a_certificate_that_expired_is_said_before_anything_is_sent(tmp_path: Path) -> None:
     path = make(tmp_path / "key")
-    certify(tmp_path, path, validity)
-    with pytest.raises(LoginRefused, match=says):
+    certify(tmp_path, path, "-5h:-1h")
+    with pytest.raises(LoginRefused, match="expired on"):
         choose_key(at(path), Person())
 
 
 def test_a_certificate_for_ever(tmp_path: Path) -> None:
     path = make(tmp_path / "key")
     certificate = certify(tmp_path, path, "always:forever")
-    assert check_certificate(certificate) is None
+    assert certificate_end(certificate) is None
     assert choose_key(at(path), Person()) is not None
 
 

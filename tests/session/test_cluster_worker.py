@@ -320,7 +320,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Ben
     [
         (0, {}, "not a useful limit"),
         (500, {}, "Its limit is 30 min"),
-        (20, {"time_limit_s": 600.0}, "It already runs with a limit of 10 min"),
+        (20, {"time_limit_s": 600.0}, "Its limit is 10 min"),
         (5, {"elapsed_s": 400.0}, "already been running for 7 min"),
         (8, {"elapsed_s": 400.0}, ""),
     ],

@@ -183,7 +183,9 @@ class Connection:
         at, began = time.time(), time.monotonic()
         status: int | None = None
         try:
-            self._take_turn()
+            # Not for ever: logs are read between two commands.
+            if not self._execs.acquire(timeout=TURN_LIMIT_S):
+                raise failure("no-turn", host=self.host, wait=True)
             try:
                 result = self._execute(script, timeout_s, limit)
             finally:
@@ -196,11 +198,6 @@ class Connection:
         if not result.began:
             raise self._not_begun(result)
         return result
-
-    def _take_turn(self) -> None:
-        """Wait for one of the two command channels; not for ever: logs are read between two commands."""
-        if not self._execs.acquire(timeout=TURN_LIMIT_S):
-            raise failure("no-turn", host=self.host, wait=True)
 
     def _execute(self, script: str, timeout_s: float, limit: int) -> CommandResult:
         import paramiko
@@ -219,14 +216,14 @@ class Connection:
     def _not_begun(self, result: CommandResult) -> LabError:
         if result.timed_out:
             return failure("shell-late", host=self.host)
-        if (refusal := self._refused_here(result.noise)) is not None:
-            return refusal
         noise = result.noise.decode("utf-8", "replace").strip()
+        if (refusal := self._refused_here(noise)) is not None:
+            return refusal
         last = f"Output: {noise.splitlines()[-1][:200]}" if noise else ""
         return failure("no-shell", host=self.host, text=last, detail=noise, wait=True)
 
-    def _refused_here(self, noise: bytes) -> LabError | None:
-        return refused_by_server(noise.decode("utf-8", "replace"), self._endpoint or self.target.endpoints[0])
+    def _refused_here(self, noise: str) -> LabError | None:
+        return refused_by_server(noise, self._endpoint or self.target.endpoints[0])
 
     # ----------------------------------------------------------------- files and liveness
 
@@ -298,7 +295,7 @@ class Connection:
         with contextlib.suppress(LabError):
             result = self._execute("true", FILE_LIMIT_S, 1 << 16)
             if not result.began:
-                return self._refused_here(result.noise)
+                return self._refused_here(result.noise.decode("utf-8", "replace"))
         return None
 
     def _drop_sftp(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,8 +111,14 @@ def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memor
 
 
 def _first_socket(endpoint: Endpoint) -> Any:
+    import paramiko
+
     if endpoint.proxy_command:
-        return _proxy(endpoint)
+        try:
+            return paramiko.ProxyCommand(endpoint.proxy_command)
+        except (OSError, ValueError) as problem:
+            text = f"{endpoint.proxy_command}: {problem}"
+            raise failure("proxy", host=endpoint.host, text=text) from None
     try:
         return connect_tcp(endpoint.host, endpoint.port, endpoint.connect_timeout_s)
     except OSError as problem:
@@ -130,17 +135,6 @@ def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
     plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return plug
-
-
-def _proxy(endpoint: Endpoint) -> Any:
-    import paramiko
-
-    if sys.platform == "win32":
-        raise failure("windows-proxy")
-    try:
-        return paramiko.ProxyCommand(endpoint.proxy_command)
-    except (OSError, ValueError) as problem:
-        raise failure("proxy", host=endpoint.host, text=f"{endpoint.proxy_command}: {problem}") from None
 
 
 def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:

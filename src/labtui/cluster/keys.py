@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization import SSHCertificate
 
 AGENT_LIMIT_S = 5.0
+_LATEST_S = 253_402_300_799
+"""The end of year 9999; a certificate for ever ends later."""
 PASSPHRASE_TRIES = 3
 """A passphrase is tried on this computer alone, so a typing mistake may be corrected."""
 
@@ -144,7 +146,7 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     for attempt in range(PASSPHRASE_TRIES + 1):
         try:
             # paramiko's hint says text; what it calls wants bytes.
-            key = paramiko.PKey.from_path(path, answer.reveal().encode() if answer else None)  # type: ignore[arg-type]
+            key = paramiko.PKey.from_path(path, answer.text.encode() if answer else None)  # type: ignore[arg-type]
         except Exception as problem:
             # Locked is a TypeError without a passphrase, a ValueError with a wrong one.
             if not isinstance(problem, ValueError if answer else TypeError):
@@ -171,8 +173,6 @@ def _reason(problem: Exception, path: Path) -> str:
         head = path.read_bytes()[:64]
         if head.startswith(b"PuTTY-User-Key-File"):
             return "It is in PuTTY's format: export it as an OpenSSH key with PuTTYgen."
-        if b"BEGIN PRIVATE KEY" in head or b"ENCRYPTED PRIVATE KEY" in head:
-            return f"It is in PKCS #8 format: `ssh-keygen -p -f {path}` writes it in OpenSSH's."
         if b"PRIVATE KEY" not in head:
             return "It does not look like a private key. Did you name the public half?"
     return "Its type is not supported or the file is damaged; make a new one with ssh-keygen -t ed25519."
@@ -182,10 +182,10 @@ def _reason(problem: Exception, path: Path) -> str:
 
 
 def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> OfferedKey:
-    """Put the key's certificate on it, if there is one, and refuse one that ran out.
+    """Put the key's certificate on it, if there is one.
 
     Raises:
-        LoginRefused: the certificate is out of date, or named and unusable.
+        LoginRefused: the certificate is out of date.
     """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -197,33 +197,20 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
         line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         if base64.b64decode(line.split()[1]) != key.asbytes():
             continue  # it belongs to another key; OpenSSH passes over it as well
-        check_certificate(file)
+        ends = certificate_end(file)
+        if ends is not None and ends <= datetime.now(UTC):
+            raise failure("certificate-over", path=file, time=f"{ends:%Y-%m-%d at %H:%M}")
         key.load_certificate(str(file))
         return OfferedKey(key, f"{origin} with the certificate {file}")
     return OfferedKey(key, origin)
 
 
-def check_certificate(path: Path, now: datetime | None = None) -> datetime | None:
-    """When the certificate in `path` runs out (None: never).
-
-    Raises:
-        LoginRefused: it ran out already, or is not valid yet.
-    """
-    begins, ends = certificate_times(path)
-    now = now or datetime.now(UTC)
-    if ends is not None and ends <= now:
-        raise failure("certificate-over", path=path, time=f"{ends:%Y-%m-%d at %H:%M}")
-    if begins is not None and begins > now:
-        raise failure("certificate-early", path=path, time=f"{begins:%Y-%m-%d at %H:%M}")
-    return ends
-
-
-def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
-    """(valid from, valid until) of an OpenSSH certificate file; None where it sets no bound."""
+def certificate_end(path: Path) -> datetime | None:
+    """When the OpenSSH certificate in a file runs out; None for never, and where there is none."""
     certificate = _certificate(path)
-    if certificate is None:
-        return None, None
-    return _moment(certificate.valid_after), _moment(certificate.valid_before)
+    if certificate is None or certificate.valid_before > _LATEST_S:
+        return None
+    return datetime.fromtimestamp(certificate.valid_before, UTC)
 
 
 def _certificate(path: Path) -> SSHCertificate | None:
@@ -235,10 +222,3 @@ def _certificate(path: Path) -> SSHCertificate | None:
     except Exception:
         return None
     return found if isinstance(found, SSHCertificate) else None
-
-
-def _moment(seconds: int) -> datetime | None:
-    # 2**64 - 1 means "for ever" and 0 "since ever".
-    if seconds == 0 or seconds > 253_402_300_799:
-        return None
-    return datetime.fromtimestamp(seconds, UTC)

@@ -141,7 +141,7 @@ class Login:
             if key is not None:
                 return self.transport.auth_publickey(user, key.key)
             if method == "password":
-                return self.transport.auth_password(user, self._password().reveal(), fallback=False)
+                return self.transport.auth_password(user, self._password().text, fallback=False)
             self.transport.auth_timeout = ANSWER_LIMIT_S
             return self.transport.auth_interactive(user, self._answer)
         except paramiko.BadAuthenticationType:
@@ -211,7 +211,7 @@ class Login:
         is_password = not echo and bool(_PASSWORD.search(text))
         kept = self.memory.passwords.get(self.endpoint.label) if is_password else None
         if kept is not None and not self.prompts_answered:
-            reply: str | None = kept.reveal()
+            reply: str | None = kept.text
         else:
             lines = "\n".join(line.strip() for line in (title, instructions, text) if line.strip())
             try:
@@ -231,7 +231,7 @@ class Login:
         return failure(reason, host=host, user=user, origin=origin, text=text, ways=ways, did=did)
 
     def _no_answer(self) -> LabError:
-        return self._failure("key-alone" if self.key_refused else "no-answer")
+        return self._failure("key" if self.key_refused else "no-answer")
 
     def _no_way(self, allowed: set[str]) -> LabError:
         if self.key_refused:

@@ -92,11 +92,9 @@ def _read_placed(remote_dir: str, files: Sequence[PushFile], result: CommandResu
         return [file for file, word in zip(files, words, strict=True) if word == "need"]
     stderr = result.err.strip()
     refusal = classify(stderr)
+    sentence, hint = (stderr.splitlines() or ["no reason given"])[-1], "Check the remote folder (`root`)."
     if refusal.key in ("quota", "permission"):
         sentence, hint = refusal.sentence, refusal.hint
-    else:
-        sentence = stderr.splitlines()[-1] if stderr else "no reason given"
-        hint = "Check the remote folder (`root`)."
     raise RemoteFailure(
         f"The files cannot be put into {remote_dir}: {sentence}",
         hint,

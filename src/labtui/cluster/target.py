@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -123,20 +123,11 @@ class NonInteractivePrompter:
         return None
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A secret that does not show itself in a repr, a log or a traceback's local variables."""
+    """A secret that does not show itself where it is printed, logged or part of a traceback."""
 
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """The secret itself, for the one call that needs it."""
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
+    text: str
 
 
 @cache
@@ -310,13 +301,5 @@ def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]
 def _known_hosts(settings: Settings) -> tuple[Path, ...]:
     user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
     machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
-    return tuple(_paths([*user, *machine]))
-
-
-def _paths(values: Iterable[str]) -> Iterable[Path]:
-    for value in values:
-        try:
-            names = shlex.split(value, posix=os.name != "nt")
-        except ValueError:
-            names = [value]
-        yield from (_path(name) for name in names if name.lower() != "none")
+    names = (name for value in (*user, *machine) for name in shlex.split(value, posix=os.name != "nt"))
+    return tuple(_path(name) for name in names if name.lower() != "none")

@@ -175,9 +175,8 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 
 def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
-    from labtui.export import lab_plots
+    from labtui.export import drawings, lab_plots, write_files
     from labtui.export.measurements import small_notes
-    from labtui.export.plots import write_plots
     from labtui.results.charts import with_kind
 
     folder = named_folder(args)
@@ -196,12 +195,11 @@ def run_plot(args: argparse.Namespace) -> int:
     if inside is not None:
         require_trust(inside.path, args)
     with Meter() as meter:
-        written = write_plots(
-            tuple(with_kind(chart, args.kind) for chart in charts),
+        written = write_files(
+            drawings([with_kind(chart, args.kind) for chart in charts], args.format),
             inside.plots if inside else Path(args.out or "."),
-            root=inside.path if inside else None,
-            formats=args.format,
-            progress=meter.show,
+            inside.path if inside else None,
+            meter.show,
         )
     for note in small_notes(results):
         say(f"note: {note}")

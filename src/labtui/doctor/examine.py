@@ -19,25 +19,10 @@ import msgspec
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp
-from labtui.cluster.keys import certificate_times
+from labtui.cluster.keys import certificate_end
 from labtui.cluster.known_hosts import known_keys
 from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
-from labtui.doctor.findings import (
-    UNREACHABLE,
-    Check,
-    Requirements,
-    check_account,
-    check_clock,
-    check_qos,
-    check_refusal,
-    check_slurm,
-    check_trial,
-    choose_account,
-    failed,
-    found,
-    published_keys,
-    trial_options,
-)
+from labtui.doctor import findings
 from labtui.doctor.places import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
@@ -58,10 +43,10 @@ Seen = Callable[[dict[str, bool]], None]
 def examine(
     profile: Profile,
     overrides: Overrides,
-    wanted: Requirements,
+    wanted: findings.Requirements,
     prompter: Prompter,
     seen: Seen | None = None,
-) -> Iterator[Check]:
+) -> Iterator[findings.Check]:
     """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
 
     `seen` is called with the data set and the container, once the cluster was asked about them.
@@ -69,7 +54,7 @@ def examine(
     try:
         target = resolve_target(profile, overrides)
     except LabError as error:
-        yield failed("ssh-config", error)
+        yield findings.failed("ssh-config", error)
         return
     yield from _configuration(profile, target)
     yield from (_key(endpoint) for endpoint in target.endpoints[:1])
@@ -89,81 +74,83 @@ def _advising(target: Target, profile: Profile) -> Profile:
     return msgspec.structs.replace(profile, host_keys={}, data_hosts=(), **nothing)
 
 
-def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
+def _configuration(profile: Profile, target: Target) -> Iterator[findings.Check]:
     if profile.status == "historical":
-        yield found("profile", "historical", name=profile.title)
+        yield findings.found("profile", "historical", name=profile.title)
     way = ", ".join(endpoint.label for endpoint in target.endpoints)
     if hops := ", ".join(hop.label for hop in target.endpoints[0].jumps):
         way = f"{way} through {hops}"
-    yield found("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
+    yield findings.found("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
 
 
-def _key(endpoint: Endpoint) -> Check:
+def _key(endpoint: Endpoint) -> findings.Check:
     path = next((path for path in endpoint.identity_files if path.is_file()), None)
     if path is None:
         seen, wanted = ("missing", endpoint.identity_files[0]) if endpoint.identity_named else ("none", "")
-        return found("key", seen, action="set-up-key", path=wanted)
+        return findings.found("key", seen, action="set-up-key", path=wanted)
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
         identity = {"identity": str(path)}
-        return found("key", "open", action="protect-key", settings=identity, path=path, mode=f"{mode:o}")
+        return findings.found(
+            "key", "open", action="protect-key", settings=identity, path=path, mode=f"{mode:o}"
+        )
     certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
     file = next((file for file in certificates if file.is_file()), None)
-    ends = certificate_times(file)[1] if file else None
+    ends = certificate_end(file) if file else None
     if ends is None:
-        return found("key", "fine", path=f"{path} with the certificate {file}" if file else path)
+        return findings.found("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
     seen = (
         "certificate-over" if left <= 0 else "certificate-soon" if left < CERTIFICATE_SOON_S else "certified"
     )
-    return found("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
+    return findings.found("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
-def _known(target: Target, profile: Profile) -> Check:
+def _known(target: Target, profile: Profile) -> findings.Check:
     endpoint = target.endpoints[0]
     known = any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts))
-    published = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
+    published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     seen = "pinned" if endpoint.host_key else "fine" if known else "unknown"
     words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
-    return found("known-hosts", seen, **words)
+    return findings.found("known-hosts", seen, **words)
 
 
 # --------------------------------------------------------------------------- the connection
 
 
 def _connected(
-    connection: Connection, profile: Profile, wanted: Requirements, seen: Seen | None
-) -> Iterator[Check]:
+    connection: Connection, profile: Profile, wanted: findings.Requirements, seen: Seen | None
+) -> Iterator[findings.Check]:
     site = _advising(connection.target, profile)
     try:
         connection.connect()
     except LabError as error:
-        yield check_refusal(error, site, connection.user, _others(error, connection, site))
+        yield findings.check_refusal(error, site, connection.user, _others(error, connection, site))
         return
     asked_at = time.time()
     try:
         probe = connection.ask(slurm_probe())
     except LabError as error:
-        refusal = check_refusal(error, site, connection.user)
-        yield refusal if refusal.key != "network" else failed("login-shell", error)
+        refusal = findings.check_refusal(error, site, connection.user)
+        yield refusal if refusal.key != "network" else findings.failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
-    yield found("login", "fine", user=connection.user, host=connection.host, methods=methods)
+    yield findings.found("login", "fine", user=connection.user, host=connection.host, methods=methods)
     yield _sftp(connection)
     yield _shell(connection)
-    yield check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
-    yield from check_slurm(probe)
-    yield check_account(probe, wanted, profile)
-    yield from check_qos(probe, wanted, profile)
+    yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
+    yield from findings.check_slurm(probe)
+    yield findings.check_account(probe, wanted, profile)
+    yield from findings.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
-        yield found("module", "missing")
+        yield findings.found("module", "missing")
     yield from _places(connection, profile, wanted, probe, seen)
     yield from _trials(connection, profile, wanted, probe)
 
 
 def _others(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
     """Which other hosts of the site answer, where its login hosts do not: it tells maintenance from a missing VPN."""
-    if not isinstance(error, CannotConnect) or error.reason not in UNREACHABLE:
+    if not isinstance(error, CannotConnect) or error.reason not in findings.UNREACHABLE:
         return {}
     tried = {endpoint.host for endpoint in connection.target.endpoints}
     return {host: _reaches(host) for host in site.data_hosts[:2] if host not in tried}
@@ -177,35 +164,39 @@ def _reaches(host: str) -> bool:
     return True
 
 
-def _sftp(connection: Connection) -> Check:
+def _sftp(connection: Connection) -> findings.Check:
     try:
         seconds = connection.ping(15.0)
     except LabError as error:
-        return failed("sftp", error)
-    return found("sftp", "fine", ms=seconds * 1000)
+        return findings.failed("sftp", error)
+    return findings.found("sftp", "fine", ms=seconds * 1000)
 
 
-def _shell(connection: Connection) -> Check:
+def _shell(connection: Connection) -> findings.Check:
     began = time.monotonic()
     noise = connection.run("true").noise
     took = time.monotonic() - began
     words = f"{len(noise)} bytes, which labtui ignores" if noise.strip() else "nothing"
-    return found("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
+    return findings.found("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
 
 
 # --------------------------------------------------------------------------- paths, and the smallest job
 
 
 def _places(
-    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe, seen: Seen | None
-) -> Iterator[Check]:
-    account = choose_account(probe, wanted, profile)
+    connection: Connection,
+    profile: Profile,
+    wanted: findings.Requirements,
+    probe: SlurmProbe,
+    seen: Seen | None,
+) -> Iterator[findings.Check]:
+    account = findings.choose_account(probe, wanted, profile)
     values = {"account": account, "user": probe.user or connection.user}
     root = fill(wanted.root or profile.root, values)
     data = fill(wanted.data_dir or profile.data_dir, values)
     image = fill(wanted.container or profile.launch.container or profile.container, values)
     if any("{account}" in path for path in (root, data, image)):
-        yield found("places", "no-account")
+        yield findings.found("places", "no-account")
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
@@ -215,21 +206,23 @@ def _places(
     try:
         probed = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
     except LabError as error:
-        yield failed("places", error)
+        yield findings.failed("places", error)
         return
     if not probed.complete:
-        yield found("places", "broken-off")
+        yield findings.found("places", "broken-off")
         return
     if seen is not None:
         seen({path: probed.paths[path].kind != "missing" for path in paths})
-    yield from check_paths(probed, root=root, data_dir=data, container=image, alternative_paths=others)
+    yield from check_paths(
+        probed, root=root, data_dir=data, container=image, alternative_paths=others, account=account
+    )
     if starts:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:
-        yield found("python", "in-container")
+        yield findings.found("python", "in-container")
 
 
-def _python_command(profile: Profile, wanted: Requirements) -> str:
+def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
     """Starts the Python of the job scripts on the login node, with what they load before it."""
     launch = profile.launch
     lines = ["module purge"] if launch.modules and launch.purge else []
@@ -243,17 +236,17 @@ def _python_command(profile: Profile, wanted: Requirements) -> str:
 
 
 def _trials(
-    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
-) -> Iterator[Check]:
+    connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe
+) -> Iterator[findings.Check]:
     """Slurm's word on the smallest jobs of the lab: one GPU, and the CPU where the lab trains there too."""
     if "sbatch" in probe.missing:
-        yield found("gpu-job", "no-sbatch")
+        yield findings.found("gpu-job", "no-sbatch")
         return
-    account = choose_account(probe, wanted, profile)
+    account = findings.choose_account(probe, wanted, profile)
     for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
-        options = trial_options(profile, wanted, account=account, gpus=gpus)
+        options = findings.trial_options(profile, wanted, account=account, gpus=gpus)
         try:
-            yield check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
+            yield findings.check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
         except LabError as error:
-            yield failed("gpu-job" if gpus else "cpu-job", error)
+            yield findings.failed("gpu-job" if gpus else "cpu-job", error)
             return

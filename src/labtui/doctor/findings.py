@@ -152,8 +152,8 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
     if server_time is None:
         return found("clock", "silent")
     off = server_time - our_time
-    fine, side = abs(off) <= CLOCK_LIMIT_S or practice, "behind" if off > 0 else "ahead of"
-    return found("clock", "fine" if fine else "off", seconds=abs(off), side=side)
+    seen = "fine" if abs(off) <= CLOCK_LIMIT_S else "practice" if practice else "off"
+    return found("clock", seen, seconds=abs(off), side="behind" if off > 0 else "ahead of")
 
 
 # --------------------------------------------------------------------------- Slurm

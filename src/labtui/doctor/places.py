@@ -24,21 +24,30 @@ def check_paths(
     data_dir: str,
     container: str,
     alternative_paths: Mapping[str, str],
+    account: str = "",
 ) -> Iterator[Check]:
     """Data, container, room to work. `alternative_paths` maps a path to another one where the same may lie."""
     parent = probe.root_parent or "its parent"
-    yield found("root", "fine" if probe.root_writable else "closed", path=root, parent=parent)
+
+    def charged(path: str) -> str:
+        """The account, where it is a part of the path and may be the wrong one."""
+        return f" and the account {account} in it" if account and account in path else ""
+
+    seen = "fine" if probe.root_writable else "closed"
+    yield found("root", seen, path=root, parent=parent, account=charged(root))
 
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))
 
     if data_dir:
-        yield _data(facts(data_dir), facts(alternative_paths.get(data_dir, "")))
+        other = facts(alternative_paths.get(data_dir, ""))
+        yield _data(facts(data_dir), other, charged(data_dir))
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _why(here)
         settings = {"container": other.path} if seen == "elsewhere" else {}
-        yield found("container", seen, settings=settings, path=container, other=other.path)
+        words: dict[str, Any] = {"path": container, "other": other.path, "account": charged(container)}
+        yield found("container", seen, settings=settings, **words)
     if probe.free_kib is not None:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
         yield found("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
@@ -49,8 +58,8 @@ def check_paths(
         yield found("quota", seen, name=name, percent=100 * share)
 
 
-def _data(facts: PathFacts, other: PathFacts) -> Check:
-    """`other` is where the files may be instead."""
+def _data(facts: PathFacts, other: PathFacts, account: str) -> Check:
+    """`other` is where the files may be instead, `account` a remark on that of the path."""
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.batches_missing, {}
     if there and not facts.batches_missing:
@@ -60,7 +69,12 @@ def _data(facts: PathFacts, other: PathFacts) -> Check:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
         seen = "incomplete" if there else _why(facts)
-    words: dict[str, Any] = {"path": facts.path, "other": other.path, "names": ", ".join(names)}
+    words: dict[str, Any] = {
+        "path": facts.path,
+        "other": other.path,
+        "account": account,
+        "names": ", ".join(names),
+    }
     return found("data", seen, settings=settings, **words)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import write_whole
-from labtui.domain.errors import ExportError, UsageError
+from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.style import Progress, quiet
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labtui.export.contents import LabContents
     from labtui.export.hand_in import HandInDocument
     from labtui.export.measurements import Measurements
+    from labtui.export.plots import Format
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
 
@@ -63,11 +64,9 @@ def export_lab(
         LabError: when the lab folder cannot be read.
     """
     from labtui.export.contents import read_contents
+    from labtui.export.measurements import stamp_of
     from labtui.session.folder import LabFolder
 
-    for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
-        if unknown := [name for name in wanted if name not in known]:
-            raise UsageError(f"There is no {what} format {unknown[0]!r}.", f"Choose from {', '.join(known)}.")
     lab = LabFolder.open(folder)
     progress("reading the lab folder", 0.0)
     contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
@@ -75,15 +74,23 @@ def export_lab(
         hand_in = contents.edition.hand_in
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
     notes, work = _documents(contents, formats, reports, template)
-    work = _tables(contents) | work | (_charts(contents) if plots else {})
-    files = _written(work, out or lab.path, lab.path if out is None else None, progress)
+    work = _tables(contents) | work
+    if plots:
+        charts = lab_plots(contents.measurements, contents.named)
+        made = drawings(charts, stamp=stamp_of(contents.results))
+        work |= {name: partial(_below, "plots", make) for name, make in made.items()}
+    files = write_files(work, out or lab.path, lab.path if out is None else None, progress)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
-    return ExportReport(tuple(files), tuple(dict.fromkeys(notes)))
+    return ExportReport(files, tuple(dict.fromkeys(notes)))
 
 
-def _written(work: Work, target: Path, root: Path | None, progress: Progress) -> list[Path]:
-    """Make and write each file; what cannot be made or written is raised when all others are there."""
+def write_files(work: Work, target: Path, root: Path | None, progress: Progress = quiet) -> tuple[Path, ...]:
+    """Make and write each file; with `root` no link is followed. All others are there when one cannot be.
+
+    Raises:
+        ExportError: says which could not be made or written, and why.
+    """
     files: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items()):
@@ -96,8 +103,12 @@ def _written(work: Work, target: Path, root: Path | None, progress: Progress) ->
             problems.append(error)
     progress("done", 1.0)
     if problems:
-        raise _with_count(problems, len(files))
-    return files
+        raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
+    return tuple(files)
+
+
+def _below(folder: str, make: Callable[[], Mapping[str, bytes]]) -> dict[str, bytes]:
+    return {f"{folder}/{name}": data for name, data in make().items()}
 
 
 def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
@@ -120,27 +131,16 @@ def _one(name: str, make: Callable[[], str | bytes]) -> dict[str, bytes]:
     return {name: made.encode() if isinstance(made, str) else made}
 
 
-def _charts(contents: LabContents) -> Work:
-    """Every chart as PNG and SVG, made of one figure."""
-    from labtui.export.measurements import stamp_of
+def drawings(
+    charts: Sequence[ChartSpec], formats: Sequence[Format] = ("png", "svg"), stamp: str = ""
+) -> Work:
+    """What makes each chart in these formats, of one figure; a file is called by its chart's key."""
     from labtui.export.plots import pictures
 
-    stamp = stamp_of(contents.results)
-
     def drawn(chart: ChartSpec) -> dict[str, bytes]:
-        made = pictures(chart, ("png", "svg"), stamp=stamp)
-        return {f"plots/{chart.key}.{form}": data for form, data in made.items()}
+        return {f"{chart.key}.{form}": data for form, data in pictures(chart, formats, stamp=stamp).items()}
 
-    return {
-        f"chart {each.key}": partial(drawn, each) for each in lab_plots(contents.measurements, contents.named)
-    }
-
-
-def _with_count(problems: Sequence[ExportError], written: int) -> ExportError:
-    """The first problem, raised after all else was written."""
-    first, others = problems[0], len(problems) - 1
-    more = f" Nor could {others} other file{'s' * (others > 1)}." if others else ""
-    return ExportError(f"{first.sentence}{more}{f' {written} were written.' if written else ''}", first.hint)
+    return {f"chart {each.key}": partial(drawn, each) for each in charts}
 
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:

@@ -94,7 +94,8 @@ def shortened(note: str) -> str:
 
 
 def chart_height(page: Page) -> float:
-    """Inches for the charts of a slide: all there are, or what the answers below leave."""
+    """Inches for the charts of a slide: all there are, or what the answers below leave; bars in rows need less."""
     alone = page.blocks or sum(len(panels(spec)) > 1 for spec in page.charts) > 1
     below = page.warnings or any(answer.blocks for answer in page.answers)
-    return 4.4 if alone or not below else 3.1
+    rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
+    return min(4.4 if alone or not below else 3.1, 0.9 + 0.6 * max(rows, default=9))

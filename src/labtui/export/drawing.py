@@ -70,10 +70,11 @@ def has_numbers(spec: ChartSpec) -> bool:
     return not spec.over_time and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
 
 
-def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, bool]]:
-    """Each mark but the last with its number and whether it stands left of the line; not the baseline's 1.00.
+def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:
+    """Each mark but the last with its number, and where that stands: -1 left or below, 1 right or above, 0 beside.
 
-    A line that rises leaves its upper left free; the lower of two is labelled on the other side.
+    A line that rises leaves its upper left free; the lower of two is labelled on the other side. The baseline's 1.00
+    has no number.
     """
     points = ordered(series)
     for at, point in enumerate(points[:-1]):
@@ -81,7 +82,8 @@ def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, bool]
             continue
         rivals = [p.y for each in spec.measured for p in each.points if p.x == point.x]
         upper = point.y >= max(rivals)
-        yield point, value_text(spec, point), at == 0 or upper == (points[at + 1].y > point.y)
+        left = at == 0 or upper == (points[at + 1].y > point.y)
+        yield point, value_text(spec, point), -1 if left else 1, 0 if at == 0 else 1 if upper else -1
 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
@@ -98,12 +100,12 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """From 0 for bars, speedup and times; shares of lines are cut at a ten well below the least."""
+    """From 0, but accuracy is cut at a ten well below the least."""
     ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
     low, high = min(ys), max(ys)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    if spec.percent and low > 0.1:
+    if spec.percent and spec.view == "training" and low > 0.1:
         low = math.floor(low * 10 - 0.25) / 10
         return low, high + 0.06 * (high - low or 0.1)
     return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0

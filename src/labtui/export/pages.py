@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from labtui.export import measurements
+from labtui.export import measurements, result_tables
 from labtui.export.contents import LabContents
 from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
-from labtui.export.result_tables import (
-    fraction_table,
-    machine_facts,
-    page_facts,
-    program_table,
-    readings_table,
-    source_rows,
-    sources_table,
-    title_facts,
-)
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import (
     ChartsCheck,
     Edition,
     Excerpt,
-    FitCheck,
-    HandInCheck,
     HandInPage,
     MetricCheck,
     Task,
@@ -51,7 +39,11 @@ def hand_in(contents: LabContents) -> HandInDocument:
     plans = edition.hand_in.pages if edition.hand_in is not None else ()
     made = [page for plan in plans or default_pages(contents) for page in _page(contents, plan)]
     pages = [page for page in made if page.shows]
-    missing = [_missing_line(page) for page in made if not page.shows]
+    missing = [
+        " ".join([f"Not here yet: {page.kicker or page.title}.", *page.warnings])
+        for page in made
+        if not page.shows
+    ]
     if missing and pages:
         pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, *missing))
     if contents.rehearsal:
@@ -67,15 +59,13 @@ def hand_in(contents: LabContents) -> HandInDocument:
         lines=tuple(filter(None, (author, where, day))),
         stamp=measurements.stamp_of(contents.results),
         pages=tuple(pages),
-        facts=title_facts(measurements.without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
+        facts=result_tables.title_facts(
+            measurements.without_small(contents.named), accuracy=_asks_for_accuracy(edition)
+        ),
         practice=contents.practice,
         mark=contents.mark,
         notes=(*notes, *_unanswered(contents), *measurements.small_notes(contents.results), *missing),
     )
-
-
-def _missing_line(page: Page) -> str:
-    return " ".join([f"Not here yet: {page.kicker or page.title}.", *page.warnings])
 
 
 def _asks_for_accuracy(edition: Edition) -> bool:
@@ -89,16 +79,15 @@ def _asks_for_accuracy(edition: Edition) -> bool:
 
 def default_pages(contents: LabContents) -> tuple[HandInPage, ...]:
     """Pages for an edition that lists none: each task with the charts its checks ask for, then the sources."""
-    pages = []
-    for task in contents.edition.tasks:
-        if not task.handed_in or all(isinstance(check, HandInCheck) for check in task.checks):
-            continue
-        charts = [check for check in task.checks if isinstance(check, ChartsCheck)]
-        laws = tuple(check.model for check in task.checks if isinstance(check, FitCheck))
-        keys = charts[0].charts if charts else ("laws",) if laws else ()
-        table = "fractions" if laws else "results" if task.runs and not charts else None
-        models = charts[0].models if charts else laws
-        pages.append(HandInPage(task=task.id, charts=keys, models=models, table=table))  # type: ignore[arg-type]
+    tasks = (task for task in contents.edition.tasks if task.handed_in and (task.runs or task.questions))
+    charts = {
+        task.id: next((check.charts for check in task.checks if isinstance(check, ChartsCheck)), ())
+        for task in contents.edition.tasks
+    }
+    pages = [
+        HandInPage(task=task.id, charts=charts[task.id], table="results" if task.runs else None)
+        for task in tasks
+    ]
     return (*pages, HandInPage(kind="sources"))
 
 
@@ -114,7 +103,7 @@ def _unanswered(contents: LabContents) -> Iterable[str]:
 
 def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
     if plan.kind == "overview":
-        facts = machine_facts(contents.named)
+        facts = result_tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
         yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.practice)
@@ -144,10 +133,10 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
-        facts=page_facts(charts, results),
+        facts=result_tables.page_facts(charts, results),
         blocks=blocks,
         answers=answers,
-        note=" ".join(_notes(charts)),
+        note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.notes)),
         warnings=tuple(warnings),
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and any(row.practice for row in (*results.rows, *results.programs)),
@@ -169,11 +158,6 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     elif plan.table:
         found = messages.results_message(results)
     return found or plan.heading or one_line(task.title)
-
-
-def _notes(charts: Sequence[ChartSpec]) -> Iterable[str]:
-    """The notes of all charts, each once."""
-    return dict.fromkeys(clean(note) for chart in charts for note in chart.notes)
 
 
 def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[Answer]:
@@ -210,7 +194,7 @@ def _conclusions(contents: LabContents) -> Page:
 
 def _sources(contents: LabContents) -> Page:
     """Where each number was read, and which findings were overridden."""
-    table = sources_table(contents.named)
+    table = result_tables.sources_table(contents.named)
     overridden = [
         plain(
             f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
@@ -232,7 +216,7 @@ def _sources(contents: LabContents) -> Page:
 
 def _provenance(results: Results) -> Iterable[str]:
     for row in (*results.programs, *results.measured):
-        for name, _, job, log, lines in source_rows(row):
+        for name, _, job, log, lines in result_tables.source_rows(row):
             yield f"{name or clean(row.configuration.label)}: job {job}, {log}, lines {lines}"
 
 
@@ -298,14 +282,14 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
     if plan.table == "fractions":
         fits = [fit for fit in contents.results.fits if not plan.models or fit.model in plan.models]
-        yield from (fraction_table(fits),) if fits else ()
+        yield from (result_tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
-        yield program_table(results.programs)
+        yield result_tables.program_table(results.programs)
     elif plan.table and results.measured:
         rows = results.rows
         if plan.table == "acceleration":
             rows = tuple(row for row in rows if (row.n_gpus or 0) <= 1)
-        yield readings_table(of_rows(results, rows))
+        yield result_tables.readings_table(of_rows(results, rows))
 
 
 # --------------------------------------------------------------------------- listings
@@ -318,28 +302,25 @@ def _listings(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[B
             yield listing
 
 
-def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | None:  # noqa: PLR0911 - one case for each source
+def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | None:
     """The lines that a page shows of a script, a job script or a log."""
     job = contents.job_of(task)
     if wanted.source == "changes":
         return _changes(contents, task)
-    if wanted.source == "job":
-        name = job.script_file if job is not None else ""
-        mine = own_part(contents.text(name)) if name else ""
-        if not mine:
-            return None
-        return excerpt(mine, name, wanted.lines) if wanted.lines else whole(mine, name)
-    if wanted.source in ("out", "err"):
+    name, lines = wanted.source, wanted.lines
+    if name in ("out", "err"):
         if job is None or job.job is None:
             return None
-        text = contents.text(job.mirror("out" if wanted.source == "out" else "err"))
-        return excerpt(text, f"{job.job_name}.{job.job.job_id}.{wanted.source}", wanted.lines or (".",))
-    text = contents.scripts.get(wanted.source, "")
-    if not text:
-        return None
-    if wanted.parts:
-        return with_parts(text, wanted.source, wanted.lines, wanted.parts)
-    return excerpt(text, wanted.source, wanted.lines) if wanted.lines else whole(text, wanted.source)
+        text = contents.text(job.mirror("out" if name == "out" else "err"))
+        name, lines = f"{job.job_name}.{job.job.job_id}.{name}", lines or (".",)
+    elif name == "job":
+        name = job.script_file if job is not None else ""
+        text = own_part(contents.text(name)) if name else ""
+    else:
+        text = contents.scripts.get(name, "")
+    if wanted.parts and text:
+        return with_parts(text, name, lines, wanted.parts)
+    return excerpt(text, name, lines) if lines else whole(text, name)
 
 
 def _changes(contents: LabContents, task: Task) -> Listing | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labtui.export import style
 from labtui.export.drawing import bounds, is_tall, ordered, slots
 from labtui.export.plot_lines import name_line
-from labtui.results.charts import ChartSpec, Point, Series, value_text
+from labtui.results.charts import ChartSpec, Point, value_text
 from labtui.results.numbers import clean, in_digits_of
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -26,6 +27,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
 
     places, lines = slots(spec), spec.measured
     counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
+    ideal = [each for each in spec.series if each.role == "ideal" and each.points]
     width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
     for at, series in enumerate(lines):
         points, colour = ordered(series), style.SERIES[places[series.name]]
@@ -37,19 +39,19 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
                 bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
             if is_tall(spec, point):
                 axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
-        axes.bar_label(
-            bars, [value_text(spec, p).removesuffix("×") for p in points], padding=3, color=style.TEXT,
-            path_effects=[withStroke(linewidth=4, foreground="white")], zorder=6, size=14 if crowded else None,
-        )  # fmt: skip
-    for series in spec.series:
-        if series.role == "ideal" and series.points:
-            xs = [counts[p.x] for p in series.points]
-            ys = [p.y for p in series.points]
-            axes.hlines(
-                ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], style.AXIS, "--", lw=1.7, zorder=5
-            )
-            end = Series(name="ideal", points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
-            name_line(axes, end, "ideal" if named else "", style.AXIS, bold=False)
+        outlined = any(point.hollow or point.live for point in points)
+        # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
+        place: Any = {"padding": -19, "color": style.TEXT if outlined else "white", "weight": "bold"}
+        if not ideal:
+            rim = [withStroke(linewidth=4, foreground="white")]
+            place = {"padding": 3, "color": style.TEXT, "path_effects": rim}
+        labels = [value_text(spec, p).removesuffix("×") for p in points]
+        axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
+    for series in ideal:
+        xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
+        axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], style.AXIS, "--", lw=1.7, zorder=5)
+        end = replace(series, points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
+        name_line(axes, end, "ideal" if named else "", style.AXIS, bold=False)
     axes.set_xticks(range(len(counts)), [clean(label) for _, label in spec.x_ticks])
     axes.set_xlabel(clean(spec.x_label))
     ys = [p.y + bounds(p)[1] for s in spec.series for p in s.points]

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from labtui.export import style
-from labtui.export.drawing import (
-    MAX_MARKED,
-    bounds,
-    end_text,
-    has_numbers,
-    is_tall,
-    numbers,
-    ordered,
-    slots,
-    x_ticks,
-    y_limits,
-    y_ticks,
-)
+from labtui.export import drawing, style
 from labtui.results.charts import ChartSpec, Series, spread, unbroken
 from labtui.results.numbers import clean, tick_text
 
@@ -31,9 +18,11 @@ _DASHES = {"ideal": "--", "reference": "--", "fit": "-"}
 def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
     """`lines` in colour, the other measured ones in grey; those of a panel take the colours from the first on."""
     places = (
-        {series.name: at % len(style.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
+        {series.name: at % len(style.SERIES) for at, series in enumerate(lines)}
+        if panel
+        else drawing.slots(spec)
     )
-    labelled = has_numbers(spec) and not panel
+    labelled = drawing.has_numbers(spec) and not panel
     for series in spec.series:
         if not series.points:
             continue
@@ -41,7 +30,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         if series.role in _DASHES:
             axes.plot(xs, ys, _DASHES[series.role], color=style.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
-                name_line(axes, series, end_text(spec, series, named=True), style.AXIS, bold=False)
+                name_line(axes, series, drawing.end_text(spec, series, named=True), style.AXIS, bold=False)
         elif series not in lines:
             for piece in unbroken(spec, series):
                 axes.plot([p.x for p in piece], [p.y for p in piece], color=style.OTHER, lw=1.2, zorder=1)
@@ -49,19 +38,20 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         place = places[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
         _draw_line(axes, spec, series, place, shift)
-        text = end_text(spec, series, named=named and len(lines) > 1)
+        text = drawing.end_text(spec, series, named=named and len(lines) > 1)
         short = panel and len(lines) > 1
         name_line(axes, series, clean(series.short) if short else text, style.SERIES[place], bold=named)
-        for point, number, left in numbers(spec, series) if labelled else ():
+        for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
             axes.annotate(
-                number, (point.x, point.y), (-11 if left else 11, 0), textcoords="offset points",
-                ha="right" if left else "left", va="center", color=style.SERIES[place], zorder=6,
+                number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
+                color=style.SERIES[place],
+                ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
     _dress_axes(axes, spec, labelled=labelled, panel=panel)
 
 
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
-    colour, marked = style.SERIES[place], len(series.points) <= MAX_MARKED
+    colour, marked = style.SERIES[place], len(series.points) <= drawing.MAX_MARKED
     mark: Any = {"marker": style.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
     for piece in unbroken(spec, series):
         axes.plot([p.x for p in piece], [p.y for p in piece], color=colour, zorder=4, **mark)
@@ -76,15 +66,15 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
         zorder=5,
     )
     for point in series.points:
-        if is_tall(spec, point) and not spec.over_time:
-            low, high = bounds(point)
+        if drawing.is_tall(spec, point) and not spec.over_time:
+            low, high = drawing.bounds(point)
             x = point.x * (2 ** (shift / 2) if spec.x_log else 1) + (0 if spec.x_log else shift)
             axes.errorbar(x, point.y, [[low], [high]], color=colour, capsize=4, lw=1.8, zorder=3)
 
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
     """A label right of the axes, at the height of the line's end; `spread_names` moves it."""
-    last = ordered(series)[-1]
+    last = drawing.ordered(series)[-1]
     if text:
         note = axes.annotate(
             text, xy=(last.x, last.y), xytext=(10, 0), textcoords="offset points", color=colour, va="center",
@@ -124,10 +114,10 @@ def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> 
         axes.set_yscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
-    ticks = x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else x_ticks(spec, xs)
+    ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_xlabel(clean(spec.x_label))
-    axes.set_ylim(*y_limits(spec))
+    axes.set_ylim(*drawing.y_limits(spec))
     if spec.x_log:
         axes.set_xlim(min(xs) * 0.84, max(xs) * 1.12)
     else:
@@ -137,6 +127,6 @@ def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> 
         axes.yaxis.set_major_locator(NullLocator())
         return
     unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
-    axes.yaxis.set_major_locator(FixedLocator(y_ticks(*y_limits(spec), log=spec.y_log)))
+    axes.yaxis.set_major_locator(FixedLocator(drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
     axes.grid(axis="y")

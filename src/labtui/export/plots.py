@@ -12,10 +12,8 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from labtui.cluster.local_files import write_whole
 from labtui.export import style
 from labtui.export.drawing import panels
 from labtui.export.plot_bars import draw_bars, draw_lost, draw_repeats, draw_rows
@@ -176,26 +174,3 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         draw_bars(axes, spec, named=named)
     else:
         draw_lines(axes, spec, spec.measured, named=named, panel=False)
-
-
-def write_plots(
-    specs: Sequence[ChartSpec],
-    folder: Path,
-    *,
-    formats: Sequence[Format] = ("png",),
-    root: Path | None = None,
-    progress: style.Progress = style.quiet,
-) -> tuple[Path, ...]:
-    """A file of each chart in each format, named by its key.
-
-    Raises:
-        ExportError: when a file cannot be written.
-    """
-    written = []
-    for at, spec in enumerate(specs):
-        progress(f"chart {spec.key}", at / len(specs))
-        for name, data in pictures(spec, formats).items():
-            path = folder / f"{spec.key}.{name}"
-            write_whole(path, data, root)
-            written.append(path)
-    return tuple(written)

@@ -1,15 +1,17 @@
 """The slides as PowerPoint: native charts and tables, every colour the theme's, words in text frames.
 
-PowerPoint lays nothing out by itself, so what stands below each other is measured in Carlito, which is as wide as
-Calibri. What does not fit goes on under the same title.
+What has one place on every slide stands in the slots of template.pptx. PowerPoint lays nothing out by itself, so what
+stands below each other is measured in Carlito, which is as wide as Calibri; what does not fit goes on under the same
+title.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,8 @@ from labtui.results.numbers import clean
 
 LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
 """Inches: the place between title and foot."""
+_KICKER, _MARK, _FACTS = 10, 11, 20
+"""Slots of the layouts; that of the first fact."""
 _GAP = 0.15
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 _TONES: dict[str, Any] = {
@@ -67,13 +71,15 @@ def pptx(document: HandInDocument, template: Path | None = None) -> bytes:
         _take_theme(presentation, template)
     core = presentation.core_properties
     core.title, core.author, core.keywords = document.title, document.author, document.stamp
-    cover = presentation.slides.add_slide(presentation.slide_layouts[0])
-    cover.shapes.title.text_frame.text = document.title
-    cover.placeholders[1].text_frame.text = " · ".join((document.subtitle, *document.lines))
-    for at, fact in enumerate(document.facts):
-        _fact(cover, (LEFT + 4.1 * at, 5.4, 3.9), fact, 54)
-    if document.practice:
-        _mark(cover, document.mark)
+    for layout in list(presentation.slide_layouts)[1:]:
+        foot: Any = next(each for each in layout.shapes if each.name == "foot")
+        foot.text_frame.text = document.footer
+    words = {
+        0: document.title,
+        1: " · ".join((document.subtitle, *document.lines)),
+        _MARK: document.mark * document.practice,
+    }
+    cover = _slide(presentation, "cover", words, document.facts)
     cover.notes_slide.notes_text_frame.text = document.stamp
     for page in document.pages:
         _Slides(presentation, document, page).draw()
@@ -89,14 +95,32 @@ def _take_theme(presentation: Any, template: Path) -> None:
         raise ExportError(
             f"{template} is no PowerPoint file that can be read.", "Save it as .pptx and name that file."
         ) from error
-    theirs, ours = (_theme_part(each) for each in (other, presentation))
-    if theirs is not None and ours is not None:
-        ours._blob = theirs.blob
+    theirs, ours = (
+        next(
+            each.target_part
+            for each in one.slide_master.part.rels.values()
+            if each.reltype.endswith("/theme")
+        )
+        for one in (other, presentation)
+    )
+    ours._blob = theirs.blob
 
 
-def _theme_part(presentation: Any) -> Any:
-    relations = presentation.slide_master.part.rels.values()
-    return next((each.target_part for each in relations if each.reltype.endswith("/theme")), None)
+def _slide(
+    presentation: Any, layout: str, words: Mapping[int, str], facts: Sequence[tuple[str, str]] = ()
+) -> Any:
+    """A slide with these words in the slots of its layout, by their numbers; slots without words are taken away."""
+    slide = presentation.slides.add_slide(presentation.slide_layouts.get_by_name(layout))
+    wanted = {number: (text,) for number, text in words.items() if text} | dict(enumerate(facts, _FACTS))
+    for slot in list(slide.placeholders):
+        if slot.placeholder_format.idx not in wanted:
+            slot._element.getparent().remove(slot._element)
+            continue
+        slot.text_frame.text, *more = wanted[slot.placeholder_format.idx]
+        for text in more:
+            below = slot.text_frame.add_paragraph()
+            below.text, below.level = text, 1
+    return slide
 
 
 # --------------------------------------------------------------------------- words
@@ -117,6 +141,11 @@ def _line_count(text: str, width: float, size: float) -> int:
     return sum(max(1, math.ceil(_inches(line, size) / (width - 0.2))) for line in text.split("\n"))
 
 
+def _fitting(heights: Sequence[float], room: float) -> int:
+    """How many of these fit below each other; at least one."""
+    return max(1, sum(total <= room + 0.01 for total in itertools.accumulate(heights)))
+
+
 def _height(paragraph: Paragraph, width: float, size: float) -> float:
     text = "".join(map(_shown, paragraph.runs))
     lines = _line_count(text, width - 0.3 * paragraph.level, size)
@@ -134,22 +163,6 @@ def _frame(slide: Any, box: Box) -> Any:
     frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
     frame.auto_size = MSO_AUTO_SIZE.TEXT_TO_FIT_SHAPE
     return frame
-
-
-def _line(slide: Any, box: Box, text: str, size: float, tone: str, *, bold: bool = False) -> Any:
-    paragraph = _frame(slide, box).paragraphs[0]
-    _add_run(paragraph, Run(text, bold=bold, tone=tone), size)  # type: ignore[arg-type]
-    return paragraph
-
-
-def _mark(slide: Any, mark: str) -> None:
-    _line(slide, (8.4, 0.36, 4.33, 0.3), mark, 14, "warn").alignment = PP_ALIGN.RIGHT
-
-
-def _fact(slide: Any, place: tuple[float, float, float], fact: tuple[str, str], size: float) -> None:
-    x, y, width = place
-    _line(slide, (x, y, width, size / 60), fact[0], size, "accent", bold=True)
-    _line(slide, (x, y + size / 58, width, 0.6), fact[1], 16, "ink")
 
 
 def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
@@ -189,18 +202,13 @@ class _Slides:
         self.new_slide()
 
     def new_slide(self) -> None:
-        slides = self.presentation.slides
-        self.slide = slides.add_slide(self.presentation.slide_layouts[1])
-        self.slide.shapes.title.text_frame.text = self.page.title
+        page, more = self.page, bool(self.count)
+        facts = () if more else page.facts[: int(chart_height(page) / 1.15)] if page.charts else page.facts
+        layout = "page" if not facts else "facts beside" if page.charts else "facts"
+        kicker = page.kicker + ", continued" * (more and bool(page.kicker))
+        words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
+        self.slide = _slide(self.presentation, layout, words, facts)
         self.count += 1
-        if self.page.kicker:
-            kicker = self.page.kicker + ", continued" * (self.count > 1)
-            _line(self.slide, (LEFT, 0.36, 7.6, 0.3), kicker, 14, "accent", bold=True)
-        if self.page.practice:
-            _mark(self.slide, self.document.mark)
-        _line(self.slide, (LEFT, 6.95, 10.5, 0.3), self.document.footer, 14, "quiet")
-        number = _line(self.slide, (11.7, 6.95, 1.033, 0.3), str(len(slides)), 14, "quiet")
-        number.alignment = PP_ALIGN.RIGHT
         self.y = TOP
 
     def need(self, height: float) -> None:
@@ -215,9 +223,6 @@ class _Slides:
         if page.charts:
             self.charts()
         elif page.facts:
-            width = WIDTH / len(page.facts)
-            for at, fact in enumerate(page.facts):
-                _fact(self.slide, (LEFT + at * width, self.y, width - 0.2), fact, 34)
             self.y += 1.4
         if page.note:
             self.words([plain(shortened(page.note), tone="quiet")], size=14)
@@ -241,14 +246,7 @@ class _Slides:
             for at, spec in enumerate(page.charts):
                 if at:
                     self.new_slide()
-                last = (
-                    at == len(page.charts) - 1
-                    and len(panels(spec)) <= 5
-                    and any(a.blocks for a in page.answers)
-                )
-                height = 3.5 if last else 4.7  # the answers stand below one row of panels
-                self.panelled(spec, width, height)
-            self.y = TOP + height
+                self.panelled(spec, width, 3.5 if len(panels(spec)) <= 5 else 4.7)
             return
         first = page.charts[0]
         share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))
@@ -257,8 +255,6 @@ class _Slides:
             each = 1.35 * share if at == 0 and len(page.charts) > 1 else share
             self.chart(spec, (x, self.y, each - 0.1, height), named=at == 0 or not names_alike(spec, first))
             x += each
-        for at, fact in enumerate(page.facts[: int(height / 1.15)]):
-            _fact(self.slide, (x + 0.2, self.y + 0.1 + 1.2 * at, LEFT + WIDTH - x - 0.2), fact, 34)
         self.y += height + 0.1
 
     def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
@@ -266,13 +262,14 @@ class _Slides:
         self.describe(chart_text(spec), f"chart {spec.key}")
 
     def panelled(self, spec: ChartSpec, width: float, height: float) -> None:
-        _line(self.slide, (LEFT, TOP, width, 0.3), clean(spec.heading or spec.title), 17, "ink", bold=True)
-        parts, top = panels(spec), TOP + 0.4
+        self.words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
+        parts, top = panels(spec), self.y
         columns = len(parts) if len(parts) <= 5 else math.ceil(len(parts) / 2)
         wide, high = width / columns, (height - 0.4) / math.ceil(len(parts) / columns)
         for at, (name, mine) in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             self.chart(spec, place, chosen=mine, heading=clean(name))
+        self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words
 
@@ -283,12 +280,8 @@ class _Slides:
         while rest:
             heights = [_height(each, width, size) for each in rest]
             self.need(max(heights[0], 0.7 * (columns > 1)) / columns)
-            count, room = 1, (BOTTOM - self.y) * columns
-            while count < len(rest) and sum(heights[: count + 1]) <= room:
-                count += 1
-            used = sum(heights[:count])
-            needed = used if columns == 1 else max(used / columns, *heights[:count])
-            height = min(BOTTOM - self.y, needed)
+            count = _fitting(heights, (BOTTOM - self.y) * columns)
+            height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
             frame = _frame(self.slide, (LEFT, self.y, WIDTH, height))
             if columns > 1:
                 frame._txBody.bodyPr.set("numCol", str(columns))
@@ -368,14 +361,11 @@ class _Slides:
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
-        note = 0.3 * bool(block.note and heights)  # the note stays with the last rows
-        heights[-1:] = [each + note for each in heights[-1:]]
-        self.need(heads + (sum(heights) if len(heights) <= 12 else 3 * high))
+        note = 0.3 * bool(block.note)  # stays with the last rows
+        self.need(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:
-            count = 1
-            while count < len(rest) and self.y + heads + sum(heights[: count + 1]) <= BOTTOM:
-                count += 1
+            count = _fitting(heights, BOTTOM - note - self.y - heads)
             if 1 < count < len(rest) and len(rest[count - 1]) == 1:
                 count -= 1  # a heading within the table stays with its rows
             self._table(block, rest[:count], widths, size)
@@ -383,7 +373,6 @@ class _Slides:
             rest, heights = rest[count:], heights[count:]
             if rest:
                 self.new_slide()
-        self.y -= note
         if block.note:
             self.words([plain(block.note, tone="quiet")], size=14)
 

@@ -52,18 +52,26 @@ def add_chart(
     bars = spec.kind != "lines"
     kind, data = (_bar_data if bars else _line_data)(spec)
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
-    chart.font.size = Pt(TEXT)
-    chart.font.color.theme_color = THEME.TEXT_1
+    _font(chart.font, THEME.TEXT_1)
     chart.has_legend, chart.has_title = False, True
-    title = chart.chart_title.text_frame
-    title.text = heading or clean(spec.heading or spec.title)
-    title.paragraphs[0].runs[0].font.size, title.paragraphs[0].runs[0].font.bold = Pt(17), True
+    title = heading or clean(spec.heading or spec.title)
+    _font(_written(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=17)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
         _dress_bars(chart, spec)
     else:
         _dress_lines(chart, spec, box[3] * 72, chosen, named=named)
     return chart
+
+
+def _font(font: Any, colour: Any, *, bold: bool = False, size: int = TEXT) -> None:
+    font.size, font.bold, font.color.theme_color = Pt(size), bold, colour
+
+
+def _written(frame: Any, text: str) -> Any:
+    """The font of a text that was put into a frame."""
+    frame.text = text
+    return frame.paragraphs[0].runs[0].font
 
 
 def _move(element: Any, after: str, x: float, y: float, *, edge: bool = False) -> None:
@@ -79,11 +87,8 @@ def _move(element: Any, after: str, x: float, y: float, *, edge: bool = False) -
 def _label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:
     """The label of a mark."""
     label = native.points[at].data_label
-    frame = label.text_frame
-    frame.text = text
-    frame._txBody.bodyPr.set("wrap", "none")
-    font = frame.paragraphs[0].runs[0].font
-    font.size, font.bold, font.color.theme_color = Pt(TEXT), bold, colour
+    _font(_written(label.text_frame, text), colour, bold=bold)
+    label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     return label._dLbl
 
@@ -109,12 +114,10 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
     for axis in (across, up):
         axis.has_major_gridlines = False
         axis.major_tick_mark = XL_TICK_MARK.NONE
-        axis.tick_labels.font.size, axis.tick_labels.font.color.theme_color = Pt(TEXT), QUIET
+        _font(axis.tick_labels.font, QUIET)
         axis._element.txPr.bodyPr.set("rot", "0")  # never turned
     if title:
-        across.axis_title.text_frame.text = title
-        font = across.axis_title.text_frame.paragraphs[0].runs[0].font
-        font.size, font.bold, font.color.theme_color = Pt(TEXT), False, QUIET
+        _font(_written(across.axis_title.text_frame, title), QUIET)
     across.format.line.color.theme_color = QUIET
     up.format.line.fill.background()
     return across, up
@@ -168,8 +171,10 @@ def _dress_lines(
             colour = ACCENTS[place]
             line.color.theme_color, line.width = colour, Pt(2.5)
             _mark_points(native, spec, series, place)
-            for point, text, left in drawing.numbers(spec, series) if labelled else ():
-                side = XL_LABEL_POSITION.LEFT if left else XL_LABEL_POSITION.RIGHT
+            for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
+                side = (XL_LABEL_POSITION.RIGHT, XL_LABEL_POSITION.LEFT)[x < 0]
+                if spec.percent and y:  # nearly level
+                    side = (XL_LABEL_POSITION.ABOVE, XL_LABEL_POSITION.BELOW)[y < 0]
                 _label(native, _places(spec, series).index(point.x), text, colour, side)
         ends.append(
             (native, series, end_text(spec, series, named=named and len(chosen or spec.measured) > 1), colour)
@@ -177,18 +182,11 @@ def _dress_lines(
     low, high = _axes(chart, spec, labelled=labelled, chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
-    last_x = max(p.x for s in drawn for p in s.points)
     ends = [each for each in ends if each[2]]
-    at_end = [each for each in ends if ordered(each[1])[-1].x == last_x]
-    wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in at_end]
-    moves = dict(
-        zip((each[1].name for each in at_end), zip(wanted, spread(wanted, 18, 10), strict=True), strict=True)
-    )
-    for native, series, text, colour in ends:
+    wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in ends]
+    for (native, series, text, colour), at, moved in zip(ends, wanted, spread(wanted, 18, 10), strict=True):
         last, bold = len(_places(spec, series)) - 1, series.role == "measured"
-        side = XL_LABEL_POSITION.RIGHT if series.name in moves else XL_LABEL_POSITION.BELOW
-        label = _label(native, last, text, colour, side, bold=bold)
-        at, moved = moves.get(series.name, (0.0, 0.0))
+        label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
         if abs(at - moved) > 1:
             _move(label, "c:idx", 0.0, (at - moved) / height)
 
@@ -228,7 +226,7 @@ def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, chosen: bool) -> tuple
     if spec.y_log:
         _log(up, 10)
         least = min(p.y for s in _drawn(spec) for p in s.points)
-        low, high = 10 ** math.floor(math.log10(least)), 10 ** math.ceil(math.log10(high))
+        low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
     if labelled:
         up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
@@ -287,7 +285,10 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
     plot, shown = chart.plots[0], _barred(spec)
-    plot.gap_width, plot.overlap = 60, 100 if lost else -4
+    inside = any(series.role == "ideal" for series in shown)  # an outline round one bar, beside several
+    side = XL_LABEL_POSITION.INSIDE_END if inside else XL_LABEL_POSITION.OUTSIDE_END
+    side = XL_LABEL_POSITION.CENTER if lost else side
+    plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
     parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0], GRID)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
@@ -301,14 +302,15 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         fill.solid()
         part = parts[COLOUR_OF_PART.get(series.short, -1)]
         fill.fore_color.theme_color = part if lost else ACCENTS[places[series.name]]
-        if all(point.hollow for point in series.points):
+        outlined = all(point.hollow for point in series.points)
+        if outlined:
             fill.fore_color.brightness = 0.6
-        side = XL_LABEL_POSITION.CENTER if lost else XL_LABEL_POSITION.OUTSIDE_END
+        ink = THEME.BACKGROUND_1 if inside and not outlined else THEME.TEXT_1
         points = {point.x: point for point in series.points}
         for at, (x, _) in enumerate(_rows(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
                 text = point.label.removesuffix(" %") if lost else value_text(spec, point).removesuffix("×")
-                _label(native, at, text, THEME.TEXT_1, side)
+                _label(native, at, text, ink, side, bold=inside)
     if len(shown) > 1:
         chart.has_legend = True
         chart.legend.position, chart.legend.include_in_layout = XL_LEGEND_POSITION.TOP, False

@@ -4,36 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from labtui.domain.model import Interval
 from labtui.export.hand_in import Table
+from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve
 from labtui.results.messages import count_words
-from labtui.results.numbers import (
-    ABSENT,
-    BATCH,
-    EFFICIENCY,
-    EPOCH,
-    MEMORY,
-    PER_GPU,
-    PRINTED,
-    RATE,
-    SPEEDUP,
-    Column,
-    baseline_of,
-    bounds_text,
-    cells,
-    clean,
-    device_text,
-    lost_text,
-    percent_text,
-    program_columns,
-    rate_text,
-    ratio_text,
-    three_digits,
-    time_text,
-    unit_of,
-    with_unit,
-)
+from labtui.results.numbers import clean
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import lost_efficiency
 
@@ -46,19 +23,19 @@ def readings_table(results: Results) -> Table:
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
     wanted = {
-        BATCH: True,
-        EPOCH: any(row.epoch_seconds is not None for row in shown),
-        RATE: True,
-        PER_GPU: unit_of(shown) == "tokens",
-        MEMORY: any(row.gpu_memory is not None for row in shown),
+        numbers.BATCH: True,
+        numbers.EPOCH: any(row.epoch_seconds is not None for row in shown),
+        numbers.RATE: True,
+        numbers.PER_GPU: numbers.unit_of(shown) == "tokens",
+        numbers.MEMORY: any(row.gpu_memory is not None for row in shown),
         _TOTAL: any(row.total_seconds is not None for row in shown),
-        SPEEDUP: compared,
-        EFFICIENCY: compared,
+        numbers.SPEEDUP: compared,
+        numbers.EFFICIENCY: compared,
     }
     precise = [column for column, there in wanted.items() if there]
     is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
-    printed = PRINTED[: 4 if compared else 2] if is_printed else ()
-    columns = with_unit(shown, (_DEVICE, *precise, *printed))
+    printed = numbers.PRINTED[: 4 if compared else 2] if is_printed else ()
+    columns = numbers.with_unit(shown, (_DEVICE, *precise, *printed))
     groups = (("", 1), ("Precise: all digits of the log", len(precise))) if printed else ()
     return Table(
         tuple(column.heading for column in columns),
@@ -68,7 +45,7 @@ def readings_table(results: Results) -> Table:
     )
 
 
-def _with_headings(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Iterable[tuple[str, ...]]:
+def _with_headings(rows: Sequence[ResultRow], columns: Sequence[numbers.Column]) -> Iterable[tuple[str, ...]]:
     """The rows, each network's name before the first of its own."""
     name = ""
     for row in rows:
@@ -76,13 +53,13 @@ def _with_headings(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Iter
         if mine != name:
             name = mine
             yield (mine,)
-        yield tuple(cells([row], columns)[0])
+        yield tuple(numbers.cells([row], columns)[0])
 
 
-_DEVICE = Column("", device_text, number=False)
-_TOTAL = Column(
+_DEVICE = numbers.Column("", numbers.device_text, number=False)
+_TOTAL = numbers.Column(
     "whole training, s",
-    lambda row: ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+    lambda row: numbers.ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
 )
 
 
@@ -92,17 +69,26 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     for fit in fits:
         share = fit.serial_fraction
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
-        bounds = bounds_text(share, percent_text(share)) or percent_text(share)
+        bounds = numbers.bounds_text(share, numbers.percent_text(share)) or numbers.percent_text(share)
         sizes = ", ".join(map(str, fit.n_gpus))
-        rows.append((clean(fit.model), fit.law.capitalize(), percent_text(share), bounds, limit, sizes))
+        rows.append(
+            (
+                clean(fit.model),
+                fit.law.capitalize(),
+                numbers.percent_text(share),
+                bounds,
+                limit,
+                sizes,
+            )
+        )
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
 
 
 def program_table(rows: Sequence[ResultRow]) -> Table:
     """Programs that are timed without epochs, by processes."""
-    columns = program_columns(rows)
-    lines = tuple(map(tuple, cells(rows, columns)))
+    columns = numbers.program_columns(rows)
+    lines = tuple(map(tuple, numbers.cells(rows, columns)))
     return Table(tuple(c.heading for c in columns), lines, tuple(c.number for c in columns))
 
 
@@ -124,8 +110,8 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     name = f"{clean(row.name)} on {row.counted}"
     for at, ((job, source), origins) in enumerate(logs.items()):
         lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
-        first = (name, time_text(row)) if at == 0 else ("", "")
-        yield (*first, clean(job) or ABSENT, clean(source), lines or ABSENT)
+        first = (name, numbers.time_text(row)) if at == 0 else ("", "")
+        yield (*first, clean(job) or numbers.ABSENT, clean(source), lines or numbers.ABSENT)
 
 
 def _places(origins: Sequence[Origin], epochs: bool) -> str:
@@ -139,29 +125,39 @@ def _places(origins: Sequence[Origin], epochs: bool) -> str:
 # --------------------------------------------------------------------------- facts in large type
 
 
+def _times(ratio: Interval | None) -> str:
+    return f"{numbers.ratio_text(ratio)}×"
+
+
+def _seconds(time: Interval | None) -> str:
+    return f"{numbers.three_digits(time.value)} s" if time is not None else numbers.ABSENT
+
+
+def _speedup(row: ResultRow) -> float:
+    return row.speedup.value if row.speedup is not None else 0.0
+
+
 def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     """Up to three numbers for the title page: acceleration, speedups, accuracy where it is asked for."""
-    facts: list[tuple[str, str]] = []
-    for row in results.measured:
-        if row.acceleration is not None and not facts:
-            facts.append((f"{ratio_text(row.acceleration)}×", f"one GPU against the CPU, {clean(row.model)}"))
-    for model in dict.fromkeys(row.model for row in results.measured):
-        best = largest(results, model)
-        if best is not None and best.speedup is not None:
-            many = count_words(best.n_gpus or 0)
-            facts.append((f"{ratio_text(best.speedup)}×", f"{many} against one, {clean(best.model)}"))
+    rows = results.measured
+    faster = [row for row in rows if row.acceleration is not None][:1]
+    facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
+    scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
+    largest = {row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, _speedup(row)))}
+    for model in dict.fromkeys(row.model for row in scaled):
+        many = count_words(largest[model].n_gpus or 0)
+        facts.append((_times(largest[model].speedup), f"{many} against one, {clean(model)}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
-        facts.append((percent_text(curve.best.accuracy), f"best {which} accuracy, epoch {curve.best.epoch}"))
+        share = numbers.percent_text(curve.best.accuracy)
+        facts.append((share, f"best {which} accuracy, epoch {curve.best.epoch}"))
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
-        fastest = max(timed, key=lambda row: row.speedup.value if row.speedup else 0)
-        facts.append((f"{ratio_text(fastest.speedup)}×", f"{fastest.counted}, {clean(fastest.model)}"))
-    for row in results.measured:
-        if not facts and row.n_gpus == 1 and row.epoch_seconds is not None:
-            facts.append(
-                (f"{three_digits(row.epoch_seconds.value)} s", f"an epoch on one GPU, {clean(row.model)}")
-            )
+        fastest = max(timed, key=_speedup)
+        facts.append((_times(fastest.speedup), f"{fastest.counted}, {clean(fastest.model)}"))
+    alone = [row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None]
+    if alone and not facts:
+        facts.append((_seconds(alone[0].epoch_seconds), f"an epoch on one GPU, {clean(alone[0].model)}"))
     return tuple(facts[:3])
 
 
@@ -170,46 +166,33 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
     if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
         return ()
-    last, one = rows[-1], baseline_of(rows[-1], rows)
+    last, one = rows[-1], numbers.baseline_of(rows[-1], rows)
     if last.n_gpus == 1 or one is None:
         return ()
     family, many = charts[0].family, count_words(last.n_gpus or 0)
     facts: list[tuple[str, str]] = []
     if family != "epoch-time" and last.epoch_seconds and one.epoch_seconds:
-        before = three_digits(one.epoch_seconds.value)
-        facts.append(
-            (f"{three_digits(last.epoch_seconds.value)} s", f"per epoch on {many}, {before} s on one")
-        )
+        before = _seconds(one.epoch_seconds)
+        facts.append((_seconds(last.epoch_seconds), f"per epoch on {many}, {before} on one"))
     if family != "throughput" and last.throughput and one.throughput:
-        unit = last.configuration.unit
-        facts.append((rate_text(last.throughput), f"{unit} per second, {rate_text(one.throughput)} on one"))
+        rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
+        facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
     if family not in ("speedup", "laws") and last.speedup:
-        facts.append((f"{ratio_text(last.speedup)}×", f"as fast as one GPU, on {many}"))
+        facts.append((_times(last.speedup), f"as fast as one GPU, on {many}"))
     if (parts := lost_efficiency(last)) and family != "efficiency-loss":
-        of = f"{percent_text(parts[0].share).removesuffix(' %')} of {lost_text(last.efficiency)}"
-        facts.append((of, "lost points are the short last batch"))
+        share = numbers.percent_text(parts[0].share).removesuffix(" %")
+        facts.append(
+            (f"{share} of {numbers.lost_text(last.efficiency)}", "lost points are the short last batch")
+        )
     return tuple(facts[:3])
 
 
 def machine_facts(results: Results) -> Facts:
     """The machines from the slowest to the fastest, each with the seconds of an epoch of the first network."""
     model = results.rows[0].model if results.rows else ""
-    found: dict[int, ResultRow] = {}
-    for row in results.measured:
-        if row.model == model and row.epoch_seconds is not None and row.n_gpus is not None:
-            found[row.n_gpus] = row
+    mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
+    found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
     return tuple(
-        (f"{three_digits(row.epoch_seconds.value)} s", "CPU" if n == 0 else count_words(n, start=True))
+        (_seconds(row.epoch_seconds), "CPU" if n == 0 else count_words(n, start=True))
         for n, row in sorted(found.items())
-        if row.epoch_seconds is not None
     )[:4]
-
-
-def largest(results: Results, model: str) -> ResultRow | None:
-    """The row of a network on the most GPUs that has a speedup; of several the fastest."""
-    rows = [
-        row
-        for row in results.measured
-        if row.model == model and row.speedup is not None and (row.n_gpus or 0) > 1
-    ]
-    return max(rows, key=lambda row: (row.n_gpus or 0, row.speedup.value if row.speedup else 0), default=None)

@@ -67,10 +67,6 @@ def classify(stderr: str) -> SbatchAnswer:
             if pattern.search(text):
                 return replace(refusal, detail=words)
     lines = words.splitlines()
-    if (
-        len(lines) == 1 and "unspecified error" in words.lower()
-    ):  # below a plugin's reason it means nothing more
-        return replace(_refusals()[0][1], detail=words)  # the silent controller
     last = reason[1] if reason else lines[-1] if lines else ""
     return SbatchAnswer(
         key="other",

@@ -13,23 +13,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from labtui.domain.model import JobPhase, JobView
-from labtui.slurm.remote_command import (
-    NOT_FOUND,
-    PROGRAM_LIMIT_S,
-    TIMED_OUT,
-    Call,
-    CommandResult,
-    section_status,
-    shell_file,
-    trouble,
-)
+from labtui.slurm import remote_command
+from labtui.slurm.remote_command import PROGRAM_LIMIT_S, Call, CommandResult, section_status, shell_file
 from labtui.slurm.states import phase_of, plain_state
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number
 
-ACCOUNTING_FIELDS = (
-    "JobIDRaw", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NodeList", "Partition",
-    "QOS", "Comment", "JobName",
+_ACCOUNTING = (
+    ("job_id", "JobIDRaw"), ("state", "State"), ("exit_code", "ExitCode"), ("submit", "Submit"), ("start", "Start"),
+    ("end", "End"), ("elapsed", "ElapsedRaw"), ("minutes", "TimelimitRaw"), ("node", "NodeList"),
+    ("partition", "Partition"), ("qos", "QOS"), ("comment", "Comment"), ("name", "JobName"),
 )  # fmt: skip
+ACCOUNTING_FIELDS = tuple(field for _, field in _ACCOUNTING)
 
 
 def job_row(
@@ -79,37 +73,21 @@ def parse_accounting(text: str, nonce: str) -> Rows:
         if number_of_job is None or len(record) < width:
             unread.append(" ".join(record))
             continue
-        rows[number_of_job] = _accounting_row(
-            number_of_job, dict(zip(ACCOUNTING_FIELDS, record, strict=True))
+        fields = dict(zip((name for name, _ in _ACCOUNTING), record, strict=True))
+        minutes, elapsed = number(fields["minutes"]), number(fields["elapsed"])
+        rows[number_of_job] = _row(
+            fields | {"job_id": number_of_job},
+            evidence="sacct",
+            exit_code=fields["exit_code"].strip(),
+            elapsed_s=None if elapsed is None else float(elapsed),
+            time_limit_s=None if minutes is None else minutes * 60.0,
         )
     return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> JobView:
-    minutes = number(values_by_field["TimelimitRaw"])
-    elapsed = number(values_by_field["ElapsedRaw"])
-    nodes = values_by_field["NodeList"].strip()
-    return job_row(
-        job_id,
-        plain_state(values_by_field["State"]),
-        evidence="sacct",
-        exit_code=values_by_field["ExitCode"].strip(),
-        submit_time=epoch_seconds(values_by_field["Submit"]),
-        start=epoch_seconds(values_by_field["Start"]),
-        end=epoch_seconds(values_by_field["End"]),
-        elapsed_s=None if elapsed is None else float(elapsed),
-        time_limit_s=None if minutes is None else minutes * 60.0,
-        node="" if nodes == "None assigned" else nodes,
-        partition=values_by_field["Partition"],
-        qos=values_by_field["QOS"],
-        comment=values_by_field["Comment"],
-        name=values_by_field["JobName"],
-    )
-
-
 FIELDS = (
     ("job_id", "%A"), ("state", "%T"), ("reason", "%r"), ("start", "%S"), ("submit", "%V"), ("end", "%e"),
-    ("limit", "%l"), ("used", "%M"), ("partition", "%P"), ("qos", "%q"), ("nodes", "%N"), ("work_dir", "%Z"),
+    ("limit", "%l"), ("used", "%M"), ("partition", "%P"), ("qos", "%q"), ("node", "%N"), ("work_dir", "%Z"),
     ("comment", "%k"), ("name", "%j"),
 )  # fmt: skip
 """The fields asked for, in order, with squeue's codes (20.02 to 26.05)."""
@@ -133,29 +111,32 @@ def parse_queue(text: str, nonce: str) -> Rows:
         if len(values) != len(FIELDS) or job_id(values[0]) is None:
             unread.append(piece)
             continue
-        row = _row(dict(zip((name for name, _ in FIELDS), values, strict=True)))
+        fields = dict(zip((name for name, _ in FIELDS), values, strict=True))
+        row = _row(
+            fields,
+            reason="" if fields["reason"] in _EMPTY else fields["reason"].strip(),
+            time_limit_s=duration_seconds(fields["limit"]),
+            elapsed_s=duration_seconds(fields["used"]),
+        )
         rows[row.job_id] = row
     return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _row(fields: dict[str, str]) -> JobView:
-    empty = {"N/A", "(null)", "n/a"}
-    text = {name: "" if value in empty else value for name, value in fields.items()}
+_EMPTY = {"N/A", "(null)", "n/a", "None assigned"}
+
+
+def _row(fields: dict[str, str], **more: Any) -> JobView:
+    """A job by the fields that queue and accounting have in common, and `more` of those that differ."""
+    texts = {name: fields.get(name, "") for name in ("partition", "qos", "node", "work_dir", "comment")}
     return job_row(
         fields["job_id"].strip(),
         plain_state(fields["state"]),
-        reason=text["reason"].strip(),
         start=epoch_seconds(fields["start"]),
         submit_time=epoch_seconds(fields["submit"]),
         end=epoch_seconds(fields["end"]),
-        time_limit_s=duration_seconds(fields["limit"]),
-        elapsed_s=duration_seconds(fields["used"]),
-        partition=text["partition"],
-        qos=text["qos"],
-        node=text["nodes"],
-        work_dir=text["work_dir"],
-        comment=text["comment"],
         name=fields["name"],
+        **{name: "" if text.strip() in _EMPTY else text for name, text in texts.items()},
+        **more,
     )
 
 
@@ -203,35 +184,32 @@ def tick(vanished: Sequence[str] = (), ours: Sequence[str] = ()) -> Call[Tick]:
 def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
     out = result.sections
     server_time = epoch_seconds(out.get("now", ""))
-    problem = answer_problem("squeue", result)
-    if problem:
-        return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    rows, _, left = out["squeue"].rpartition(f"{separators(result.nonce)[0]}-left ")
+    rows, _, left = out.get("squeue", "").rpartition(f"{separators(result.nonce)[0]}-left ")
     more = number(left)
-    if more is None:
-        problem = "squeue gave no complete answer."
+    problem = answer_problem("squeue", result)
+    if problem or more is None:
+        problem = problem or "squeue gave no complete answer."
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
     tick = Tick(jobs=parse_queue(rows, result.nonce).rows, server_time=server_time, more=more)
     if not asked_accounting:
         return tick
     problem = answer_problem("sacct", result)
-    if problem:
-        return replace(tick, accounting=None, accounting_problem=problem)
-    return replace(tick, accounting=parse_accounting(out["sacct"], result.nonce).rows)
+    accounting = None if problem else parse_accounting(out["sacct"], result.nonce).rows
+    return replace(tick, accounting=accounting, accounting_problem=problem)
 
 
 def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is no answer, as a sentence; empty when it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
-    remark = trouble(result.remarks.get(program, ""))
+    remark = remote_command.trouble(result.remarks.get(program, ""))
     if program not in out or status is None:
         if result.timed_out:
             return f"{program} gave no answer in time."
         return f"{program} gave no complete answer."
-    if status == TIMED_OUT:
+    if status == remote_command.TIMED_OUT:
         return f"{program} did not answer within {PROGRAM_LIMIT_S} s: Slurm's controller is busy or down."
-    if status == NOT_FOUND:
+    if status == remote_command.NOT_FOUND:
         return f"There is no {program} on this host."
     if status != 0:
         return f"{program} failed: {remark or f'exit status {status}'}"

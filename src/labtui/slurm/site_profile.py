@@ -139,12 +139,8 @@ def _default_qos(slurm: SlurmProbe, account: str) -> str:
 # --------------------------------------------------------------------------- what has to be asked
 
 
-def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[SiteQuestion, ...]:
+def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
     """What neither Slurm nor an option answers, in the order to ask. Each answer may change what follows."""
-    return tuple(_open_questions(slurm, site, choices))
-
-
-def _open_questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
         default = site.default_account if site.default_account in names else next(iter(names), "")

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
 
 MAX_MINUTES = 7 * 24 * 60
@@ -33,19 +33,17 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
         return "It is being sent to Slurm.", "Try again in a moment."
     if not 1 <= minutes <= MAX_MINUTES:
         return f"{minutes} min is not a useful limit.", f"Give whole minutes from 1 to {MAX_MINUTES:,}."
-    if submission.time_limit_minutes and minutes > submission.time_limit_minutes:
-        planned = f"Its limit is {submission.time_limit_minutes} min: it ends before that."
-        return planned, "Plan it again with a longer time limit."
-    return _of_running(job, minutes) if job is not None and job.phase is JobPhase.RUNNING else None
-
-
-def _of_running(job: JobView, minutes: int) -> tuple[str, str] | None:
-    if job.time_limit_s is not None and minutes * 60 > job.time_limit_s:
-        now = f"{job.time_limit_s / 60:g} min"
-        return f"It already runs with a limit of {now}.", "A running job's limit can only be shortened."
-    if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
-        now = f"{job.elapsed_s / 60:.0f} min"
-        return f"It has already been running for {now}.", "To end it now, cancel it; or give more minutes."
+    limit_s = 60.0 * submission.time_limit_minutes
+    if job is not None and job.phase is JobPhase.RUNNING:
+        limit_s = job.time_limit_s or limit_s
+        if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
+            now = f"{job.elapsed_s / 60:.0f} min"
+            return (
+                f"It has already been running for {now}.",
+                "To end it now, cancel it; or give more minutes.",
+            )
+    if limit_s and minutes * 60 > limit_s:
+        return f"Its limit is {limit_s / 60:g} min: it ends before that.", "Give fewer minutes."
     return None
 
 

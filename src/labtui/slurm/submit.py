@@ -19,24 +19,11 @@ from functools import partial
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
+from labtui.slurm import queue
 from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
-from labtui.slurm.queue import (
-    ACCOUNTING_FIELDS,
-    QUEUE_CODES,
-    Rows,
-    answer_problem,
-    parse_accounting,
-    parse_queue,
-)
-from labtui.slurm.remote_command import (
-    PROGRAM_LIMIT_S,
-    TIMED_OUT,
-    UNSET,
-    Call,
-    CommandResult,
-    shell_file,
-)
+from labtui.slurm.queue import ACCOUNTING_FIELDS, QUEUE_CODES, Rows, answer_problem
+from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
 from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
@@ -257,11 +244,11 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
     queue_problem = answer_problem("squeue", result)
     accounting_problem = answer_problem("sacct", result)
     by_name = token[-4:] in job_name  # as the names that labtui gives do
-    queue = Rows(()) if queue_problem else parse_queue(out["squeue"], result.nonce)
-    accounting = Rows(()) if accounting_problem else parse_accounting(out["sacct"], result.nonce)
-    if any(token in text for text in (*queue.unread, *accounting.unread)):
+    queued = Rows(()) if queue_problem else queue.parse_queue(out["squeue"], result.nonce)
+    accounting = Rows(()) if accounting_problem else queue.parse_accounting(out["sacct"], result.nonce)
+    if any(token in text for text in (*queued.unread, *accounting.unread)):
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
-    rows = (*queue.rows, *accounting.rows)
+    rows = (*queued.rows, *accounting.rows)
     # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
     others = {row.job_id for row in rows if _another_submissions(row, token)}
     found = [
