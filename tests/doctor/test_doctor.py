@@ -92,6 +92,8 @@ def test_clocks() -> None:
     late = check_clock(2000.0, 1000.0)
     assert late.status == "warning" and "behind" in late.sentence and late.fix
     assert check_clock(None, 1000.0).status == "skipped"
+    fast = check_clock(1251.0, 1000.0, practice=True)
+    assert fast.status == "ok" and "fast on purpose" in fast.sentence
 
 
 def test_slurm_itself() -> None:
@@ -164,6 +166,18 @@ def test_places() -> None:
         elsewhere, root="/r", data_dir="/d", container="", alternative_paths={"/d": "/d2"}
     )
     assert root.status == "problem" and "/d2" in data_check.fix
+    for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
+        missing = list(
+            check_paths(
+                PathsProbe(),
+                root="/r",
+                data_dir=folder,
+                container="",
+                alternative_paths={},
+                account="nct_345",
+            )
+        )[1]
+        assert ("the account nct_345 in it" in missing.fix) is named
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing() -> None:
