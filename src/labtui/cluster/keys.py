@@ -173,6 +173,8 @@ def _reason(problem: Exception, path: Path) -> str:
         head = path.read_bytes()[:64]
         if head.startswith(b"PuTTY-User-Key-File"):
             return "It is in PuTTY's format: export it as an OpenSSH key with PuTTYgen."
+        if b"BEGIN PRIVATE KEY" in head or b"ENCRYPTED PRIVATE KEY" in head:
+            return f"It is in PKCS #8 format: `ssh-keygen -p -f {path}` writes it in OpenSSH's."
         if b"PRIVATE KEY" not in head:
             return "It does not look like a private key. Did you name the public half?"
     return "Its type is not supported or the file is damaged; make a new one with ssh-keygen -t ed25519."
