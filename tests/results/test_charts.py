@@ -7,10 +7,11 @@ import pytest
 from labtui.results.catalogue import catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.compute import compute_results
-from labtui.results.numbers import uncertainty, widened
+from labtui.results.messages import loss_message, lost_points
+from labtui.results.numbers import lost_text, uncertainty, widened
 from labtui.results.rows import of_rows
 from labtui.results.run_charts import accuracy_chart, epoch_chart, job_gpu_chart
-from labtui.results.scaling import scaling_lines
+from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_chart
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.results.helpers import task_charts
@@ -70,6 +71,7 @@ def test_cpu_against_gpu():
     assert [label for _, label in chart.x_ticks] == ["CPU", "1 GPU"]
     assert [round(point.y, 3) for point in chart.series[0].points] == [215, 14.308]
     assert "15.0 times" in chart.notes[0]
+    assert chart.view == "speedup" and "times as fast as the CPU" in chart.message
 
 
 def test_the_sequential_run_is_no_point_of_a_scaling_line():
@@ -94,6 +96,16 @@ def test_lost_efficiency_adds_up_to_all_of_it():
         assert kept.y + batch.y + steps.y == pytest.approx(1)
     lost_to_batch = chart.series[1].points[1]
     assert round(100 * lost_to_batch.y, 1) == 10.7
+
+
+def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
+    for row in results_of(*BOTH).rows:
+        if row.n_gpus > 1:
+            shown = [float(points) for points in lost_points(row)]
+            assert round(sum(shown), 1) == float(lost_text(row.efficiency))
+            exact = [100 * part.share.value for part in lost_efficiency(row)]
+            assert all(abs(one - other) < 0.1 for one, other in zip(shown, exact, strict=True))
+            assert f"{max(shown)} of the " in loss_message([row])
 
 
 def test_a_law_chart_shows_both_curves_and_the_outlook():

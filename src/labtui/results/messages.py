@@ -194,7 +194,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
-        share = percent_text(most.share).removesuffix(" %")
+        share = lost_points(row)[parts.index(most)]
         return f"{what} most: {share} of the {lost} points that {name} loses on {many}"
     return f"{name} loses {lost} points of efficiency on {many}"
 
