@@ -107,8 +107,9 @@ async def test_the_law_lies_over_the_speedups(filled_session: FedSession, app_of
 
     app = app_of(filled_session, "charts")
     async with charts(app) as pilot:
-        await pilot.press("1", "o")
-        await until(pilot, lambda: shown(app) == {"speedup"})
+        await pilot.press("4", "o")
+        await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
+        await pilot.press("3", "o")
         if pane_of(app).query_one("#chart-speedup").spec.kind == "bars":
             await pilot.press("y")
         await until(pilot, lambda: "fit" in roles(app))

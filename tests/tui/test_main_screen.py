@@ -65,7 +65,7 @@ async def test_one_glance_says_what_runs_and_what_came_out(
             "● online",
             "done in 5:00",
             "0:11 left",
-            "13.60 s",
+            "13.6 s",
             "2.53×",
             "63",
             "▶ running for",
@@ -139,7 +139,7 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     monkeypatch.setattr(filled_session, "start", lambda: painted.append(text_of(app)))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: bool(painted))
-    assert "13.60 s" in painted[0] and "0:11 left" in painted[0]
+    assert "13.6 s" in painted[0] and "0:11 left" in painted[0]
 
 
 async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession, app_of: Make) -> None:

@@ -266,8 +266,5 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
 
 
 def _print_progress(far: Progress) -> None:
-    where = f", now {far.current}" if far.current else ""
-    after = f", then {far.next}" if far.next else ""
-    print(
-        f"{far.done} of {far.total} tasks done{where}{after}; {far.percent:.0f} % of all conditions are met"
-    )
+    where = f"; next is task {far.current}" if far.current else ""
+    print(f"{far.done} of {far.total} tasks done, {far.percent:.0f} % of all that is asked for{where}.")

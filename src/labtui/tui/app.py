@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import subprocess
 import time
@@ -28,13 +27,14 @@ from labtui.tui.messages import ScreenPrompter, before_editing, editor_command
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
 from labtui.tui.view import View
-from labtui.tui.view_model import GpuUse, ViewModel, checks_may_differ
+from labtui.tui.view_model import ViewModel, checks_may_differ
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
 
     from labtui.domain.model import SubmissionDraft
+    from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
     from labtui.session.answers import AnswerFiles
     from labtui.session.journal import Update
@@ -104,7 +104,6 @@ class LabApp(SanitizedApp[int]):
         self.session, self.lab = session, session.state
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self.gpu_use = GpuUse(session)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
@@ -158,6 +157,10 @@ class LabApp(SanitizedApp[int]):
 
     def on_unmount(self) -> None:
         self._unsubscribe()
+
+    def terminated(self) -> None:
+        self.keep_answers()
+        super().terminated()
 
     async def run_action(
         self,
@@ -238,9 +241,7 @@ class LabApp(SanitizedApp[int]):
             self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
         if self.view_model.files_changed():
             self.check_again()
-        main = self.main
-        if main is not None and main.view is not None and main is self.screen:
-            main.show_age(dataclasses.replace(main.view, now=self.view_model.clock()))
+        self.repaint()
 
     def go_to_task(self, task_id: str) -> None:
         """Another task."""
@@ -359,6 +360,22 @@ class LabApp(SanitizedApp[int]):
         if failed is not None:
             self.report(LabError(f"{command[0]} could not be started: {failed.strerror}."))
         return failed is None
+
+    def start_copy(self, task: Task | None) -> None:
+        """Begin the script that a task asks for as a copy of another one, and open it."""
+        from labtui.lab.plan import copies_to_start
+        from labtui.session.labs import start_copy
+
+        copies = copies_to_start(task) if task is not None else ()
+        if not copies:
+            self.report_sentence("This task asks for no copy of a script.")
+            return
+        original, target = copies[0]
+        path = start_copy(self.session.folder, original, target)
+        text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
+        self.notify(text, timeout=8, markup=False)
+        self.open_editor(path)
+        self.check_again()
 
     # ------------------------------------------------------------------ actions everywhere
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding, and the jobs of the plan (from 0) that have it."""
+    """A finding with the jobs of the plan (from 0) and the lines that have it; `copy` is a script that mends it."""
 
     finding: Finding
     jobs: tuple[int, ...]
+    lines: tuple[int, ...] = ()
+    copy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ class Plan:
         self._read: tuple[object, ...] = ()
         if not planned and (own := session.job_files()):
             self.job_file = own[0]
-        task = edition.task(task_id)
-        self.copies = copies_to_start(task) if task is not None else ()
+        self.task = edition.task(task_id)
+        self.copies = copies_to_start(self.task) if self.task is not None else ()
 
     # ------------------------------------------------------------------ rows and jobs
 
@@ -214,18 +216,32 @@ class Plan:
     @property
     def found(self) -> tuple[Found, ...]:
         """The findings of all jobs, equal ones once, errors first."""
-        places: dict[FindingKey, list[tuple[int, Finding]]] = {}
+        places: dict[tuple[object, ...], list[tuple[int, Finding]]] = {}
+        for job, each in self._findings():
+            line = each.line if each.fix is not None else 0
+            places.setdefault((each.rule, each.file, line, each.effect), []).append((job, each))
+        found = []
+        for mine in places.values():
+            jobs, lines = dict.fromkeys(job for job, _ in mine), dict.fromkeys(each.line for _, each in mine)
+            first = mine[0][1]
+            missing = first.rule == "script-missing"
+            copy = next((source for source, made in self.copies if missing and made in first.effect), "")
+            found.append(Found(first, tuple(jobs), tuple(lines), copy))
+        return tuple(sorted(found, key=lambda each: each.finding.severity != "error"))
+
+    def _findings(self) -> Iterator[tuple[int, Finding]]:
+        """Each finding with its job."""
         for job, preview in enumerate(self.previews):
             for each in () if isinstance(preview, LabError) else preview.findings:
-                places.setdefault(each.key, []).append((job, each))
-        found = [Found(mine[0][1], tuple(job for job, _ in mine)) for mine in places.values()]
-        return tuple(sorted(found, key=lambda each: each.finding.severity != "error"))
+                yield job, each
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         """Those that stop the plan, as they have no reason yet."""
-        every = (each.finding for each in self.found)
-        return tuple(each for each in every if each.severity == "error" and each.key not in self.reasons)
+        every = {each.key: each for _, each in self._findings()}
+        return tuple(
+            each for key, each in every.items() if each.severity == "error" and key not in self.reasons
+        )
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The findings of a job that are overridden, with the reason."""

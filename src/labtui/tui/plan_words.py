@@ -86,8 +86,9 @@ def hours_text(hours: float) -> str:
 
 
 def _time(seconds: float) -> tuple[str, str]:
-    digits, _, unit = words.duration(seconds).partition(" ")
-    return digits, unit
+    if seconds < 60:
+        return f"{seconds:.0f}", "s"
+    return (f"{seconds / 60:.0f}", "min") if seconds < 5970 else (hours_text(seconds / 3600), "h")
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:
@@ -105,8 +106,11 @@ def step(plan: Plan) -> NextStep:
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if errors := plan.errors:
+        found = next((each for each in plan.found if each.finding.key == errors[0].key), plan.found[0])
+        if found.copy:
+            return NextStep("Begin the copy", where(found), "start_copy", key="b")
         label = "Fix the error" if errors[0].fix is not None else "Change the file"
-        return NextStep(label, where(errors[0].file, errors[0].line), "send", key="s")
+        return NextStep(label, where(found), "send", key="s")
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
@@ -262,9 +266,11 @@ def own_sentence(draft: SubmissionDraft) -> str:
 # ------------------------------------------------------------------ findings
 
 
-def where(file: str, line: int) -> str:
-    """``ResNet50.py, line 41``."""
-    return f"{file}, line {line}" if line else file
+def where(found: Found) -> str:
+    """``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
+    lines = [str(line) for line in found.lines if line]
+    word = "lines" if len(lines) > 1 else "line"
+    return f"{found.finding.file}, {word} {', '.join(lines)}" if lines else found.finding.file
 
 
 def findings_title(plan: Plan, styles: Roles) -> Text:
@@ -285,17 +291,17 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
     finding, reason = found.finding, plan.reasons.get(found.finding.key)
     role = styles.quiet if reason else styles.bad if finding.severity == "error" else styles.warn
     left = ink("○ " if reason else "✘ " if finding.severity == "error" else "! ", role)
-    place = where(finding.file, finding.line)
+    place = where(found)
     if len(plan.drafts) > 1 and len(found.jobs) < len(plan.drafts):
         place += f" of job {', '.join(str(job + 1) for job in found.jobs)}"
     left.append(f"{place}  ", "bold")
     keys = Text()
-    if chosen and finding.fix is not None:
-        keys.append("f ", f"bold {styles.busy}").append("Fix", styles.soft)
     effect = " ".join(finding.effect.split())
-    for original, made in plan.copies if finding.rule == "script-missing" else ():
-        if made in finding.effect:
-            effect += f" Press esc, then b: it begins as a copy of {original}."
+    if chosen and (finding.fix is not None or found.copy):
+        keys.append("b " if found.copy else "f ", f"bold {styles.busy}")
+        keys.append("Begin copy" if found.copy else "Fix", styles.soft)
+    if found.copy:
+        effect += f" It begins as a copy of {found.copy}."
     whole = left.cell_len + len(effect) + keys.cell_len + 2 <= width
     text = ends(left.append(effect if whole or not chosen else ""), keys, width)
     if not chosen:
@@ -325,7 +331,7 @@ def doubts(plan: Plan, done: str) -> Text:
         text.append(f"✘ {words.plural(count, 'finding')} overridden: {reason}\n")
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
-            text.append(f"! {where(found.finding.file, found.finding.line)}  {found.finding.effect}\n")
+            text.append(f"! {where(found)}  {found.finding.effect}\n")
     text.rstrip()
     return text
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -62,9 +64,16 @@ class SanitizedApp(App[_Result]):
     prompter: ScreenPrompter | None = None
 
     def on_mount(self) -> None:
-        """Questions of a login come here."""
+        """Questions of a login come here; a signal that ends the program gives the terminal back first."""
+        for name in ("SIGTERM", "SIGHUP") if not self.is_headless else ():
+            with contextlib.suppress(AttributeError, NotImplementedError):  # as on Windows
+                asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
         if self.prompter is not None:
             self.prompter.attach(self.post_message)
+
+    def terminated(self) -> None:
+        """Leave because the system says so."""
+        self.exit(return_code=128 + signal.SIGTERM)
 
     def on_unmount(self) -> None:
         """Nobody answers any more."""

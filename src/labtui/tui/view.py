@@ -206,8 +206,17 @@ def scope_of(task: Task | None, task_id: str) -> frozenset[str]:
     """The tasks whose runs are this one's: its own, or those it compares where it plans none."""
     if task is None or task.runs:
         return frozenset({task_id})
-    named = {name for check in task.checks for name in getattr(check, "tasks", ())}
-    return frozenset({task_id, *named})
+    return frozenset({task_id, *(name for check in task.checks for name in check.tasks)})
+
+
+def compared_with(task: Task | None, task_id: str) -> frozenset[str]:
+    """The tasks whose runs are in this one's charts: a GPU's epoch is compared with the CPU's of the task before."""
+    if task is None:
+        return frozenset({task_id})
+    from labtui.lab.edition import RunsCheck
+
+    named = (name for check in task.checks if isinstance(check, RunsCheck) for name in check.tasks)
+    return scope_of(task, task_id).union(named)
 
 
 # ------------------------------------------------------------------ what a run's line says
@@ -215,7 +224,11 @@ def scope_of(task: Task | None, task_id: str) -> frozenset[str]:
 
 def make_view(view: View) -> View:
     """The view with every run decided, from its state, results and moment."""
-    rows = _rows_by_run(view)
+    rows: dict[int | None, ResultRow] = {}
+    if view.results is not None:
+        from labtui.results.compute import own_rows
+
+        rows = {run.run_id: row for run, row in own_rows(view.results)}
     left_out = {each.run.run_id: each.reason for each in view.results.left_out} if view.results else {}
     every = {}
     for run_id, run in view.state.runs.items():
@@ -256,15 +269,6 @@ def connected(state: LabState) -> bool:
     return not (connection.status in NO_LINE and lost)
 
 
-def _rows_by_run(view: View) -> dict[int, ResultRow]:
-    """The numbers of each run, by itself."""
-    if view.results is None:
-        return {}
-    from labtui.results.compute import own_rows
-
-    return {run.run_id: row for run, row in own_rows(view.results) if run.run_id is not None}
-
-
 def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:
     run = line.run
     timed = view.results.programs if view.results is not None else ()
@@ -297,21 +301,30 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
 
 def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
     """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects."""
-    run = line.run
+    run, passed = line.run, _in_epoch(line, view)
     if line.phase is not RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
-    missing = max(0, run.spec.epochs - len(run.epochs))
-    if row is None or row.epoch_seconds is None:
-        if view.edition is None:
-            return None
-        from labtui.lab.expected_time import run_seconds
+    if row is not None and row.epoch_seconds is not None:
+        pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
+        return max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
+    if view.edition is None:
+        return None
+    from labtui.lab.expected_time import run_seconds
 
-        whole = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
-        return None if whole is None else (whole.value * missing / run.spec.epochs, whole.value)
-    pace, now = row.epoch_seconds.value, words.cluster_now(view)
-    ended = run.epochs[-1].ended_at if run.epochs else None
-    inside = min(pace, max(0.0, now - ended)) if now is not None and ended is not None else 0.0
-    return max(0.0, pace * missing - inside), pace * run.spec.epochs
+    whole = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
+    left = whole.value - passed - sum(each.seconds.value for each in run.epochs) if whole is not None else 0.0
+    return None if whole is None or left <= 0 else (left, whole.value)
+
+
+def _in_epoch(line: RunLine, view: View) -> float:
+    """Seconds since the run's last epoch ended, or since it began after those before it, by the cluster's clock."""
+    submission, now = line.submission, words.cluster_now(view)
+    if submission is None or submission.job is None or now is None:
+        return 0.0
+    mine = (view.state.runs[number] for number in submission.run_ids if number <= line.run_id)
+    before = [epoch for run in mine for epoch in run.epochs]
+    began = before[-1].ended_at if before else submission.job.start_time
+    return max(0.0, now - began) if began is not None else 0.0
 
 
 def first_task(view: View) -> str:
@@ -334,8 +347,9 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line is None:
         return "open", "", ""
     if line.live in TRAINING:
-        first = next(each for each in view.lines if each.phase is line.live) if view.live else None
-        return line.live, line.live.value, f"for {words.clock_span(_ran(view, first))}" if first else ""
+        first = next((each for each in view.lines if each.phase is line.live), None)
+        ran = _ran(view, first) if first is not None else 0.0
+        return line.live, line.live.value, f"for {words.clock_span(ran)}" if ran >= 1 else ""
     if line.live is not None:
         return line.live, line.live.value, ""
     if line.status == "done":
@@ -361,32 +375,40 @@ def _largest(view: View) -> RunLine | None:
     return max(measured, key=lambda line: line.run.spec.n_gpus, default=None)
 
 
-def result_sentence(view: View) -> tuple[str, str]:
-    """What the runs say in a number and a sentence: ``2.53``, ``faster with 4 GPUs than with one``; "" for nothing."""
+def result(view: View) -> tuple[str, str, str]:
+    """What the runs say: ``2.53``, ``faster with 4 GPUs than with one``, ``63 % efficient so far``; "" for nothing."""
     best = _largest(view)
     if best is None or best.row is None:
-        return "", ""
-    return words.ratio(best.row.speedup), f"faster with {best.run.spec.n_gpus} GPUs than with one"
+        rows = view.results.rows if view.results is not None else ()
+        mine = (row for row in rows if row.practice is view.practice and row.acceleration is not None)
+        faster = next(mine, None)
+        if faster is None:
+            return "", "", ""
+        return (
+            words.ratio(faster.acceleration),
+            "faster on one GPU than on the CPU",
+            "acceleration, not scaling",
+        )
+    detail = f"{words.percent(best.row.efficiency)} efficient"
+    if best.live:
+        detail += f" so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs"
+    sentence = f"faster with {best.run.spec.n_gpus} GPUs than with one"
+    return words.ratio(best.row.speedup), f"{_of_model(view, best)}{sentence}", detail
 
 
-def result_detail(view: View) -> str:
-    """``63 % efficient so far, after 3 of 5 epochs``."""
-    best = _largest(view)
-    if best is None or best.row is None:
-        return ""
-    text = f"{words.percent(best.row.efficiency)} efficient"
-    return (
-        f"{text} so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs" if best.live else text
-    )
+def _of_model(view: View, line: RunLine) -> str:
+    """The model where the runs have several: ``ResNet152: ``."""
+    several = len({each.run.spec.model for each in view.lines}) > 1
+    return f"{line.run.spec.model}: " if several else ""
 
 
 def result_line(view: View) -> str:
     """``4 GPUs: 2.53× faster than one, 63 % efficient so far``; "" for nothing."""
-    best, number = _largest(view), result_sentence(view)[0]
+    best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
-        return ""
-    detail = result_detail(view).partition(",")[0]
-    return f"{best.run.spec.n_gpus} GPUs: {number}× faster than one, {detail}"
+        return f"{number}× {sentence}" if number else ""
+    name = _of_model(view, best)
+    return f"{name}{best.run.spec.n_gpus} GPUs: {number}× faster than one, {detail.partition(',')[0]}"
 
 
 def status_line(view: View) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import TRAINING, View, first_task, make_view, scope_of
+from labtui.tui.view import TRAINING, View, compared_with, first_task, make_view, scope_of
 
 if TYPE_CHECKING:
     from labtui.domain.state import RunState
@@ -49,6 +49,7 @@ class ViewModel:
         self.checks: Mapping[str, TaskCheck] = {}
         self._results: tuple[tuple[object, ...], Results | None] = ((), None)
         self._charts: tuple[object, tuple[ChartSpec, ...]] = (None, ())
+        self._busy: tuple[object, tuple[float, ...]] = (None, ())
         self._checking = threading.Lock()
         self._wanted = False  # whether another look is asked for
         self._checked_files: frozenset[tuple[str, int, int]] = frozenset()
@@ -83,8 +84,10 @@ class ViewModel:
     def _mine(self) -> list[RunState]:
         """The runs of the task on the screen."""
         task = self.edition.task(self.task_id) if self.edition is not None else None
-        scope = scope_of(task, self.task_id)
-        return [run for run in self.state.runs.values() if run.task_id in scope]
+        return self._of_tasks(scope_of(task, self.task_id))
+
+    def _of_tasks(self, names: frozenset[str]) -> list[RunState]:
+        return [run for run in self.state.runs.values() if run.task_id in names]
 
     def _newest_run(self) -> int | None:
         """The run that trains now, else the next to start, else the last one."""
@@ -130,10 +133,11 @@ class ViewModel:
         return bool(self.session.settings.practice or self.session.profile.status == "practice")
 
     def task_results(self) -> Results | None:
-        """The numbers of the task's own runs; the same object until something changes."""
+        """The numbers of the task's runs and of those they are compared with; the same until something changes."""
         if not self.loaded:
             return None
-        mine = tuple(self._mine())
+        task = self.edition.task(self.task_id) if self.edition is not None else None
+        mine = tuple(self._of_tasks(compared_with(task, self.task_id)))
         if self._results[0] != mine:
             results = None
             if any(run.epochs or run.totals for run in mine):
@@ -171,6 +175,16 @@ class ViewModel:
         if run is None:
             return dict.fromkeys(STREAMS)
         return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
+
+    def gpu_use(self, run: RunState) -> tuple[float, ...]:
+        """Fractions of 1 of the GPUs that a run trains on, moment by moment; empty while nothing is known."""
+        path = self.session.log_path(run.token, "gpu")
+        if path is None:
+            return ()
+        key = (path, run.spec.n_gpus, int(time.monotonic() / SAMPLES_EVERY_S))
+        if self._busy[0] != key:
+            self._busy = (key, read_busy(self.session.folder.path, path, run.spec.n_gpus))
+        return self._busy[1]
 
     def watch_logs(self) -> None:
         """Have the logs of the task's living runs read often, and first of all the selected run's output.
@@ -233,36 +247,20 @@ SAMPLES_EVERY_S = 5.0
 TAIL_BYTES = 8192
 
 
-class GpuUse:
-    """How busy the GPUs of a job were lately, as its sampler wrote down."""
+def read_busy(root: Path, path: Path, n_gpus: int) -> tuple[float, ...]:
+    """How busy the first so many GPUs were (0: all), averaged at each of the last moments of a sampler's file."""
+    from labtui.cluster.local_files import reader_inside
+    from labtui.training_logs.gpu_sampler import read_samples
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._known: tuple[str, float, tuple[float, ...]] = ("", 0.0, ())
-
-    def of(self, token: str) -> tuple[float, ...]:
-        """Fractions of 1, averaged over the GPUs, moment by moment; empty while nothing is known."""
-        now = time.monotonic()
-        if token != self._known[0] or now - self._known[1] >= SAMPLES_EVERY_S:
-            self._known = (token, now, self._read(token))
-        return self._known[2]
-
-    def _read(self, token: str) -> tuple[float, ...]:
-        from labtui.cluster.local_files import reader_inside
-        from labtui.training_logs.gpu_sampler import read_samples
-
-        path = self._session.log_path(token, "gpu")
-        if path is None:
-            return ()
-        try:
-            with reader_inside(self._session.folder.path, path) as file:
-                head = file.readline()
-                file.seek(max(len(head), file.seek(0, 2) - TAIL_BYTES))
-                samples = read_samples(head + file.read())
-        except OSError:
-            return ()
-        moments: dict[float, list[float]] = {}
-        for sample in samples:
-            if sample.utilization is not None:
-                moments.setdefault(sample.at, []).append(sample.utilization)
-        return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))
+    try:
+        with reader_inside(root, path) as file:
+            head = file.readline()
+            file.seek(max(len(head), file.seek(0, 2) - TAIL_BYTES))
+            samples = read_samples(head + file.read())
+    except OSError:
+        return ()
+    moments: dict[float, list[float]] = {}
+    for sample in samples:
+        if sample.utilization is not None and (not n_gpus or sample.index < n_gpus):
+            moments.setdefault(sample.at, []).append(sample.utilization)
+    return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))

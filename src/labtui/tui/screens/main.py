@@ -43,7 +43,7 @@ class MainScreen(FramedScreen):
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "open the script or the answers in your editor", show=True),
-        key("b", "start_copy", "Begin copy", "start the script a task asks for, or open it", show=True),
+        key("b", "start_copy", "Begin copy", "start the script that a task asks for", show=True),
         key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
         key("right_square_bracket", "step_task(1)", "Task after", "go to the following task"),
@@ -155,10 +155,8 @@ class MainScreen(FramedScreen):
             oom = oom_run(view) is not None
             bad = view.line is not None and view.line.phase in ENDED_BADLY
             return oom if action == "halve_batch" else bad
-        if action == "start_copy" and view is not None and view.task is not None:
-            from labtui.lab.plan import copies_to_start
-
-            return bool(copies_to_start(view.task))
+        if action == "start_copy":
+            return any(not path.is_file() for path in self._copies())
         return not (action == "pane" and parameters == (self.pane,))
 
     # ------------------------------------------------------------------ choosing
@@ -289,38 +287,27 @@ class MainScreen(FramedScreen):
             self.app.keep_answers()
             path = self.app.answer_files().path(view.task_id)
         else:
-            names = view.task.files if view.task is not None else ()
-            line = view.line
-            chosen = line.run.spec.script if line is not None else (names[0] if names else "")
-            path = folder.path / "scripts" / chosen
+            copies = [path.name for path in self._copies() if path.is_file()]
+            names = (*copies, *(view.task.files if view.task is not None else ()), "")
+            path = (
+                folder.path / "scripts" / (view.line.run.spec.script if view.line is not None else names[0])
+            )
         if not path.is_file():
             self.app.report_sentence(f"There is no {path.name} in the lab folder.")
             return
-        self.edit_file(path)
-
-    def edit_file(self, path: Path) -> None:
-        """Open a file in the student's editor; what rests on it is looked at again."""
         self.app.open_editor(path)
         self.app.check_again()
-        self.app.repaint()
+
+    def _copies(self) -> list[Path]:
+        """The scripts that the task asks the student to make from another one."""
+        if self.view is None or self.view.task is None:
+            return []
+        from labtui.lab.plan import copies_to_start
+
+        return [self.app.session.folder.scripts / target for _, target in copies_to_start(self.view.task)]
 
     def action_start_copy(self) -> None:
-        """Begin the script a task asks the student to make from another one; later: open it."""
-        from labtui.lab.plan import copies_to_start
-        from labtui.session.labs import start_copy
-
-        task, folder = self._now.task, self.app.session.folder
-        copies = copies_to_start(task) if task is not None else ()
-        if not copies:
-            self.app.report_sentence("This task asks for no copy of a script.")
-            return
-        original, target = copies[0]
-        path = folder.inside(f"scripts/{target}")
-        if not path.is_file():
-            start_copy(folder, original, target)
-            text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
-            self.notify(text, timeout=8, markup=False)
-        self.edit_file(path)
+        self.app.start_copy(self._now.task)
 
     def action_export(self) -> None:
         """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""

@@ -40,6 +40,8 @@ FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
+COPY: Choice = ("b", "Begin the copy", "copy")
+BACK: Choice = ("n", "Back", None)
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
 
 
@@ -58,6 +60,7 @@ class PlanScreen(FramedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
+        key("b", "start_copy", "Begin copy", "start the script that the task asks for", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("J", "next_form", "Form", "one job, one per size, or a job file of your own", show=True),
@@ -144,9 +147,9 @@ class PlanScreen(FramedScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer offers a fix where there is one, another form where there is one."""
-        if action == "fix":
+        if action in {"fix", "start_copy"}:
             found = self.found if self.is_mounted else None
-            return found is not None and found.finding.fix is not None
+            return found is not None and bool(found.copy if action == "start_copy" else found.finding.fix)
         return action != "next_form" or self.plan.next_form is not None
 
     def recompute(self) -> None:
@@ -352,11 +355,13 @@ class PlanScreen(FramedScreen):
             plan_words.coloured(self.plan.difference(found), roles(self.app)) if fix is not None else Text("")
         )
         shown.rstrip()
-        title = fix.title if fix is not None else plan_words.where(finding.file, finding.line)
+        title = fix.title if fix is not None else plan_words.where(found)
 
         def answered(answer: str | None) -> None:
             if answer == "override":
                 self._ask_reason()
+            elif answer == "copy":
+                self.action_start_copy()
             elif answer == "fix":
                 try:
                     self.plan.make_fix(found)
@@ -367,6 +372,11 @@ class PlanScreen(FramedScreen):
         effect = " ".join(finding.effect.split())
         details = shown if shown.plain else None
         self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
+
+    def action_start_copy(self) -> None:
+        """Begin the script that is missing as a copy, and open it; then its findings."""
+        self.app.start_copy(self.plan.task)
+        self.recompute()
 
     def _ask_reason(self) -> None:
         """Why the errors are overridden, in the student's words; it is kept with the submission."""
@@ -452,10 +462,10 @@ class PlanScreen(FramedScreen):
         elif plan.problem is not None:
             self.app.report(plan.problem[1])
         elif errors := plan.errors:
-            found = next(each for each in plan.found if each.finding is errors[0])
+            found = next((each for each in plan.found if each.finding.key == errors[0].key), plan.found[0])
             more = f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
-            fixable = found.finding.fix is not None
-            choices = (FIX[0], OVERRIDE, FIX[1]) if fixable else (OVERRIDE, ("n", "Back", None))
+            mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
+            choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
         elif (doubts := plan_words.doubts(plan, self.done)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"

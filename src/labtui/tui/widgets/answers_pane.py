@@ -27,8 +27,7 @@ from labtui.tui import guidance
 from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.charts_pane import VIEWS
+from labtui.tui.widgets.chart import VIEWS, ChartView
 
 if TYPE_CHECKING:
     from labtui.tui.app import LabApp

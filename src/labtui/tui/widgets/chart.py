@@ -9,11 +9,28 @@ from textual import work
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from labtui.results.charts import ChartSpec, doubling_axes
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, plain
 
 if TYPE_CHECKING:
-    from labtui.results.charts import ChartSpec
+    from labtui.tui.view import View
+
+VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
+UNITS = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "%", "training": ""}
+
+
+def empty_chart(view: View, name: str) -> ChartSpec:
+    """The axes of a view of the task on the screen, with the sizes that it plans."""
+    task, unit = view.task, UNITS[name]
+    sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
+    ticks = tuple((float(size), str(size)) for size in sizes)
+    title = VIEWS[name]
+    return doubling_axes(
+        ChartSpec(
+            key="empty", title=title, x_label="GPUs", y_label=unit, heading=title, x_ticks=ticks, unit=unit
+        )
+    )
 
 
 class ChartView(Widget, can_focus=False):

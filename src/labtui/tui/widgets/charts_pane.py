@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -15,25 +13,21 @@ from textual.containers import Container
 from textual.events import Click
 from textual.widgets import Static
 
-from labtui.results.charts import ChartSpec, Kind, Point, Series, doubling_axes, with_kind
+from labtui.results.charts import ChartSpec, Kind, Point, Series, with_kind
 from labtui.tui import format as words
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.keys import key
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import SMALL, RunLine, View, result_line
-from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.chart import VIEWS, ChartView, empty_chart
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.plot import Cursor, mark_of, names_of, plain, value_text
+from labtui.tui.widgets.log_text import LogText
+from labtui.tui.widgets.plot import Cursor, mark_of, names_of, place_text, plain, value_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from labtui.results.rows import ResultRow
-    from labtui.session.folder import LabFolder
     from labtui.tui.app import LabApp
 
-VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
-EMPTY = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "%", "training": ""}
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 """What is shown first: the first of these that has something to show."""
 
@@ -49,7 +43,7 @@ class ChartsPane(Container, can_focus=True):
         key("down", "series(1)", "Line after", "the next line"),
         key("enter,space", "enlarge", "Enlarge", "on large windows: one chart or four", show=True),
         key("m", "models(1)", "Models", "all models together, or one after the other", show=True),
-        key("o", "law", "Law", "draw the fitted law over the speedups, or take it away", show=True),
+        key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
         *(
             key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
@@ -70,7 +64,7 @@ class ChartsPane(Container, can_focus=True):
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
         self._made: tuple[object, tuple[ChartSpec, ...]] = (None, ())
-        self._text: tuple[object, str] = (None, "")
+        self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def compose(self) -> ComposeResult:
         yield Static(id="chart-views", markup=False)
@@ -118,9 +112,11 @@ class ChartsPane(Container, can_focus=True):
             return None
         spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
         if self._law and name == "speedup" and spec.kind == "lines":
-            fits = [series for each in self._charts() for series in each.series if series.role == "fit"]
-            spec = replace(spec, series=(*spec.series, *fits))
+            spec = replace(spec, series=(*spec.series, *self._fits()))
         return spec
+
+    def _fits(self) -> list[Series]:
+        return [series for each in self._charts() for series in each.series if series.role == "fit"]
 
     @property
     def view_name(self) -> str:
@@ -145,6 +141,21 @@ class ChartsPane(Container, can_focus=True):
         return series, found
 
     # ------------------------------------------------------------------ choosing
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer offers what this chart has."""
+        spec = self.spec
+        series = spec.measured if spec is not None else ()
+        there = {
+            "point": any(len(each.points) > 1 for each in series),
+            "series": len(series) > 1,
+            "enlarge": self._large and self.view_name != "training",
+            "models": len(self._models()) > 1,
+            "law": self.view_name == "speedup" and bool(self._fits()),
+            "bars": spec is not None and spec.switchable,
+            "log_line": self._line_of(self._row()) is not None,
+        }
+        return there.get(action, True)
 
     def action_view(self, name: str) -> None:
         """One of the five views; the key of the one on the screen goes to its next chart."""
@@ -172,27 +183,20 @@ class ChartsPane(Container, can_focus=True):
 
     def action_models(self, step: int) -> None:
         """All models together, or one after the other."""
-        models = self._models()
-        if len(models) > 1:
-            choices = (None, *models)
-            self._model = choices[(choices.index(self._model) + step) % len(choices)]
-            self._place, self._x = 0, None
-            self._apply()
+        choices = (None, *self._models())
+        self._model = choices[(choices.index(self._model) + step) % len(choices)]
+        self._place, self._x = 0, None
+        self._apply()
 
     def action_bars(self) -> None:
         """Bars for lines, lines for bars, on all charts that can be both."""
         spec = self.spec
-        if spec is None or not spec.switchable:
-            self.notify("This chart has one form only.", severity="warning", markup=False)
-            return
-        self._kind = "lines" if spec.kind == "bars" else "bars"
+        self._kind = "lines" if spec is not None and spec.kind == "bars" else "bars"
         self._apply()
 
     def action_law(self) -> None:
-        """The fitted law over the speedups, or not."""
+        """The fitted laws over the speedups, or not."""
         self._law = not self._law
-        if self._law and self.view_name != "speedup":
-            self._chosen = "speedup"
         self._apply()
 
     def action_enlarge(self) -> None:
@@ -218,14 +222,14 @@ class ChartsPane(Container, can_focus=True):
         self._apply()
 
     @property
-    def _four(self) -> bool:
-        return not self._alone and self.size.width >= 122 and self.size.height >= 40
+    def _large(self) -> bool:
+        return self.size.width >= 122 and self.size.height >= 40
 
     def _apply(self) -> None:
         view = self._view
         if view is None or not self.size.width:
             return
-        four = self._four and self.view_name != "training"
+        four = self._large and not self._alone and self.view_name != "training"
         self.set_class(four, "-four")
         self.query_one("#chart-views", Static).update(self._views_text())
         self.query_one("#chart-sentence", Static).update(self._sentence())
@@ -237,18 +241,11 @@ class ChartsPane(Container, can_focus=True):
                 continue
             chart.heading = f"{at} {title}" if four else ""
             chart.chosen = four and name == self.view_name
-            chart.spec = self._of(name) or self._empty(name)
+            chart.spec = self._of(name) or empty_chart(view, name)
             x = found[1].x if found is not None and name == self.view_name else None
             chart.cursor = Cursor(self._place, x)
         self.query_one("#chart-strip", Static).update(self._strip())
-
-    def _empty(self, name: str) -> ChartSpec:
-        task = self._view.task if self._view is not None else None
-        sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
-        ticks, unit = tuple((float(size), str(size)) for size in sizes), EMPTY[name]
-        return doubling_axes(
-            ChartSpec(key="empty", title=VIEWS[name], x_label="GPUs", y_label=unit, x_ticks=ticks, unit=unit)
-        )
+        self.refresh_bindings()
 
     def _views_text(self) -> Text:
         styles, left = roles(self.app), Text(no_wrap=True)
@@ -276,7 +273,7 @@ class ChartsPane(Container, can_focus=True):
         if text or not view.lines:
             text = text or no_run_yet(view)
         elif spec is not None:
-            text = result_line(view)
+            text = "" if spec.over_time else result_line(view)
         elif any(line.why_not == SMALL for line in view.lines):
             text = "Small runs on stand-in devices are in no chart."
         else:
@@ -310,10 +307,8 @@ class ChartsPane(Container, can_focus=True):
         point = found[1]
         row = self._row()
         line = self._line_of(row)
-        tick = dict(spec.x_ticks).get(point.x, f"{point.x:g}")
-        unit = spec.x_label.split(",")[0].split(" (")[0]
         left = ink(f"{mark_of(self._place, hollow=point.live)} ", styles.busy, no_wrap=True)
-        left.append(f"{names_of(spec)[self._place]}, {tick} {unit}", f"bold {styles.busy}")
+        left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         run = f"run {line.run_id}" if line is not None else ""
@@ -331,27 +326,15 @@ class ChartsPane(Container, can_focus=True):
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
-        """The log's own line, as it stands there."""
-        styles = roles(self.app)
+        """The log's own line, as it stands there; of a record the printed line that it is about."""
         number = row.origins[-1].line if row is not None and row.origins else None
-        if line is None or number is None:
+        path = self.app.session.log_path(line.run.token, "out") if line is not None else None
+        if path is None or number is None:
             return Text("")
-        path = self.app.session.log_path(line.run.token, "out")
         if self._text[0] != (path, number):
-            self._text = ((path, number), line_of(self.app.session.folder, path, number))
-        text = ink(f"line {number}  ", styles.quiet, no_wrap=True)
-        return text.append(self._text[1], styles.soft)
-
-
-def line_of(folder: LabFolder, path: Path | None, number: int) -> str:
-    """A line of a file, from 1; "" where it cannot be read."""
-    from labtui.cluster.local_files import open_inside
-    from labtui.domain.terminal_text import display_text
-
-    if path is None:
-        return ""
-    try:
-        with os.fdopen(open_inside(folder.path, path), "rb") as lines:
-            return display_text(next(islice(lines, number - 1, number), b"").rstrip(b"\n"))
-    except OSError:
-        return ""
+            log = LogText(path, self.app.session.folder.path)
+            log.refresh()
+            shown = log.shown_before(number)
+            self._text = ((path, number), (f"line {shown}  ", log.line(shown)))
+        styles, (place, text) = roles(self.app), self._text[1]
+        return ink(place if text else "", styles.quiet, no_wrap=True).append(text, styles.soft)

@@ -55,11 +55,13 @@ class Slice(Widget):
         """The next step, the screen's own where it has one, with the key that takes it here."""
         own: NextStep | None = getattr(self.screen, "step", None)
         step = own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
+        bound = (each.binding for each in self.screen.active_bindings.values())
+        here = {each.action.removeprefix("screen."): each for each in bound}
+        if own is None and "do_next" not in here:  # a text is being written: letters and dots are for it
+            step = NextStep("Next answer", "This one is stored.", "next_question")
         if step.key or not step.action:
             return step
-        here = (each.binding for each in self.screen.active_bindings.values())
-        bound = next((each for each in here if each.action.removeprefix("screen.") == step.action), None)
-        return replace(step, key=self.app.get_key_display(bound) if bound is not None else ".")
+        return replace(step, key=self.app.get_key_display(here[step.action]) if step.action in here else ".")
 
 
 class HeaderBar(Slice):
@@ -309,10 +311,6 @@ class FramedScreen(Screen[None]):
 
     def show_frame(self, view: View | None) -> None:
         if view is not None:
-            self.show_age(view)
             self.query_one(Rail).show(view)
-
-    def show_age(self, view: View) -> None:
-        """Only time went on."""
-        for part in self.query(Slice):
-            part.show(view)
+            for part in self.query(Slice):
+                part.show(view)

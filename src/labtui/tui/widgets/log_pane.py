@@ -145,6 +145,8 @@ def place_of(view: TailView, *, live: bool) -> str:
 
 def read_as(view: View) -> dict[int, str]:
     """What each line of the selected run's log counts for: an epoch's time, warm-up, an error, the epoch that runs."""
+    from labtui.results.numbers import three_digits
+
     chosen = view.line
     found: dict[int, str] = {}
     for line in view.every.values():
@@ -153,7 +155,7 @@ def read_as(view: View) -> dict[int, str]:
         for sample in line.run.epochs:
             if sample.line:
                 warm = sample.starts_process or sample is line.run.epochs[0]
-                found[sample.line] = "warm-up" if warm else f"{sample.seconds.value:,.2f} s"
+                found[sample.line] = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
         for problem in line.run.diagnosis:
             if problem.stream == "out":
                 found[problem.line] = "error"

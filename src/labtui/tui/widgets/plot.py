@@ -134,6 +134,14 @@ def names_of(spec: ChartSpec) -> list[str]:
     return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
+def place_text(spec: ChartSpec, x: float) -> str:
+    """A place on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
+    tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
+    if spec.x_axis in ("epochs", "names"):
+        return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
+    return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
+
+
 def _last(series: Series) -> Point:
     return max(series.points, key=lambda point: point.x)
 
@@ -334,10 +342,14 @@ class _Drawing:
             if row is not None:
                 taken.add(row)
                 self._name(at, self._column(last.x) + 2, row, chip=last.x == self.cursor.x)
-        for last in (_last(each) for each in self.spec.series if each.role == "ideal" and each.points):
-            if self._row(last.y) not in taken:
-                text = f"ideal {self._tick(self._fy(last.y))}"
-                self.grid.put(self._column(last.x) + 2, self._row(last.y), text, self.look.quiet)
+        for each in (each for each in self.spec.series if each.role != "measured" and each.points):
+            last = _last(each)
+            free = [row for row in range(self.rows) if row not in taken]
+            row = min(free, key=lambda row: abs(row - self._row(last.y)), default=None)
+            if row is not None and (row == self._row(last.y) or each.role == "fit"):
+                taken.add(row)
+                text = f"ideal {self._tick(self._fy(last.y))}" if each.role == "ideal" else each.short
+                self.grid.put(self._column(last.x) + 2, row, text, self.look.quiet)
 
     def _name(self, at: int, column: int, row: int, *, chip: bool) -> None:
         """The name and value that fit: a name may be cut, a number never."""
@@ -373,8 +385,7 @@ class _Drawing:
         x = self.cursor.x
         if x is None or self.spec.over_time:
             return
-        tick = dict(self.spec.x_ticks).get(x, f"{x:g}")
-        rows = [(f"  on {tick} {self.spec.x_label.split(',')[0].split(' (')[0]}", "", self.look.quiet)]
+        rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
         for at, series in enumerate(self.measured):
             point = next((each for each in series.points if each.x == x), None)
             value = value_text(self.spec, point) if point is not None else "·"

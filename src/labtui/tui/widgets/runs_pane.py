@@ -18,8 +18,8 @@ from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View, result_detail, result_sentence, timed_only
-from labtui.tui.widgets.chart import ChartView
+from labtui.tui.view import RunLine, View, result, result_line, timed_only
+from labtui.tui.widgets.chart import ChartView, empty_chart
 from labtui.tui.widgets.plot import Cursor
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
@@ -74,23 +74,16 @@ class RunsPane(RunPane):
         failed = failed_line(view)
         self.set_class(failed is not None, "-failed")
         self.query_one("#run-error", Static).update(error_card(view, failed, styles) if failed else Text(""))
-        number, sentence = result_sentence(view)
+        number, sentence, detail = result(view)
         self.set_class(bool(number) and failed is None, "-result")
         self.query_one(Digits).update(number)
-        detail = result_detail(view)
         beside = (
             ink("\n× ", f"bold {styles.busy}")
             .append(f"  {sentence}\n", "bold")
             .append(f"    {detail}", styles.soft)
         )
         self.query_one("#result-words", Static).update(beside)
-        line = (
-            ink(f"{number}× ", f"bold {styles.busy}").append(f"{sentence}, {detail}", "bold")
-            if number
-            else Text("")
-        )
-        if not number:
-            line = ink(sentence_of(view), "bold")
+        line = ink(result_line(view) or sentence_of(view), "bold")
         waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
         self.query_one("#result-line", Static).update(line)
@@ -108,7 +101,7 @@ class RunsPane(RunPane):
         chart.spec = spec
         chart.cursor = Cursor()
         facts = (
-            run_facts(view, line, self.app.gpu_use.of(line.run.token), styles)
+            run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
             if line is not None
             else Text("")
         )
@@ -191,7 +184,7 @@ def counted(view: View) -> str:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
-    from labtui.results.numbers import rate_text, time_text
+    from labtui.results.numbers import rate_text, three_digits, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
@@ -201,9 +194,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "model": spec.variant or spec.data_set or spec.model,
         "gpus": "?" if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
-        "epoch": seconds(row.epoch_seconds.value)
-        if row is not None and row.epoch_seconds is not None
-        else NOTHING,
+        "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
@@ -217,11 +208,6 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
             cells["speedup"] = f"{words.ratio(timed.speedup)}×" if timed.speedup is not None else NOTHING
             cells["efficiency"] = words.percent(timed.weak_efficiency or timed.efficiency)
     return cells
-
-
-def seconds(value: float) -> str:
-    """``13.60 s``."""
-    return f"{value:,.2f} s" if value < 1000 else f"{value:,.0f} s"
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
@@ -364,11 +350,10 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 
 def glance_chart(view: View) -> ChartSpec | None:
-    """What the runs show by now: scaling, else CPU against GPU, else times."""
-    several = any(line.run.spec.n_gpus > 1 for line in view.lines)
-    wanted = ("speedup", "time") if several else ("time",)
-    for name in wanted:
+    """What the runs show by now: scaling, or CPU against GPU, else times; before that the sizes to come."""
+    for name in ("speedup", "time"):
         for chart in view.charts:
             if chart.view == name and not chart.empty:
                 return chart
-    return None
+    sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)
+    return empty_chart(view, "time") if sizes else None
