@@ -349,13 +349,15 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
         yield found("login", "fine", user="me", host="h", methods="publickey")
-        yield found("data", "missing", path="[bold]cifar[/]")
+        yield found("data", "missing", path="[bold]cifar[/]", account="")
+        raise RuntimeError("broken off")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: "1 problem to fix." in text_of(app))
+        await until(pilot, lambda: "2 problems to fix." in text_of(app))
+        assert "Doctor: The check broke off." in text_of(app)
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)

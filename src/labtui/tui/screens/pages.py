@@ -142,6 +142,7 @@ class DoctorScreen(TextScreen):
     def _examine(self) -> None:
         from labtui.cluster.target import NonInteractivePrompter
         from labtui.doctor.examine import examine
+        from labtui.doctor.findings import Check
         from labtui.session.lab_cluster import requirements_of
         from labtui.session.settings import overrides_of
 
@@ -157,6 +158,16 @@ class DoctorScreen(TextScreen):
                 self._session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             self._session.faults.write(error)
+            log = self._session.folder.problem_log.name
+            self._checks.append(
+                Check(
+                    key="doctor",
+                    title="Doctor",
+                    status="problem",
+                    sentence="The check broke off.",
+                    fix=f"{log} in the lab folder says where.",
+                )
+            )
         self._under_way = False
         self.app.call_later(self._show)
         self.app.call_later(self._ended)
