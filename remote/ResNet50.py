@@ -31,7 +31,8 @@ def train(args, network=NETWORK):
         model.compile(loss="sparse_categorical_crossentropy", optimizer=opt, metrics=["accuracy"])
 
     # 3. The training: each step, every replica computes its share of the global batch.
-    model.fit(train_ds, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])
+    batches = lab.batches(args, train_ds)
+    model.fit(batches, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])
 
 
 if __name__ == "__main__":

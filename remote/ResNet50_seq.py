@@ -24,7 +24,8 @@ def train(args, network=NETWORK):
     opt = tf.keras.optimizers.SGD(args.learning_rate)  # 0.01 by default
     model.compile(loss="sparse_categorical_crossentropy", optimizer=opt, metrics=["accuracy"])
 
-    model.fit(train_ds, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])
+    batches = lab.batches(args, train_ds)
+    model.fit(batches, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])
 
 
 if __name__ == "__main__":

@@ -131,7 +131,6 @@ def parse_options(parallel, argv=None):
     args = parser.parse_args(argv)
     args.replicas = args.n_gpus if parallel else 1
     args.parallel = parallel
-    args.control = getattr(args, "control", "none")
     args.trainings = 1
     if args.learning_rate is None:
         args.learning_rate = 0.01 * args.replicas
@@ -149,12 +148,13 @@ def add_options(add, parallel):
     add("--batch_size", type=int, default=2048, help="global batch: images per step over all replicas")
     if parallel:
         add("--n_gpus", type=int, default=1, help="how many GPUs, one replica on each")
-        add(
-            "--control",
-            choices=["none", "independent"],
-            default="none",
-            help="independent: every GPU trains by itself on its share of the images, to see what they share",
-        )
+    add(
+        "--control",
+        choices=["none", "one-batch"] + ["independent"] * parallel,
+        default="none",
+        help="to find what a step waits for: the first batch again and again"
+        + ", or every GPU by itself on its share of the images" * parallel,
+    )
     add("--learning_rate", type=float, metavar="RATE", help="default: 0.01 x number of replicas")
     add("--data", metavar="FOLDER", help="the folder cifar-10-batches-py")
     add("--images", type=int, metavar="N", help="use only the first N training images")
@@ -190,7 +190,20 @@ def check_options(args, error):
         error(sentence.format(args.batch_size, args.replicas))
 
 
-# ------------------------------------------------------------------------------------- independent trainings
+# -------------------------------------------------------------------------------------------- control runs
+
+
+def batches(args, train_ds):
+    """What to train on: the data set, or for --control one-batch its first batch in the place of each."""
+    if args.control != "one-batch":
+        return train_ds
+    images = getattr(train_ds, "images", None) or args.images or 50000
+    first, rest = train_ds.take(1).cache(), images % args.batch_size
+    same = first.repeat(images // args.batch_size)
+    if rest:  # the last batch is short, as in the training
+        same = same.concatenate(first.map(lambda pixels, labels: (pixels[:rest], labels[:rest])))
+    return same.prefetch(1)
+
 
 SHARE = "INDEPENDENT_TRAINING"
 TRAININGS = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from labtui.commands.cli import main
@@ -20,21 +22,18 @@ def folder(request: pytest.FixtureRequest, tmp_path, monkeypatch: pytest.MonkeyP
     return made
 
 
-def test_the_runs_on_several_gpus_are_made_once_more(folder: LabFolder, capsys) -> None:
-    assert main(["submit", "10.5", "--control", "independent", *DRY]) in (0, 1)
+@pytest.mark.parametrize(("control", "sizes"), [("independent", {2, 4}), ("one-batch", {1, 2, 4})])
+def test_the_runs_are_made_once_more(folder: LabFolder, capsys, control: str, sizes: set[int]) -> None:
+    assert main(["submit", "10.5", "--control", control, *DRY]) in (0, 1)
     shown = capsys.readouterr().out
-    commands = [
-        line for line in shown.splitlines() if "--control independent" in line and "ResNet50.py" in line
-    ]
-    assert commands, shown
-    assert all("--epochs 3" in line for line in commands)
-    assert any("--n_gpus 4" in line for line in commands)
-    assert not any("--n_gpus 1 " in line for line in commands)
+    commands = [line for line in shown.splitlines() if f"--control {control}" in line]
+    assert {int(found) for line in commands for found in re.findall(r"--n_gpus (\d+)", line)} == sizes, shown
+    assert all("ResNet50.py" in line and "--epochs 3" in line for line in commands)
 
 
-def test_a_script_without_that_control_is_refused(folder: LabFolder, capsys) -> None:
-    assert main(["submit", "10.5", "--control", "one-batch", *DRY]) == 2
-    assert "No run of this plan has a control run one-batch." in capsys.readouterr().err
+def test_what_has_no_control_run_is_refused(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "10.5", "--control", "independent", "--gpus", "1", *DRY]) == 2
+    assert "No run of this plan has a control run independent." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder", [True], indirect=True)

@@ -40,8 +40,9 @@ from labtui.commands.terminal import (
     show_manual_commands,
 )
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, RunSpec, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState
+from labtui.lab.plan import CONTROL_EPOCHS, CONTROLS, control_run
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from labtui.session.planning import Preview
     from labtui.slurm.job_control import SbatchAnswer
 
-_CONTROL_EPOCHS = 3
-"""One to warm up, two that are counted."""
 _UNKNOWN_LIMIT_S = 400.0
 """How long an unanswered submission is looked up before the command leaves it to the next session."""
 
@@ -82,7 +81,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
         "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
     )
     words = "control runs of 3 epochs beside the plan's: what `labtui why` needs to tell causes apart"
-    parser.add_argument("--control", choices=("independent", "one-batch"), help=words)
+    parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "after a run that ran out of memory: the task's plan again with half its batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
     add_sending_arguments(parser)
@@ -166,7 +165,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         drafts, sentence = list(proposal.drafts), proposal.sentence
     else:
         if args.control:
-            args.epochs = args.epochs or _CONTROL_EPOCHS
+            args.epochs = args.epochs or CONTROL_EPOCHS
         drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if wrong := [number for number in args.run or () if number > len(drafts)]:
         raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
@@ -184,7 +183,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             "Its times come from published tables, so nothing would differ; run them on a real cluster.",
         )
     if args.control:
-        drafts, more = _controls(drafts, args.control), [*more, "--control", args.control]
+        drafts = _controls(drafts, args.control)
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
@@ -192,19 +191,16 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
 
 
 def _controls(drafts: list[SubmissionDraft], control: str) -> list[SubmissionDraft]:
-    """The drafts with the runs alone that have such a control run."""
-    least = 2 if control == "independent" else 1
-    scripts = ("train_ddp.py", "ResNet") if control == "independent" else ("train_ddp.py",)
-
-    def has_one(run: RunSpec) -> bool:
-        return run.n_gpus >= least and run.script.rpartition("/")[2].startswith(scripts)
-
-    kept = [replace(draft, runs=tuple(filter(has_one, draft.runs))) for draft in drafts]
-    kept = [draft for draft in kept if draft.runs]
+    """The control runs alone."""
+    made = [
+        replace(draft, runs=tuple(filter(None, (control_run(run, control) for run in draft.runs))))
+        for draft in drafts
+    ]
+    kept = [draft for draft in made if draft.runs]
     if not kept:
         raise UsageError(
             f"No run of this plan has a control run {control}.",
-            "independent: ResNet*.py or train_ddp.py on several GPUs; one-batch: train_ddp.py.",
+            "ResNet*.py and train_ddp.py have them; independent needs several GPUs.",
         )
     return kept
 

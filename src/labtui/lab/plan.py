@@ -145,6 +145,22 @@ def copies_to_start(task: Task) -> tuple[tuple[str, str], ...]:
 
 # --------------------------------------------------------------------------- runs
 
+CONTROLS = {
+    "independent": "every GPU trains by itself at the same time",
+    "one-batch": "the same batch again and again, without a loader",
+}
+"""Control runs by the word that the scripts take, and what each leaves out."""
+CONTROL_EPOCHS = 3
+"""One to warm up, two that are counted."""
+
+
+def control_run(spec: RunSpec, control: str) -> RunSpec | None:
+    """The control run of a run; None where its script has no such control, or one GPU has nobody to wait for."""
+    name, least = spec.script.rpartition("/")[2], 2 if control == "independent" else 1
+    if spec.is_control or spec.n_gpus < least or not name.startswith(("train_ddp.py", "ResNet")):
+        return None
+    return replace(spec, extra_args=(*spec.extra_args, "--control", control))
+
 
 def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
     return wanted.gpus is None or plan.spec.n_gpus in wanted.gpus
