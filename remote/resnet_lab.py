@@ -198,10 +198,12 @@ def batches(args, train_ds):
     if args.control != "one-batch":
         return train_ds
     images = getattr(train_ds, "images", None) or args.images or 50000
-    first, rest = train_ds.take(1).cache(), images % args.batch_size
-    same = first.repeat(images // args.batch_size)
+    pixels, labels = next(iter(train_ds))
+    same = tf.data.Dataset.from_tensors((pixels, labels)).repeat(images // args.batch_size)
+    rest = images % args.batch_size
     if rest:  # the last batch is short, as in the training
-        same = same.concatenate(first.map(lambda pixels, labels: (pixels[:rest], labels[:rest])))
+        short = tf.data.Dataset.from_tensors((pixels[:rest], labels[:rest]))
+        same = same.concatenate(short) if len(same) else short
     return same.prefetch(1)
 
 
