@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paramiko.sftp import CMD_DATA, CMD_STATUS, SFTP_EOF, SFTP_FAILURE
 
-from labtui.cluster.files import MOST, RemoteFiles
+from labtui.cluster.files import MAX_READ_AHEAD, RemoteFiles
 from labtui.domain.errors import RemoteFailure
 
 LARGE = 255 * 1024
@@ -136,7 +136,7 @@ def test_who_stops_asks_for_no_more() -> None:
 
     Reader(line).files.read_into("log", 0, 50_000_000, take)
     assert len(pieces) == 3
-    assert line.requested <= MOST
+    assert line.requested <= MAX_READ_AHEAD
 
 
 def test_a_refusal_in_the_middle_is_the_servers_word() -> None:
@@ -184,5 +184,5 @@ def test_a_line_that_collapses_holds_up_one_step_only() -> None:
         began = line.now
         size += len(reader.read(size, len(line.content), STEP_S))
         steps.append(line.now - began)
-    assert steps[0] < 1.1 * MOST / 100e3 + STEP_S
+    assert steps[0] < 1.1 * MAX_READ_AHEAD / 100e3 + STEP_S
     assert max(steps[1:]) < 3

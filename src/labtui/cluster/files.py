@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import paramiko
 
 
-LEAST, MOST = 64 * 1024, 8 * 1024 * 1024
+MIN_READ_AHEAD, MAX_READ_AHEAD = 64 * 1024, 8 * 1024 * 1024
 """Bytes on their way. The least goes through a bad connection in seconds; the most fills 200 Mbit/s over 300 ms."""
 
 SMALL_REQUEST = 32 * 1024
@@ -88,7 +88,7 @@ class RemoteFiles:
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
-        self._ahead = LEAST
+        self._ahead = MIN_READ_AHEAD
         self._peeking: _Peeking | None = None
 
     def stat(self, path: str) -> FileStat | None:
@@ -153,7 +153,7 @@ class RemoteFiles:
                 finally:
                     _close_without_waiting(file)
         except (ConnectionLost, TimeoutError):
-            self._ahead = LEAST
+            self._ahead = MIN_READ_AHEAD
             raise
 
     def _pieces(
@@ -189,9 +189,9 @@ class RemoteFiles:
             data: bytes = message.get_string()
             waited_s = time.monotonic() - asked_at - round_trip_s
             if waited_s < QUICK_S:
-                self._ahead = min(MOST, self._ahead + size)
+                self._ahead = min(MAX_READ_AHEAD, self._ahead + size)
             elif waited_s > LATE_S:
-                self._ahead = max(LEAST, self._ahead - size)
+                self._ahead = max(MIN_READ_AHEAD, self._ahead - size)
             yield data
             on_the_way -= size
             if len(data) < size:  # what was asked for behind it leaves a gap: from here on, once more

@@ -59,7 +59,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     from labtui.doctor.examine import examine
     from labtui.session.lab_cluster import fix_check
 
-    profile, overrides, wanted, folder = meant_cluster(args)
+    profile, overrides, wanted, folder = chosen_cluster(args)
     checks = []
     seen: dict[str, bool] = {}
     say("Checking the connection, the account and the paths ...")
@@ -102,7 +102,7 @@ def _here(args: argparse.Namespace) -> Path | None:
         return None
 
 
-def meant_cluster(
+def chosen_cluster(
     args: argparse.Namespace,
 ) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
@@ -154,7 +154,7 @@ def run_key(args: argparse.Namespace) -> int:
     from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
     from labtui.session.settings import changed
 
-    profile, overrides, _, folder = meant_cluster(args)
+    profile, overrides, _, folder = chosen_cluster(args)
     path = named_path(overrides.identity_file) if overrides.identity_file else default_key()
     passphrase = None
     if path.exists():

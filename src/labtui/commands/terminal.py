@@ -178,7 +178,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     `given` is ``--trust``. Without it nothing is asked where there is no terminal.
     """
     from labtui.cluster.local_files import named_path
-    from labtui.session.opening import would_do
+    from labtui.session.opening import effects_of_trust
     from labtui.session.trust import check_trust, trust
 
     folder = named_path(folder).resolve()
@@ -188,7 +188,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     if not given:
         if not at_terminal():
             return why
-        for line in (why.sentence, *would_do(folder)):
+        for line in (why.sentence, *effects_of_trust(folder)):
             say(line)
         if not agreed("Trust this folder?"):
             return why

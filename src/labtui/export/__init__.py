@@ -146,7 +146,7 @@ def drawings(
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
     from labtui.export.measurements import without_small
-    from labtui.results.catalogue import lab_charts, told_apart
+    from labtui.results.catalogue import lab_charts, with_unique_keys
     from labtui.results.run_charts import job_gpu_chart
 
     charts = list(lab_charts(without_small(results)))
@@ -155,7 +155,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
         name, practice = Path(source).name, run.practice
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=name, practice=practice)
         charts += [chart] if chart is not None else []
-    return told_apart(charts)
+    return with_unique_keys(charts)
 
 
 def _documents(

@@ -71,13 +71,13 @@ class LabContents:
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""
 
-        def gave_epochs(submission: SubmissionState) -> bool:
+        def has_epochs(submission: SubmissionState) -> bool:
             return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
 
         sent = [
             s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in NEVER_SENT
         ]
-        return max(sent, key=lambda s: (gave_epochs(s), s.run_ids), default=None)
+        return max(sent, key=lambda s: (has_epochs(s), s.run_ids), default=None)
 
     def original_of(self, script: str) -> tuple[str, str]:
         """What a script of the student began as: its name and text; a copy that the lab asks for has another name."""

@@ -18,7 +18,7 @@ from labtui.domain.model import PROCESS_PER_GPU, RunSpec
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, rests_on
+from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import (
     Match,
@@ -259,7 +259,7 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
 
 def _in_script(script: str, evidence: Evidence) -> str:
     """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
-    for path in rests_on(script, evidence.scripts):
+    for path in script_and_imports(script, evidence.scripts):
         text = evidence.scripts[path].text if path in evidence.scripts else ""
         for number, line in enumerate(text.splitlines(), 1):
             code = line[:_LONGEST].partition("#")[0]

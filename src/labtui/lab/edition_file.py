@@ -19,7 +19,7 @@ from labtui.domain.errors import DataError
 from labtui.lab.cross_references import cross_references
 from labtui.lab.edition import Edition, EditionTable
 from labtui.lab.fields import PATTERNS, Place, Problem
-from labtui.lab.toml_positions import line_of, overlaid, own_place
+from labtui.lab.toml_positions import line_of, merged, own_place
 
 MAX_CHARACTERS = 1_000_000
 MAX_TEXT = 8_000
@@ -64,7 +64,7 @@ def parse_edition(
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)
     try:
-        found = Edition.of(msgspec.convert(overlaid(_under(data, base), data), EditionTable))
+        found = Edition.of(msgspec.convert(merged(_under(data, base), data), EditionTable))
     except msgspec.ValidationError as error:
         place, sentence = _schema_problem(str(error))
         raise _error(path, own_line(text, base, place), sentence) from None

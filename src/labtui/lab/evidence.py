@@ -221,7 +221,7 @@ class Evidence:
         if submission is None:
             return ()
         changed = []
-        for path in rests_on(run.spec.script, self.scripts):
+        for path in script_and_imports(run.spec.script, self.scripts):
             sent = submission.script_hashes.get(path)
             now = self.scripts.get(path)
             if sent is not None and (now is None or not now.is_file(sent)):
@@ -229,7 +229,7 @@ class Evidence:
         return tuple(changed)
 
 
-def rests_on(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
+def script_and_imports(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
     """A script and those of the folder it imports, directly or through others."""
     texts = {path: fact.text for path, fact in scripts.items()}
     return tuple(imported_files([script], texts))

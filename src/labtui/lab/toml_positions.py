@@ -59,7 +59,7 @@ def _table(last: dict[Place, int], dotted: str, is_item: bool) -> Place:
 _BY_ID = ("tasks", "facts")
 
 
-def overlaid(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """An edition over the one it extends: tasks and facts by their ids, tables key by key, all else as a whole.
 
     What is new comes last; published numbers stand behind those of the base.
@@ -94,6 +94,6 @@ def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> 
     if key == "published":
         index -= len(base[key])
     elif key in _BY_ID and key in own:
-        name = _id(overlaid(base, own)[key][index])
+        name = _id(merged(base, own)[key][index])
         index = max((at for at, item in enumerate(own[key]) if _id(item) == name), default=-1)
     return (key, index, *rest) if key in own and index >= 0 else ()

@@ -96,7 +96,7 @@ class Pace:
         return exact or [row for row in timed if row["model"].lower()[:3] == self.model[:3]] or timed
 
     def _near(self) -> dict[str, Any]:
-        def unlike(row: dict[str, Any]) -> tuple[float, ...]:
+        def distance(row: dict[str, Any]) -> tuple[float, ...]:
             batch = row["batch_size"] / row["gpus"]
             return (
                 len(_tuning(row) ^ self.tuning),
@@ -105,7 +105,7 @@ class Pace:
                 abs(math.log2(batch / self.batch)),
             )
 
-        return min(self._rows(), key=unlike)
+        return min(self._rows(), key=distance)
 
     def kept(self) -> dict[int, float]:
         """By GPUs: the share of one GPU's rate that each keeps, where the model's rows say it."""

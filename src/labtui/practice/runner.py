@@ -136,7 +136,7 @@ class JobRunner:
     def _job_environment(self, job: Job, home: Path) -> dict[str, str]:
         asked, gpus = job.request, ",".join(map(str, job.gpu_numbers))
 
-        def on_each(number: int) -> str:
+        def tasks_per_node(number: int) -> str:
             return f"{number}(x{asked.nodes})" if asked.nodes > 1 else str(number)
 
         values: dict[str, str | int | None] = {
@@ -151,12 +151,12 @@ class JobRunner:
             "SLURMD_NODENAME": job.node,
             "SLURM_JOB_NUM_NODES": asked.nodes,
             "SLURM_NNODES": asked.nodes,
-            "SLURM_TASKS_PER_NODE": on_each(job.places // asked.nodes),
+            "SLURM_TASKS_PER_NODE": tasks_per_node(job.places // asked.nodes),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
             "SLURM_CPUS_ON_NODE": asked.cpus // asked.nodes,
-            "SLURM_JOB_CPUS_PER_NODE": on_each(asked.cpus // asked.nodes),
+            "SLURM_JOB_CPUS_PER_NODE": tasks_per_node(asked.cpus // asked.nodes),
             "SLURM_SUBMIT_DIR": asked.work_dir,
             "SLURM_SUBMIT_HOST": "alogin1",
             "SLURM_CLUSTER_NAME": "marenostrum5",

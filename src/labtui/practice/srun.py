@@ -80,8 +80,8 @@ def _number(
 
 def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
     tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
-    on_each = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
-    return nodes * (on_each or 1) if tasks is None else tasks
+    tasks_per_node = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
+    return nodes * (tasks_per_node or 1) if tasks is None else tasks
 
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
@@ -137,14 +137,14 @@ def run_step(step: JobStep, number: int) -> int:
 def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
     tasks, nodes = str(step.tasks), len(step.nodes)
     node, name, local = step.place(task)
-    on_each = str(-(-step.tasks // nodes)) + (f"(x{nodes})" if nodes > 1 else "")
+    tasks_per_node = str(-(-step.tasks // nodes)) + (f"(x{nodes})" if nodes > 1 else "")
     values = {
         "SLURM_NODEID": str(node),
         "SLURMD_NODENAME": name,
         "SLURM_PROCID": str(task),
         "SLURM_LOCALID": str(local),
         **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), tasks),
-        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), on_each),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks_per_node),
         "SLURM_STEP_NUM_NODES": str(nodes),
         "SLURM_STEP_NODELIST": compressed(step.nodes),
         "SLURM_STEP_ID": str(number),

@@ -36,7 +36,7 @@ def networks(results: Results) -> tuple[str, ...]:
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
     """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
     there = networks(results)
-    return told_apart(_charts(results, there[0] if model is None and len(there) == 1 else model))
+    return with_unique_keys(_charts(results, there[0] if model is None and len(there) == 1 else model))
 
 
 def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
@@ -50,7 +50,7 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
         if not (several and chart.family == "efficiency-loss")  # one chart shows it of all networks
     ]
     together = [chart for chart in _charts(results, None) if not chart.model] if several else []
-    return told_apart([*named, *together])
+    return with_unique_keys([*named, *together])
 
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
@@ -95,7 +95,7 @@ def _has_content(chart: ChartSpec) -> bool:
     return any(len(series.points) > chart.compares for series in chart.measured)
 
 
-def told_apart(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
+def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     """Charts with distinct keys: a practice chart beside a real one says so."""
     charts = tuple(charts)
     real = {chart.key.casefold() for chart in charts if not chart.practice}

@@ -162,7 +162,7 @@ class ClusterWorker:
         self._put(lambda _: self._wake_up(), needs_connection=False)
 
     def _wake_up(self) -> None:
-        self._connection.suspect()
+        self._connection.request_test()
         self._log_follower.recheck_all()
         self._poller.press()
 
@@ -245,7 +245,7 @@ class ClusterWorker:
     def _lost(self, error: LabError) -> None:
         """The connection broke, or an answer stayed out on one that stands: then it is tested before its next use."""
         if self._context.cluster.connected:
-            self._connection.suspect()
+            self._connection.request_test()
         elif self._connection.online:
             self._connection.lost(error)
         self._log_follower.recheck_all()

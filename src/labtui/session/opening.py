@@ -128,7 +128,7 @@ def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
     return store
 
 
-def would_do(path: Path) -> tuple[str, ...]:
+def effects_of_trust(path: Path) -> tuple[str, ...]:
     """What a lab folder would do once it is trusted: where it connects, as whom, what it sends and runs."""
     commands = (f"Its cluster profile brings a command: {each}" for each in commands_of(path))
     return (connection_line(path), *_plan_lines(path), *commands)

@@ -132,7 +132,7 @@ class Session:
             )
             raise
         self._worker.start()
-        self.serve_others()
+        self.serve_requests()
 
     def only_follow(self) -> None:
         """Show what another process stores: from the start, or since it has taken the folder over."""
@@ -415,7 +415,7 @@ class Session:
             )
         return job.token
 
-    def serve_others(self) -> None:
+    def serve_requests(self) -> None:
         """Act on what other processes ask, from now on."""
         self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
 

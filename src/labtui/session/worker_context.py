@@ -313,7 +313,7 @@ class ConnectionMonitor:
         if self.status == "stale":
             self._set("online")
 
-    def suspect(self) -> None:
+    def request_test(self) -> None:
         """The computer slept, or the network changed: test the connection before its use, or connect at once.
 
         A wake-up is no failure of the network: the back-off starts anew.

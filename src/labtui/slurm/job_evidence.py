@@ -80,7 +80,7 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
                 continue
             view = replace(row, seen_at=at, restarts=old.restarts + 1)
         elif tick.jobs is None:
-            view = could_not_ask(old, at)
+            view = unanswered(old, at)
         elif old.job_id in rows:
             view = _by_our_clock(_seen(old, replace(rows[old.job_id], seen_at=at)), tick, at)
         else:
@@ -154,7 +154,7 @@ def _missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> Jo
     )
 
 
-def could_not_ask(old: JobView, at: float) -> JobView:
+def unanswered(old: JobView, at: float) -> JobView:
     """The same job after a question that got no answer: what was known stays, with "unknown since" beside it."""
     since = old.unknown_since if old.unknown_since is not None else at
     phase = old.phase

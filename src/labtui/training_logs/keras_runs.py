@@ -100,12 +100,12 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     """``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        goes_on = planned == run.facts.epochs_planned
-        if goes_on and run.keras.repeats(run, number):
+        continues = planned == run.facts.epochs_planned
+        if continues and run.keras.repeats(run, number):
             run.last_line = line
             _again(run)
             return
-        if run.keras.in_doubt or (goes_on and run.keras.workers == 1 and number - 1 == run.keras.last):
+        if run.keras.in_doubt or (continues and run.keras.workers == 1 and number - 1 == run.keras.last):
             _settle(fold, run)
             run.keras.usual_after = max(run.keras.usual_after, run.keras.after())
         if _beside(fold, run, number, planned):
@@ -190,8 +190,8 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     if number == last + 1 and mine in (planned, last):
         return False
     before = fold.before
-    goes_on = before is not None and not before.success and before.keras.last == number - 1
-    return planned != mine or (goes_on and before is not None and before.facts.epochs_planned == planned)
+    continues = before is not None and not before.success and before.keras.last == number - 1
+    return planned != mine or (continues and before is not None and before.facts.epochs_planned == planned)
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:

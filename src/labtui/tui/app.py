@@ -27,7 +27,7 @@ from labtui.tui.messages import ScreenPrompter, before_editing, editor_command
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
 from labtui.tui.view import View
-from labtui.tui.view_model import ViewModel, checks_may_differ
+from labtui.tui.view_model import ViewModel, checks_affected
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -198,7 +198,7 @@ class LabApp(SanitizedApp[int]):
         old, self.lab = self.lab, message.state
         self.view_model.arrived(self.lab)
         self._repaint_for_state()
-        if checks_may_differ(old, self.lab):
+        if checks_affected(old, self.lab):
             self.check_again()
 
     def _repaint_for_state(self) -> None:

@@ -184,7 +184,7 @@ def no_run_yet(view: View) -> str:
     return instead_of_runs(view)
 
 
-def done_already(view: View) -> str:
+def finished_warning(view: View) -> str:
     """A sentence for the plan of a task that is done; "" otherwise."""
     runs = any(line.phase is RunPhase.DONE for line in view.lines)
     if view.check is None or view.check.status != "done" or not runs:

@@ -112,7 +112,7 @@ class Plan:
         """The job that a row is in; None for one that is left out."""
         return self.drafts[self.job_of(row)] if self.rows[row].included and self.drafts else None
 
-    def lost_by(self, rows: Sequence[PlanRow], form: JobForm | None) -> str:
+    def lost_edits(self, rows: Sequence[PlanRow], form: JobForm | None) -> str:
         """The job whose edited script would not fit these rows any more; "" for none."""
         drafts = self._drafts(rows, form)
         return next(

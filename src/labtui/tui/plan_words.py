@@ -256,7 +256,7 @@ def _started(spec: RunSpec) -> tuple[str, ...]:
     return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
 
 
-def own_sentence(draft: SubmissionDraft) -> str:
+def own_file_notice(draft: SubmissionDraft) -> str:
     """Which file is planned, and that it does not tell all about its runs."""
     told = not any(run.unknown for run in draft.runs)
     rest = "as it is." if told else f"as it is; its log will tell what {UNKNOWN} stands for."

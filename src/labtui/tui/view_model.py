@@ -234,7 +234,7 @@ class ViewModel:
         self.checks = {check.task_id: check for check in checks}
 
 
-def checks_may_differ(old: LabState, new: LabState) -> bool:
+def checks_affected(old: LabState, new: LabState) -> bool:
     """Whether the boxes have to be looked at again; that a log grew is no reason, its epochs are."""
     if old.runs is not new.runs:
         return True

@@ -144,10 +144,10 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
     if not re.fullmatch(r"(?:none|gpu(?::[A-Za-z][\w-]*)?(?::\d+)?)?", gres):
         raise Refused("Invalid generic resource (gres) specification")
     gpus = read_script(name, "", options).gpus
-    nodes, on_each = _number(options, "nodes", 1), _number(options, "ntasks-per-node", 0)
-    tasks = _number(options, "ntasks", 0) or nodes * on_each
+    nodes, tasks_per_node = _number(options, "nodes", 1), _number(options, "ntasks-per-node", 0)
+    tasks = _number(options, "ntasks", 0) or nodes * tasks_per_node
     per_task = _number(options, "cpus-per-task", 1)
-    cpus = max(tasks or nodes, nodes * on_each) * per_task
+    cpus = max(tasks or nodes, nodes * tasks_per_node) * per_task
     _site_rules(options, site, nodes * gpus, (tasks or 1) * per_task)
     queue = site.profile.queue(options["qos"])
     partition = options.get("partition") or ("acc" if options["qos"].startswith("acc_") else "gpp")
@@ -176,7 +176,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         gpus=gpus,
         gres=f"gres:{gres or f'gpu:{gpus}'}" if gpus else "",
         tasks=tasks or None,
-        tasks_per_node=on_each or None,
+        tasks_per_node=tasks_per_node or None,
         nodes=nodes,
         cpus_per_task=per_task if "cpus-per-task" in options else None,
         time_limit_s=limit_s,

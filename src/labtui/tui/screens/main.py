@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
-from labtui.tui.guidance import done_already, instead_of_runs, next_step, next_task, oom_run
+from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, next_task, oom_run
 from labtui.tui.keys import key
 from labtui.tui.messages import TaskChosen, export_all
 from labtui.tui.screens.prompts import STYLES
@@ -237,7 +237,7 @@ class MainScreen(FramedScreen):
         if not drafts and not session.job_files():
             self.notify(instead_of_runs(self._now), timeout=8, markup=False)
             return
-        await self.app.show_plan(task_id, drafts, done_already(self._now))
+        await self.app.show_plan(task_id, drafts, finished_warning(self._now))
 
     async def action_halve_batch(self) -> None:
         """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""

@@ -291,7 +291,7 @@ class PlanScreen(FramedScreen):
                 self.plan.rows, self.plan.form = rows, form
             self.recompute()
 
-        if lost := self.plan.lost_by(rows, form):
+        if lost := self.plan.lost_edits(rows, form):
             text = f"You edited the job script of {lost}. This change makes a new script, without your edits."
             self.app.push_screen(Ask(text, choices=yes_or_no("Change the plan", "Keep my script")), become)
         else:
@@ -340,7 +340,7 @@ class PlanScreen(FramedScreen):
         self.plan.take_form(form, path)
         self.recompute()
         if self.plan.job_file is not None and self.plan.drafts:
-            self.notify(plan_words.own_sentence(self.plan.drafts[0]), markup=False)
+            self.notify(plan_words.own_file_notice(self.plan.drafts[0]), markup=False)
 
     def action_fix(self) -> None:
         """Show what the fix of a finding would change; y makes the change."""
