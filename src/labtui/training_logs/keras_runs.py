@@ -31,99 +31,109 @@ KERAS = "keras"
 class KerasLines:
     """Where a run stands in these lines.
 
-    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines since
-    that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
-    `validated` whether they carry ``val_`` metrics, and `place` how many lines that look like them come before an
-    epoch's own; `usual_after` counts the lines that come after it. `workers` counts processes that write into one log:
-    suspected by a repeated header, `sure` once epochs alternate. `first` is the bar of step 1, where it stood on a line
-    of its own.
+    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
+    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
+    `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
+    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
+    headers came without summaries (another program's).
+    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
+    alternate; until then a `doubtful` line waits.
     """
 
     open: int | None = None
     last: int | None = None
-    headers: set[int] = field(default_factory=set)
     highest: int = 0
+    headers: set[int] = field(default_factory=set)
     seen: list[tuple[Summary, int]] = field(default_factory=list)
     kept: int = -1
     total: int | None = None
+    place: int | None = None
+    alike: bool = False
     validated: bool = False
-    place: int | None = None  # until the second header proves it
     summaries: int = 0
+    bare: bool = True
     usual_after: int = 0
     evaluated_at_the_end: bool = False
     workers: int = 1
     sure: bool = False
-    first: FirstStep | None = None
+    doubtful: tuple[int, Summary, int] | None = None
+    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
-    @property
-    def bare(self) -> bool:
-        """Whether headers came without a summary: they are another program's."""
-        return not self.summaries
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a line waits that is another process's, or of a training that followed one which died."""
-        return self.workers > 1 and bool(self.seen)
-
-    def alike(self) -> list[int]:
-        """Which of the lines seen may be an epoch's own by what is known of this run's lines."""
-        return [
-            place
-            for place, (one, _) in enumerate(self.seen)
-            if self.total in (None, one.total) and (one.validates or not self.validated)
-        ]
+    def open_epoch(self, number: int) -> None:
+        """A header: the lines that follow are this epoch's."""
+        self.highest = max(self.highest, number)
+        self.headers.add(number)
+        self.open = self.last = number
+        self.seen.clear()
+        self.kept, self.first = -1, None
 
     def after(self) -> int:
         """How many lines came after the epoch's own."""
         return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
 
+    def may_be_own(self, summary: Summary) -> bool:
+        """Whether a line may be an epoch's own by what is known of this run's lines."""
+        if self.total is not None and summary.total != self.total:
+            return False
+        return summary.validates or not self.validated
+
+    def waits(self, summary: Summary) -> bool:
+        """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
+        if not self.may_be_own(summary):
+            return True
+        return self.alike and self.place is not None and len(self.seen) - 1 < self.place
+
     def own_place(self) -> int:
         """Which of the lines seen is the epoch's own."""
-        known = self.alike() if self.place is not None else []
-        lines = [(place, self.seen[place][0]) for place in known or range(len(self.seen))]
+        lines = list(enumerate(one for one, _ in self.seen))
         lines = [one for one in lines if one[1].validates] or lines
+        if self.place is not None:
+            lines = [one for one in lines if one[1].total == self.total] or lines
         plain = [one for one in lines if not one[1].bar]
         if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
             return plain[-1 if "step" in plain[-1][1].units else 0][0]
         return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
 
-    def repeats(self, run: OpenRun, number: int) -> bool:
-        """Whether a header of the same plan is another process's, which says what one said before."""
-        if self.in_doubt:
-            return number == self.last
+    def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
+        """Whether a header is another process's, which says what one said before."""
+        if number not in self.headers or run.facts.epochs_planned != planned:
+            return False
+        if self.doubtful is not None:
+            return number == self.doubtful[0]
         if self.workers > 1:
-            return number in self.headers and not (number == 1 and run.last > 1)
+            return not (number == 1 and run.last > 1)
         return number == self.open and not self.seen and not run.broken and not run.fresh
+
+    def again(self, run: OpenRun, number: int) -> None:
+        """The header of an epoch came once more."""
+        if self.doubtful is not None:  # epochs alternate: the line that waited was the other process's
+            self.doubtful, self.sure, run.interleaved = None, True, True
+        elif self.summaries:
+            self.sure = self.sure or self.workers > 1
+        elif not run.broken and number == self.open:
+            self.workers += 1
 
 
 def take_header(fold: Fold, line: int, header: Opens) -> None:
     """``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        continues = planned == run.facts.epochs_planned
-        if continues and run.keras.repeats(run, number):
+        if run.keras.repeats(run, number, planned):
             run.last_line = line
-            _again(run)
+            run.keras.again(run, number)
             return
-        if run.keras.in_doubt or (continues and run.keras.workers == 1 and number - 1 == run.keras.last):
-            _settle(fold, run)
-            run.keras.usual_after = max(run.keras.usual_after, run.keras.after())
+        _settle_before(fold, run, number, planned)
         if _beside(fold, run, number, planned):
             reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
             fold.refuse(line, f"Epoch {number}/{planned}", reason)
             return
     if run is None or not _belongs(run, number, planned):
         run = fold.begin(line)
-    keras = run.keras
-    if keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
+    if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
-        run.last, keras.total, keras.validated = 0, None, False
+        run.last = 0
     run.form, run.last_line = KERAS, line
-    keras.open = keras.last = number
-    keras.headers.add(number)
-    keras.highest = max(keras.highest, number)
-    keras.seen.clear()
-    keras.kept, keras.first = -1, None
+    run.keras.open_epoch(number)
     run.start_epoch()
     if run.facts.epochs_planned != planned or not run.facts.framework:
         run.update_facts(RunFacts(epochs_planned=planned, framework=run.facts.framework or KERAS))
@@ -144,13 +154,12 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     if first is not None and summary.bar and summary.first is None and keras.workers == 1:
         summary.first = first.seconds if first.total in (None, summary.total) else None
     keras.summaries += 1
-    if keras.workers == 1 or (keras.in_doubt and keras.summaries > keras.workers):
-        if keras.workers > 1:
-            _settle(fold, run)
+    keras.bare = False
+    if keras.workers > 1:
+        _among_workers(fold, run, summary, line)
+    else:
         keras.seen.append((summary, line))
         _alone(fold, run, summary, line)
-    else:
-        _among_workers(fold, run, summary, line)
 
 
 def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
@@ -162,22 +171,14 @@ def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
 def settle_end(fold: Fold, run: OpenRun) -> None:
     """No more lines come: what waited for the next is decided by what is there."""
     keras = run.keras
-    if keras.in_doubt or (keras.open is not None and len(keras.alike()) > (keras.place or 0)):
-        _settle(fold, run)
-    alone = keras.open is None and keras.workers == 1
-    keras.evaluated_at_the_end = alone and keras.after() > keras.usual_after
-
-
-def _again(run: OpenRun) -> None:
-    """The header of an epoch came once more."""
-    keras = run.keras
-    if keras.in_doubt:  # epochs alternate: the line that waited was the other process's
-        keras.sure = run.interleaved = True
-        keras.seen.clear()
-    elif keras.summaries:
-        keras.sure = keras.sure or keras.workers > 1
-    elif not run.broken:
-        keras.workers += 1
+    if keras.doubtful is not None:
+        _one_process(fold, run)
+    elif keras.open is not None and len(keras.seen) > (keras.place or 0):
+        _keep_own(fold, run, keras.open)
+        keras.open = None
+    keras.evaluated_at_the_end = (
+        keras.open is None and keras.workers == 1 and keras.after() > keras.usual_after
+    )
 
 
 def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
@@ -190,8 +191,8 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     if number == last + 1 and mine in (planned, last):
         return False
     before = fold.before
-    continues = before is not None and not before.success and before.keras.last == number - 1
-    return planned != mine or (continues and before is not None and before.facts.epochs_planned == planned)
+    goes_on = before is not None and not before.success and before.keras.last == number - 1
+    return planned != mine or (goes_on and before is not None and before.facts.epochs_planned == planned)
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
@@ -209,29 +210,36 @@ def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     return 1 < number == keras.open or number > keras.highest
 
 
-def _settle(fold: Fold, run: OpenRun) -> None:
-    """The last header's lines are all there: choose its epoch's own, and remember what it looks like."""
+def _settle_before(fold: Fold, run: OpenRun, number: int, planned: int | None) -> None:
+    """The next header: the last epoch's lines are all there, so its own can be recognised."""
     keras = run.keras
-    keras.workers = 1  # epochs did not alternate: the first header was that of a training that died
-    if not keras.seen or keras.last is None:
+    if keras.doubtful is not None:
+        _one_process(fold, run)
+    if keras.last is None or number != keras.last + 1 or planned != run.facts.epochs_planned:
         return
-    place = keras.own_place()
+    if keras.workers == 1 and keras.seen:
+        _keep_own(fold, run, keras.last)
+        keras.usual_after = max(keras.usual_after, keras.after())
+
+
+def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
+    """Choose an epoch's own line among those seen, and remember what it looks like."""
+    keras = run.keras
+    place = keras.own_place() if len(keras.seen) > 1 else 0
     own, line = keras.seen[place]
     if place != keras.kept:
-        _store(fold, run, keras.last, own, line, corrects=keras.kept >= 0)
+        _store(fold, run, epoch, own, line, corrects=keras.kept >= 0)
         keras.kept = place
-    keras.open = None
-    keras.total, keras.validated = own.total, keras.validated or own.validates
-    keras.place = keras.alike().index(place)
+    keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
+    keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
 def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
     """A summary line where one process writes."""
     keras = run.keras
     if keras.open is not None:
-        alike = keras.alike()
-        if len(alike) <= (keras.place or 0) or alike[-1] != len(keras.seen) - 1:
-            return  # no epoch's own; the next header decides
+        if keras.waits(summary):
+            return
         epoch, keras.open = keras.open, None
     elif run.epochs and summary.continues and summary.bar and summary.total == keras.total:
         epoch = run.last  # the same bar, written on after another print
@@ -250,16 +258,26 @@ def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
     keras.kept = len(keras.seen) - 1
 
 
+def _announced(run: OpenRun) -> bool:
+    """Whether a line announced a training: a line without a header is then surely its one epoch."""
+    return bool(run.announced or run.batch_line or run.started or run.clock or run.samples or run.gpus)
+
+
 def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
     """A summary line after a header that came twice: the epoch's first such line counts."""
     keras = run.keras
     share = -(-keras.summaries // keras.workers)
-    if not keras.sure and keras.open is not None and not keras.seen and keras.open != share:
-        keras.seen.append((summary, line))
-        return
-    if not keras.sure and (keras.seen or keras.open is None):
-        keras.sure = run.interleaved = True
-        keras.seen.clear()
+    if not keras.sure:
+        if keras.doubtful is not None and keras.summaries > keras.workers:
+            _one_process(fold, run)
+            keras.seen.append((summary, line))
+            _alone(fold, run, summary, line)
+            return
+        if keras.doubtful is not None or keras.open is None:
+            keras.doubtful, keras.sure, run.interleaved = None, True, True
+        elif keras.open != share:
+            keras.doubtful, keras.open = (keras.open, summary, line), None
+            return
     if keras.sure and keras.total is not None and summary.total not in (None, keras.total):
         reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
         fold.refuse(line, f"{summary.total}/{summary.total}", reason)
@@ -270,9 +288,15 @@ def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> Non
     _store(fold, run, share, summary, line)
 
 
-def _announced(run: OpenRun) -> bool:
-    """Whether a line announced a training: a line without a header is then surely its one epoch."""
-    return bool(run.announced or run.batch_line or run.started or run.clock or run.samples or run.gpus)
+def _one_process(fold: Fold, run: OpenRun) -> None:
+    """Epochs did not alternate: the first header was that of a training that died."""
+    keras = run.keras
+    doubtful, keras.doubtful, keras.workers = keras.doubtful, None, 1
+    if doubtful is not None:
+        epoch, summary, line = doubtful
+        keras.seen.append((summary, line))
+        keras.kept = len(keras.seen) - 1
+        _store(fold, run, epoch, summary, line)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
