@@ -169,7 +169,7 @@ async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
     filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("a")
@@ -177,5 +177,8 @@ async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
         await pilot.press("ctrl+n")
         await until(pilot, lambda: "esc Back" in footer(app))
         assert "Write" not in footer(app) and "s Submit" not in footer(app)
+        await until(
+            pilot, lambda: "^n  Next answer" in text_of(app), "the card has no key that is a letter here"
+        )
         await pilot.press("escape")
         await until(pilot, lambda: "Write" in footer(app))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import MARKS, Cursor, draw, drawable, row_scale
+from labtui.tui.widgets.plot import MARKS, Cursor, draw, drawable, place_text, row_scale
 
 LOOK = Roles(*["white"] * 10)
 SIZES = (1, 2, 4, 8, 16, 24, 32)
@@ -144,6 +144,14 @@ def test_the_cursor_has_a_mark_a_line_and_a_table() -> None:
     assert "◉" in text and "┊" in text
     squeezed = re.sub(" +", " ", text)
     assert "on 32 GPUs" in text and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
+
+
+def test_a_law_is_named_at_its_end_and_a_place_in_words() -> None:
+    law = Series(name="Amdahl's law", short="Amdahl", points=(Point(x=1, y=1), Point(x=4, y=2.5)), role="fit")
+    spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
+    assert "Amdahl" in "\n".join(rows_of(replace(spec, series=(*spec.series, law))))
+    assert [place_text(spec, x) for x in (1, 4)] == ["1 GPU", "4 GPUs"]
+    assert place_text(replace(spec, x_axis="epochs", x_ticks=()), 2) == "epoch 2"
 
 
 @pytest.mark.parametrize("kind", ["bars", "stacked"])

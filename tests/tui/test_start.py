@@ -225,6 +225,36 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
             )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path: Path) -> None:
+    import fcntl
+    import os
+    import pty
+    import select
+    import signal
+    import struct
+    import termios
+
+    folder = make_folder(tmp_path / "lab")
+    pid, terminal = pty.fork()
+    if not pid:
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(sys.executable, [sys.executable, "-m", "labtui", str(folder.path)])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    said, sent = b"", False
+    while select.select([terminal], [], [], 120)[0]:
+        try:
+            said += os.read(terminal, 1 << 16)
+        except OSError:
+            break  # the other end is closed
+        if not sent and b"Set up the files" in said:
+            os.kill(pid, signal.SIGTERM)
+            sent = True
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + signal.SIGTERM
+    assert said.rfind(b"\x1b[?1049l") > said.rfind(b"\x1b[?1049h") >= 0, "the screen from before"
+    assert said.rfind(b"\x1b[?1000l") > said.rfind(b"\x1b[?1000h") >= 0, "the mouse is the terminal's again"
+
+
 async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)

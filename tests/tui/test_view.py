@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui import guidance
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, View, make_view, scope_of, status_line, title_state
+from labtui.tui.view import LIVE, View, compared_with, make_view, result, scope_of, status_line, title_state
+from labtui.tui.view_model import read_busy
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import failed_line, run_facts, state_text, table_of
 from tests.tui.fed_session import NOW, spec
@@ -153,6 +155,57 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
     )  # fmt: skip
     view = seen(LabState(runs={1: run}, submissions={"lt1": submission}))
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
+
+
+@pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (3, 2.0), (3, 5.0)])
+def test_the_time_left_goes_down_inside_an_epoch(epochs: int, ago: float) -> None:
+    """Before the first epoch that counts by what is expected, then by the run's own pace."""
+    done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
+    run = RunState(
+        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.RUNNING, started=True, epochs=done,
+        images=50_000,
+    )  # fmt: skip
+    job = JobView(job_id="7", phase=JobPhase.RUNNING, slurm_state="RUNNING", start_time=NOW)
+    submission = SubmissionState(
+        token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
+        status=SubmissionStatus.ACCEPTED,
+    )  # fmt: skip
+    state = LabState(
+        runs={1: run}, submissions={"lt1": submission}, refreshed_at=NOW, cluster_time=NOW,
+        connection=ConnectionState(status="online"),
+    )  # fmt: skip
+    first = seen(state)
+    before, after = (make_view(replace(first, now=NOW + later)).every[1].left_s for later in (0.0, ago))
+    assert before is not None and after is not None and before - after == pytest.approx(ago)
+    assert title_state(first)[2] == "", "not for 0:00"
+
+
+def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:
+    runs, submissions = {}, {}
+    for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
+        epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
+        what = spec(gpus=gpus, batch=256, epochs=2)
+        runs[number] = RunState(
+            run_id=number, token=f"lt{number}", task_id=task, spec=what, phase=RunPhase.DONE, started=True,
+            epochs=epochs, outcome="completed", images=50_000, framework="Keras",
+        )  # fmt: skip
+        submissions[f"lt{number}"] = SubmissionState(
+            token=f"lt{number}", task_id=task, form="cpu", job_name="j", run_ids=(number,), planned_at=NOW,
+            status=SubmissionStatus.ACCEPTED, job=JobView(job_id=str(number), phase=JobPhase.FINISHED),
+        )  # fmt: skip
+    view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
+    assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
+    assert compared_with(EDITION.task("10.4"), "10.4") == {"10.3", "10.4"}
+    assert result(view)[:2] == ("15.4", "faster on one GPU than on the CPU")
+    speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
+    assert speedup.family == "cpu-gpu" and "as fast as the CPU" in speedup.message
+
+
+def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.csv"
+    rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
+    path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
+    assert read_busy(tmp_path, path, 1) == (0.8,) and read_busy(tmp_path, path, 4) == (0.2,)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])

@@ -123,7 +123,7 @@ def show(
         _keep(folder, app.keep_in)
     elif sys.stdout.isatty() and not kept and session.state.runs:
         print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
-    return code or 0
+    return code or app.return_code or 0
 
 
 def _keep(folder: Path, place: Path) -> None:
