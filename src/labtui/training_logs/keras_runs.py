@@ -191,8 +191,8 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     if number == last + 1 and mine in (planned, last):
         return False
     before = fold.before
-    goes_on = before is not None and not before.success and before.keras.last == number - 1
-    return planned != mine or (goes_on and before is not None and before.facts.epochs_planned == planned)
+    continues = before is not None and not before.success and before.keras.last == number - 1
+    return planned != mine or (continues and before is not None and before.facts.epochs_planned == planned)
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
