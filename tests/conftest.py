@@ -53,17 +53,19 @@ LONGEST_FIRST = (
     *(
         "cluster-commands",
         "foreign-sites",
-        "reliability",
         "cluster-session",
         "tensorflow",
         "two-nodes",
+        "cluster-cluster",
         "torch",
     ),
-    *("campaign", "cluster-cluster", "cluster-contract", "contract-practice", "requeue", "sbatch-dies"),
+    *("campaign", "reliability", "cluster-doctor", "sbatch-dies", "cluster-contract", "cluster-e2e"),
 )
-"""Groups of more than about two minutes. One that is missing here begins later, and costs time, nothing else."""
+"""Groups of more than about a minute. One that is missing here begins later, and costs time, nothing else."""
 AT_ONCE = 3
 """Groups that begin first; the others are spread over the tests that compute."""
+QUICK = ("domain", "lab", "preflight", "results", "slurm", "training_logs")
+"""Folders of tests that take milliseconds: they come last, so that no worker begins something long at the end."""
 
 
 SECOND_TRY = ("cluster", "tensorflow", "torch", "terminal")
@@ -88,19 +90,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     groups: dict[str, list[pytest.Item]] = {}
-    alone = []
+    long, quick = [], []
     for item in items:
         if mark := item.get_closest_marker("xdist_group"):
             groups.setdefault(mark.args[0], []).append(item)
+        elif item.get_closest_marker("slow") or item.path.parent.name not in QUICK:
+            long.append(item)
         else:
-            alone.append(item)
-    names = [name for name in LONGEST_FIRST if name in groups]
-    waiting = [groups[name] for name in (*names, *(name for name in groups if name not in names))]
+            quick.append(item)
+    long.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    waiting = [groups.pop(name) for name in LONGEST_FIRST if name in groups] + [*groups.values()]
     ordered = [item for group in waiting[:AT_ONCE] for item in group]
-    gap = len(alone) // max(1, len(waiting) - AT_ONCE + 1)
-    for number, group in enumerate(waiting[AT_ONCE:]):
-        ordered += [*alone[number * gap : (number + 1) * gap], *group]
-    return [*ordered, *alone[max(0, len(waiting) - AT_ONCE) * gap :]]
+    later = waiting[AT_ONCE:]
+    gap = len(long) // (len(later) + 1)
+    for number, group in enumerate(later):
+        ordered += [*long[number * gap : (number + 1) * gap], *group]
+    return [*ordered, *long[len(later) * gap :], *quick]
 
 
 def pytest_collection_finish() -> None:

@@ -310,7 +310,6 @@ def test_what_is_wrong_is_found(
 TROUBLES: dict[str, tuple[Callable[[Cluster], None], int, str, str, str]] = {
     # name: (what is done, the exit status, the check that finds it, its status, a word of its sentence or fix)
     "no accounting": (lambda cluster: cluster.daemon("slurmdbd", "stop"), 0, "sacct", "warning", ""),
-    "no controller": (lambda cluster: cluster.daemon("slurmctld", "stop"), 1, "squeue", "problem", ""),
     "a chatty .bashrc": (lambda cluster: cluster.set_bashrc("echo hello\n"), 1, "sftp", "problem", ".bashrc"),
     "a shell that exits": (
         lambda cluster: cluster.set_login_noise("echo come back later; exit 1\n"),

@@ -105,7 +105,6 @@ class _Link:
     def _send(self, direction: str, sink: socket.socket, piece: bytes) -> None:
         sink.sendall(piece)
         self.passed[direction] += len(piece)
-        self.proxy.count(direction, len(piece))
 
     def _strike(self, fault: Fault, direction: str, sink: socket.socket, data: bytes) -> bytes:
         self.proxy.struck(fault)
@@ -130,7 +129,6 @@ class FaultProxy:
         self.target = target
         self.plan = plan or (lambda index: None)
         self.connections = 0
-        self.bytes_passed = {"up": 0, "down": 0}
         self.faults_struck: list[Fault] = []
         self.refusing = False
         self._links: list[_Link] = []
@@ -164,11 +162,6 @@ class FaultProxy:
         """Close new connections at once, as when nothing listens behind a forwarder."""
         self.refusing = refusing
 
-    @property
-    def open_connections(self) -> int:
-        """Connections that are open on both sides."""
-        return sum(link.open for link in self._links)
-
     def close(self) -> None:
         """Stop listening and break what is open."""
         with contextlib.suppress(OSError):
@@ -200,11 +193,6 @@ class FaultProxy:
         """Whether this link is stalled."""
         with self._gate:
             return link in self._stalled
-
-    def count(self, direction: str, amount: int) -> None:
-        """Add to the bytes that have passed."""
-        with self._gate:
-            self.bytes_passed[direction] += amount
 
     def struck(self, fault: Fault) -> None:
         """Remember that a fault took effect (once each)."""

@@ -171,8 +171,9 @@ def _kill(pid: int) -> None:
 class Lane:
     """One lab folder after the other; several lanes share a cluster."""
 
-    def __init__(self, cluster: Cluster, place: Path, seed: str) -> None:
+    def __init__(self, cluster: Cluster, place: Path, seed: str, longest_freeze_s: float) -> None:
         self.cluster, self.place, self.seed = cluster, place, seed
+        self.longest_freeze_s = longest_freeze_s
         self.chooser = random.Random(seed)
         self.tally: Counter[str] = Counter()
         self._fault: Fault | None = None
@@ -243,7 +244,9 @@ class Lane:
                 (place / f"{name}.{chooser.randrange(1 << 30):x}").write_text(order)
         if chooser.random() >= 0.02:
             return []
-        seconds = chooser.choice((chooser.uniform(1, 12), 12 * (200 / 12) ** chooser.random()))
+        seconds = chooser.choice(
+            (chooser.uniform(1, 12), 12 * (self.longest_freeze_s / 12) ** chooser.random())
+        )
         timer = threading.Timer(chooser.uniform(0, 1.5), self._freeze, (seconds,))
         timer.start()
         return [timer]
@@ -332,7 +335,9 @@ def stored_state(folder: LabFolder) -> LabState:
         return state_of(folder, store)
 
 
-def campaign(cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int) -> Counter[str]:
+def campaign(
+    cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int, longest_freeze_s: float = 200.0
+) -> Counter[str]:
     """So many lives in so many lanes; what was done and found. Raises AssertionError with the lane's seed."""
     faults = cluster.outside(f"{cluster.settings.home}/faults")
     faults.mkdir(exist_ok=True)
@@ -340,7 +345,7 @@ def campaign(cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int) 
     (faults / "log").unlink(missing_ok=True)
     for name in ("sbatch", "squeue", "sacct"):
         cluster.wrap_program(name, SIGNALLED.format(name=name))
-    workers = [Lane(cluster, place, f"{seed}.{number}") for number in range(lanes)]
+    workers = [Lane(cluster, place, f"{seed}.{number}", longest_freeze_s) for number in range(lanes)]
     total: Counter[str] = Counter()
     with ThreadPoolExecutor(lanes) as pool:
         for future in [pool.submit(worker.run, -(-rounds // lanes)) for worker in workers]:

@@ -26,7 +26,7 @@ def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=4)
+    tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=4, longest_freeze_s=20.0)
     print(dict(tally))
     assert tally["jobs"] == tally["intents"] > 0
     assert tally["rounds"] >= ROUNDS

@@ -31,7 +31,12 @@ LIES = {
 
 
 @pytest.fixture
-def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Session]:
+def session(
+    tmp_path: Path, cluster: Cluster, student: Student, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Session]:
+    """A session that may ask as often as a test looks; how often it asks is tests/session's subject."""
+    for module in ("slurm.queue", "session.polling"):
+        monkeypatch.setattr(f"labtui.{module}.POLLS_PER_MINUTE", 60)
     with session_on(tmp_path / "lab", student, student.port) as opened:
         yield opened
 
