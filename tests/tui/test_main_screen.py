@@ -13,6 +13,7 @@ from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.widgets import frame
+from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
@@ -150,6 +151,24 @@ async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSess
         assert "○ connecting" in text_of(app)
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
+
+
+async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(
+    session: FedSession, app_of: Make
+) -> None:
+    app = app_of(session, "runs")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded and "No run yet" not in text_of(app))
+        rail = main_of(app).query_one(TaskList)
+        await until(pilot, lambda: rail.option_count == 7)
+        shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
+        assert all(
+            row.title in shown for row in app.view.rows if len(row.task_id) < 5 and row.task_id != "10.1"
+        )
+        app.go_to_task("10.5")
+        await until(pilot, lambda: "Press s to submit 3 runs." in text_of(app))
+        offered = {each.binding.action for each in app.screen.active_bindings.values()}
+        assert not {"cancel_run", "end_after", "hold_run"} & offered and "screen.retry_run" not in offered
 
 
 async def test_the_key_of_the_next_step_takes_it(session: FedSession, app_of: Make) -> None:

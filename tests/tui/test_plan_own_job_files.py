@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.model import JobPhase
+from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.widgets.tables import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
 from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
@@ -128,6 +129,11 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
         assert screen.plan.job_file is None and screen.plan.drafts == drafts
 
 
+def _offered(app: LabApp) -> set[str]:
+    """The actions in the footer."""
+    return {each.binding.action for each in app.screen.active_bindings.values() if each.binding.show}
+
+
 async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -162,14 +168,18 @@ async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(
         assert app.screen.plan.drafts == (draft,)  # type: ignore[attr-defined]
 
 
-async def test_an_own_job_of_no_task_and_no_model_is_listed_and_charted(
+async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(
     session: FedSession, app_of: Make
 ) -> None:
-    """Its log told epochs and nothing else."""
+    """Their logs told epochs and nothing else."""
     log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
     session.feed(
         *online(),
+        planned(
+            "lt0000000000000two", "", 2, log_only, **own | {"job_name": "other", "job_file": "gone.slurm"}
+        ),
+        changes.status("lt0000000000000two", SubmissionStatus.REFUSED, "No."),
         planned("lt0000000000000000own", "", 1, log_only, **own),
         accepted("lt0000000000000000own", "77"),
         changes.started(1, framework="Keras"),
@@ -183,7 +193,17 @@ async def test_an_own_job_of_no_task_and_no_model_is_listed_and_charted(
         await until(pilot, lambda: "epoch 4" in text_of(app) and "Time of each epoch" in text_of(app))
         await pilot.press("c")
         await until(pilot, lambda: any(chart.series for chart in app.view.charts))
-        assert "Charts fill in" not in text_of(app)
+        assert ", epoch 3 " in str(app.screen.query_one("#chart-strip").render())
+        await pilot.press("r")
+        await until(pilot, lambda: app.screen.query_one("#runs-table").has_focus)
+        assert [f"{job}" for job in app.screen.query_one(KeyedTable).get_column("model")] == [
+            "mine",
+            "other",
+        ], "rows of own jobs are told apart"
+        assert not {"start_copy", "edit"} & _offered(app), "there is no file of it to edit, no copy to begin"
+        write(session, TOLD)
+        app.screen.refresh_bindings()
+        await until(pilot, lambda: "edit" in _offered(app), "its job file can be edited")
         await pilot.press("[")
         await until(pilot, lambda: app.view_model.task_id == app.view.tasks[-1].task_id)
         await pilot.press("]")

@@ -118,6 +118,12 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
         await open_plan(app, pilot)
         keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
         await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
+        line = next(each for each in text_of(app).splitlines() if "Job script" in each)
+        await pilot.press("v")
+        await until(pilot, lambda: "#SBATCH" in text_of(app))
+        app.screen.show()  # type: ignore[attr-defined]  # as every second
+        await pilot.press("v")
+        await until(pilot, lambda: line in text_of(app), "the script's line as before")
 
 
 async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:

@@ -255,6 +255,29 @@ def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path: Path) 
     assert said.rfind(b"\x1b[?1000l") > said.rfind(b"\x1b[?1000h") >= 0, "the mouse is the terminal's again"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_a_terminal_that_does_not_tell_its_size_gets_one(tmp_path: Path) -> None:
+    """Textual would take two sizes by turns and repaint without end."""
+    import os
+    import pty
+    import select
+    import signal
+    import termios
+
+    folder = make_folder(tmp_path / "lab")
+    pid, terminal = pty.fork()
+    if not pid:
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(sys.executable, [sys.executable, "-m", "labtui", str(folder.path)])
+    assert termios.tcgetwinsize(terminal) == (0, 0)
+    said = b""
+    while b"Set up the files" not in said and select.select([terminal], [], [], 120)[0]:
+        said += os.read(terminal, 1 << 16)
+    assert termios.tcgetwinsize(terminal) == (24, 80)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
 async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)

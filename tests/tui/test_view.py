@@ -157,7 +157,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
 
 
-@pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (3, 2.0), (3, 5.0)])
+@pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (1, 10.0), (3, 2.0)])
 def test_the_time_left_goes_down_inside_an_epoch(epochs: int, ago: float) -> None:
     """Before the first epoch that counts by what is expected, then by the run's own pace."""
     done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
@@ -178,6 +178,22 @@ def test_the_time_left_goes_down_inside_an_epoch(epochs: int, ago: float) -> Non
     before, after = (make_view(replace(first, now=NOW + later)).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_state(first)[2] == "", "not for 0:00"
+
+
+@pytest.mark.parametrize("width", [78, 86])
+def test_the_state_of_a_run_is_never_cut(width: int) -> None:
+    """Two models with two batches, as in the comparison of two networks."""
+    runs = {}
+    for number, model in enumerate(("ResNet50", "ResNet152"), 1):
+        what = replace(spec(gpus=1, batch=2048 // number), model=model)
+        runs[number] = RunState(
+            run_id=number, token="lt1", task_id="10.5", spec=what, phase=RunPhase.FAILED, started=True,
+            epochs=(sample(1), sample(2)), outcome="oom", images=50_000,
+        )  # fmt: skip
+    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
+    assert sum(column.width + 2 for column in columns) <= width
+    assert [str(row.cells[-1]) for row in rows] == ["failed: out of memory"] * 2
+    assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
 
 
 def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:

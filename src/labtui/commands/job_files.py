@@ -11,13 +11,11 @@ from msgspec import structs
 
 from labtui.commands.terminal import (
     add_json_argument,
-    at_terminal,
     count,
     plain,
     print_json,
     print_line,
     say,
-    typed,
 )
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
@@ -31,12 +29,6 @@ if TYPE_CHECKING:
 
 
 _SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
-_QUESTIONS = {
-    "model": "Which model does it train?",
-    "n_gpus": "On how many GPUs (0: CPU)?",
-    "batch_size": "What is its global batch size?",
-    "epochs": "How many epochs?",
-}
 
 
 def is_job_file(word: str) -> bool:
@@ -69,17 +61,6 @@ def answers_of(args: argparse.Namespace) -> Answers:
         "epochs": args.epochs,
     }
     return {name: value for name, value in said.items() if value is not None}
-
-
-def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
-    """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
-    unknown = {name for run in draft.runs for name in run.unknown}
-    for name, question in _QUESTIONS.items() if at_terminal() else ():
-        if name in unknown and name not in answers:
-            word = typed(f"{question} (Enter: take it from the log) ")
-            given = (word or None) if name == "model" else number(word)
-            answers = answers if given is None else {**answers, name: given}
-    return answers
 
 
 def job_line(draft: SubmissionDraft, preview: Preview) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.commands.terminal import (
-    Meter,
     add_folder_argument,
     add_json_argument,
     count,
@@ -194,13 +193,11 @@ def run_plot(args: argparse.Namespace) -> int:
     inside = folder if not args.out else None
     if inside is not None:
         require_trust(inside.path, args)
-    with Meter() as meter:
-        written = write_files(
-            drawings([with_kind(chart, args.kind) for chart in charts], args.format),
-            inside.plots if inside else Path(args.out or "."),
-            inside.path if inside else None,
-            meter.show,
-        )
+    written = write_files(
+        drawings([with_kind(chart, args.kind) for chart in charts], args.format),
+        inside.plots if inside else Path(args.out or "."),
+        inside.path if inside else None,
+    )
     for note in small_notes(results):
         say(f"note: {note}")
     print("\n".join(map(str, written)))
@@ -244,7 +241,6 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
     parser.add_argument("--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used")
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
-    parser.add_argument("--progress", action="store_true", help="print each step on its own line on stderr")
     add_json_argument(parser)
 
 
@@ -260,16 +256,15 @@ def run_export(args: argparse.Namespace) -> int:
         require_trust(folder, args)
     if (problem := disk_problem(LabFolder.open(folder))) is not None:
         say_error(problem)
-    with Meter(always=args.progress) as meter:
-        report = export_lab(
-            folder,
-            formats=args.deck,
-            reports=args.report,
-            out=Path(args.out) if args.out else None,
-            template=Path(args.template) if args.template else None,
-            plots=not args.no_plots,
-            progress=meter.show,
-        )
+    say("Writing tables, plots and slides ...")
+    report = export_lab(
+        folder,
+        formats=args.deck,
+        reports=args.report,
+        out=Path(args.out) if args.out else None,
+        template=Path(args.template) if args.template else None,
+        plots=not args.no_plots,
+    )
     for note in report.notes:
         say(f"note: {note}")
     if args.json:

@@ -62,6 +62,11 @@ def need_screen(hint: str) -> None:
         raise UsageError("The screens need a terminal.", hint)
     if os.environ.get("TERM") == "dumb":
         raise UsageError("This terminal cannot show screens (TERM is dumb).", hint)
+    if os.name == "posix" and 0 in os.get_terminal_size(sys.stdin.fileno()):
+        import termios
+
+        # A terminal that does not tell its size: Textual would take 80 x 24 and 80 x 25 by turns, without end.
+        termios.tcsetwinsize(sys.stdin.fileno(), (24, 80))
 
 
 def _folder(named: str | None) -> Path | None:

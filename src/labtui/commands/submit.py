@@ -21,7 +21,6 @@ from labtui.commands.job_files import (
     given_of,
     is_job_file,
     job_line,
-    prompt_for_missing,
     reasons_of,
     show_findings,
 )
@@ -206,7 +205,7 @@ def _controls(drafts: list[SubmissionDraft], control: str) -> list[SubmissionDra
 
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
-    """The draft of a job file; what it does not tell about its runs is asked for on a terminal."""
+    """The draft of a job file; its log gives what neither the file nor an option tells about its runs."""
     for name in ("run", "form", "halve", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
@@ -214,12 +213,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
                 f"{option} cannot be used with a job file.", "The file itself says what it runs."
             )
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
-    draft = lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
-    silent = args.yes or args.dry_run or args.json or args.show_commands
-    completed = answers if silent else prompt_for_missing(draft, answers)
-    if completed == answers:
-        return draft
-    return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=completed)
+    return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
 
 
 def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:

@@ -43,39 +43,6 @@ def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> 
     print("\n".join(lines), file=stream, flush=True)
 
 
-_BAR = 24
-_PLAIN_EVERY_S = 5.0
-
-
-class Meter:
-    """Shows what is being done and how much is behind. Silent for work that ends within a moment."""
-
-    def __init__(self, *, always: bool = False) -> None:
-        self._always = always
-        self._terminal = sys.stderr.isatty() and not always
-        self._drawn = 0
-        self._said = time.monotonic()
-
-    def __enter__(self) -> Meter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._drawn:
-            print(f"\r{' ' * self._drawn}\r", end="", file=sys.stderr, flush=True)
-
-    def show(self, what: str, share: float) -> None:
-        """Say that `what` is being done with `share` (0 to 1) of all behind."""
-        text = plain(what)[: 200 if self._always else 48]
-        if self._terminal:
-            done = round(share * _BAR)
-            line = f"{'#' * done}{'.' * (_BAR - done)} {share:4.0%} {text}"
-            print(f"\r{line.ljust(self._drawn)}", end="", file=sys.stderr, flush=True)
-            self._drawn = len(line)
-        elif self._always or time.monotonic() - self._said >= _PLAIN_EVERY_S:
-            self._said = time.monotonic()
-            print(f"{share:4.0%} {text}", file=sys.stderr, flush=True)
-
-
 _NO_TERMINAL_HINT = (
     "Use a key (an agent, or --identity at `labtui init`), or run this in a terminal. "
     "For a host key: `labtui init --host-key SHA256:...`."

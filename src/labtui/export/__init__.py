@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
-from labtui.export.style import Progress, quiet
 
 if TYPE_CHECKING:
     from labtui.export.contents import LabContents
@@ -50,7 +49,6 @@ def export_lab(
     plots: bool = True,
     state: LabState | None = None,
     today: date | None = None,
-    progress: Progress = quiet,
 ) -> ExportReport:
     """Write the hand-in, its reports, tables and plots; callable from any thread.
 
@@ -68,7 +66,6 @@ def export_lab(
     from labtui.session.folder import LabFolder
 
     lab = LabFolder.open(folder)
-    progress("reading the lab folder", 0.0)
     contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
     if formats is None:
         hand_in = contents.edition.hand_in
@@ -79,13 +76,13 @@ def export_lab(
         charts = lab_plots(contents.measurements, contents.named)
         made = drawings(charts, stamp=stamp_of(contents.results))
         work |= {name: partial(_below, "plots", make) for name, make in made.items()}
-    files = write_files(work, out or lab.path, lab.path if out is None else None, progress)
+    files = write_files(work, out or lab.path, lab.path if out is None else None)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(files, tuple(dict.fromkeys(notes)))
 
 
-def write_files(work: Work, target: Path, root: Path | None, progress: Progress = quiet) -> tuple[Path, ...]:
+def write_files(work: Work, target: Path, root: Path | None) -> tuple[Path, ...]:
     """Make and write each file; with `root` no link is followed. All others are there when one cannot be.
 
     Raises:
@@ -93,15 +90,13 @@ def write_files(work: Work, target: Path, root: Path | None, progress: Progress 
     """
     files: list[Path] = []
     problems: list[ExportError] = []
-    for at, (name, make) in enumerate(work.items()):
-        progress(f"{at + 1} of {len(work)}: {name}", at / len(work))
+    for make in work.values():
         try:
             for path, data in make().items():
                 write_whole(target / path, data, root)
                 files.append(target / path)
         except ExportError as error:
             problems.append(error)
-    progress("done", 1.0)
     if problems:
         raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
     return tuple(files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,13 +18,6 @@ PART = "#E0A458"
 PRACTICE = "#8A5A00"
 PRACTICE_MARK = "Practice cluster, not measured"
 SMALL_MARK = "Small run, no result of the lab"
-
-Progress = Callable[[str, float], None]
-"""Told what is being done and which fraction (0 to 1) is behind."""
-
-
-def quiet(what: str, share: float) -> None:
-    """Progress nobody watches."""
 
 
 def font_folder() -> Path:

@@ -94,6 +94,7 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None,
         for row in rows
         if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
         == (run.model, run.n_gpus, run.data_set, run.tuning)
+        and row.epoch_seconds is not None  # a run that has only its warm-up tells nothing yet
     ]
     best = [row for row in same if row.batch_size == run.batch_size] or same
     return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None

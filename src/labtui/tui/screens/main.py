@@ -157,6 +157,8 @@ class MainScreen(FramedScreen):
             return oom if action == "halve_batch" else bad
         if action == "start_copy":
             return any(not path.is_file() for path in self._copies())
+        if action == "edit":
+            return view is not None and self._edited(view).is_file()
         return not (action == "pane" and parameters == (self.pane,))
 
     # ------------------------------------------------------------------ choosing
@@ -282,21 +284,21 @@ class MainScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """The file that belongs to what is on the screen, in the student's editor."""
-        view, folder = self._now, self.app.session.folder
         if self.pane == "answers":
             self.app.keep_answers()
-            path = self.app.answer_files().path(view.task_id)
-        else:
-            copies = [path.name for path in self._copies() if path.is_file()]
-            names = (*copies, *(view.task.files if view.task is not None else ()), "")
-            path = (
-                folder.path / "scripts" / (view.line.run.spec.script if view.line is not None else names[0])
-            )
-        if not path.is_file():
-            self.app.report_sentence(f"There is no {path.name} in the lab folder.")
-            return
-        self.app.open_editor(path)
+        self.app.open_editor(self._edited(self._now))
         self.app.check_again()
+
+    def _edited(self, view: View) -> Path:
+        """The answers; else the job file or the script of the selected run; else the first script of the task."""
+        folder, line = self.app.session.folder, view.line
+        if self.pane == "answers":
+            return self.app.answer_files().path(view.task_id)
+        if line is not None and line.submission is not None and line.submission.job_file:
+            return folder.slurm / line.submission.job_file
+        copies = [path.name for path in self._copies() if path.is_file()]
+        names = (*copies, *(view.task.files if view.task is not None else ()), "")
+        return folder.scripts / (line.run.spec.script if line is not None else names[0])
 
     def _copies(self) -> list[Path]:
         """The scripts that the task asks the student to make from another one."""

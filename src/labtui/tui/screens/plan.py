@@ -28,7 +28,7 @@ from labtui.tui.messages import TaskChosen
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.frame import FramedScreen, TaskList
+from labtui.tui.widgets.frame import FramedScreen, TaskList, TitleBar
 from labtui.tui.widgets.tables import KeyedTable
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class PlanScreen(FramedScreen):
 
     def show(self) -> None:
         """Everything beside the table."""
-        plan, styles, width = self.plan, roles(self.app), self.query_one("#verdict").size.width
+        plan, styles, width = self.plan, roles(self.app), self.query_one(TitleBar).size.width
         step, figures = plan_words.step(plan), plan_words.ticket(plan)
         for at, name in enumerate(FIGURES):
             part = self.query_one(f"#ticket-{name}")
@@ -209,7 +209,7 @@ class PlanScreen(FramedScreen):
 
     def _show_script(self) -> None:
         """The script's line, or the script in the place of the plan."""
-        styles, width = roles(self.app), self.query_one("#verdict").size.width
+        styles, width = roles(self.app), self.query_one(TitleBar).size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
         title = plan_words.script_title(self.plan, self.job, styles, width)

@@ -115,13 +115,16 @@ class TitleBar(Slice):
         return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
 
 
-def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:
-    """Glyph, number and title, and at the right what is under way or failed; on a wide line the three counts."""
+def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
+    """Glyph, number and title, and at the right what is under way or failed; on a wide line the three counts.
+
+    A title takes as many `lines`; what does not fit is cut.
+    """
     current = row.task_id == view.task_id
+    mark = "▌" if current else " "
     role = getattr(styles, PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
-    left = ink("▌" if current else " ", styles.busy).append(f" {row.sign} ", role)
+    left = ink(mark, styles.busy).append(f" {row.sign} ", role)
     left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
-    left.append(row.title, "bold" if current else "" if row.status == "done" or row.live else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
     if width >= 60:
         cells = (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers"))
@@ -129,7 +132,16 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:
             full = count.of and count.done == count.of
             right.append(f"{str(count) or words.NOTHING:>9}", styles.good if full else styles.quiet)
         right.append(" ")
-    return ends(left, right, width) if width else left
+    style, indent = (
+        "bold" if current else "" if row.status == "done" or row.live else styles.soft,
+        left.cell_len,
+    )
+    room = max(8, width - indent - right.cell_len - 1)
+    first, *more = textwrap.wrap(row.title, room, max_lines=lines, placeholder="…") or [""]
+    text = ends(left.append(first, style), right, width or 80)
+    for each in more:
+        text.append(f"\n{mark}", styles.busy).append(f"{each:>{indent - 1 + len(each)}}", style)
+    return text
 
 
 class TaskList(OptionList):
@@ -142,12 +154,15 @@ class TaskList(OptionList):
 
     def show(self, view: View) -> None:
         rows, width, styles = view.rows, self.size.width, roles(self.app)
-        shown = (rows, view.task_id, width, styles, width >= 60 and view.checks)
+        shown = (rows, view.task_id, self.size, styles, width >= 60 and view.checks)
         if shown == self._shown:
             return
         ids = [row.task_id for row in rows]
+        texts = [task_text(row, view, styles, width, lines=3) for row in rows]
+        if sum(text.plain.count("\n") + 1 for text in texts) > self.size.height:
+            texts = [task_text(row, view, styles, width) for row in rows]
         with self.prevent(OptionList.OptionHighlighted):
-            self.set_options(Option(task_text(row, view, styles, width), id=row.task_id) for row in rows)
+            self.set_options(Option(text, id=name) for name, text in zip(ids, texts, strict=True))
             self.highlighted = ids.index(view.task_id) if view.task_id in ids else None
         self._current, self._shown = view.task_id, shown
 

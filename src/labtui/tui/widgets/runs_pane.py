@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec
 
 MAX_BAR = 16
+MIN_STATE = 21
+"""Cells of the state, as ``failed: out of memory`` needs them."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -138,17 +140,16 @@ class RunsPane(RunPane):
 
 
 def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run; model and batch only where runs differ in them."""
-    lines, narrow = view.lines, width < 84
-    several = (
-        len({(line.run.spec.model, line.run.spec.data_set, line.run.spec.variant) for line in lines}) > 1
-    )
+    """One row a run; model and batch only where runs differ in them. What does not fit beside the state is left out."""
+    lines, own = view.lines, not view.task_id
+    several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     timed = timed_only(view)
+    narrow = width < 84 or several
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
-        "model": ("model", 10 if narrow else 14),
+        "model": ("job" if own else "model", 10 if narrow else 14),
         "gpus": (counted(view), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
@@ -158,16 +159,19 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
     }
     drop = {"batch", "rate"} if timed else {"size"}
-    drop |= set() if several else {"model"}
+    drop |= set() if several or own else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
-    left = {"sign", "model"}
+    for name in ("", "batch", "rate", "efficiency"):
+        drop.add(name)
+        room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
+        if room >= MIN_STATE:
+            break
     columns = [
-        TableColumn(name, title, right=name not in left, width=width)
-        for name, (title, width) in titles.items()
+        TableColumn(name, title, right=name not in ("sign", "model"), width=cells)
+        for name, (title, cells) in titles.items()
         if name not in drop
     ]
-    used = sum(column.width + 2 for column in columns)
-    columns.append(TableColumn("state", "", width=max(18, width - used - 3)))
+    columns.append(TableColumn("state", "", width=max(MIN_STATE, room)))
     keys = [column.key for column in columns]
     rows = [
         Row(str(line.run_id), tuple(cells[key] for key in keys))
@@ -175,6 +179,13 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         if (cells := _cells(view, line, styles, columns[-1].width))
     ]
     return columns, rows
+
+
+def _model(line: RunLine) -> str:
+    """What tells a run from others of its size: variant, data set or model; the job, where it belongs to no task."""
+    spec, submission = line.run.spec, line.submission
+    own = submission.job_name if submission is not None and not line.run.task_id else ""
+    return own or spec.variant or spec.data_set or spec.model
 
 
 def counted(view: View) -> str:
@@ -191,7 +202,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": ink(str(line.run_id), styles.quiet),
-        "model": spec.variant or spec.data_set or spec.model,
+        "model": _model(line),
         "gpus": "?" if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
         "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
