@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labtui.commands.parse import ParsedFile, file_text
-from labtui.training_logs.own_patterns import own_pattern
+from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import parse_log
 
 HERE = Path(__file__).parent

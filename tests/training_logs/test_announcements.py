@@ -64,7 +64,7 @@ def test_the_books_training_under_torchrun_and_how_long_it_took() -> None:
     stamped = (
         f"[default0]:[01/27/2026 {now} AM] INFO - {line}\n" for now, line in zip(clock, lines, strict=True)
     )
-    (run,) = runs_of("".join(stamped))
+    (run,) = runs_of("+ torchrun --nproc_per_node 1 train.py --batch_size 32\n" + "".join(stamped))
     assert (run.model, run.batch_size, run.images, len(run.epochs)) == ("vit", 32, 12480, 1)
     assert run.total_seconds == Interval(826.5, 826.0, 827.0)
     assert runs_of("Epoch 1/1\n 5/5 - 1s - loss: 1.0\nTotal Time: 12.34 (s)\n")[0].total_seconds == Interval(

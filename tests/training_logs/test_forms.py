@@ -10,8 +10,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.forms import TABLE, Form, Forms
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.own_patterns import own_pattern, suggested_pattern
-from labtui.training_logs.patterns import read_bar, read_hand_written
+from labtui.training_logs.patterns import own_pattern, read_bar, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tools import log_forms

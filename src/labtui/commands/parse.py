@@ -25,7 +25,7 @@ from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.forms import FORMS_READ
 from labtui.training_logs.lines import BINARY_LOOK
-from labtui.training_logs.own_patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
+from labtui.training_logs.patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun
 

@@ -17,7 +17,7 @@ from typing import Any
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
 from labtui.domain.state import LabState, RunState, SubmissionState, Totals, unread
 from labtui.training_logs.diagnosis import join_streams
-from labtui.training_logs.own_patterns import own_pattern
+from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts, most_reliable
 

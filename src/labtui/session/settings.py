@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(value, str) and not value.isprintable():
                 raise ValueError(f"{key} contains a control character")
         for text in self.log_patterns:
-            from labtui.training_logs.own_patterns import own_pattern
+            from labtui.training_logs.patterns import own_pattern
 
             try:
                 own_pattern(text)

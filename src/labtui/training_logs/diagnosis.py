@@ -1,13 +1,21 @@
-"""Both streams of a job: the .out has the runs, the .err often has the reason why one of them stopped."""
+"""Why a training ended: the error texts of `errors.toml`, tracebacks, how processes ended, and both streams of a job.
+
+One process often prints the same error many times; each kind is reported once per *episode* (until the next run or the
+next separate traceback). The .out of a job has the runs, the .err often has the reason why one of them stopped.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
+from typing import Literal
 
-from labtui.domain.model import Diagnosis
-from labtui.training_logs.errors import is_hint
+import msgspec
+
+from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import (
     Failure,
     GpuCount,
@@ -18,7 +26,249 @@ from labtui.training_logs.runs import (
     most_reliable,
 )
 
+TEXT_LIMIT = 300
+"""Characters of a line that a diagnosis keeps."""
+_LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
+
+
+class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of `errors.toml`, whose head says what its fields are."""
+
+    kind: DiagnosisKind | Literal[""]
+    near: tuple[str, ...]
+    pattern: re.Pattern[str]
+    advice: str = ""
+    outcome: Outcome | Literal[""] = "failed"
+    job_level: bool = False
+    add_in_container: bool = False
+    hint: bool = False
+
+
+_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.toml").read_text("utf-8"))
+RULES = tuple(
+    msgspec.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
+)
+_HARMLESS = re.compile("|".join(_FILE["harmless"]))
+_PASSED_ON = re.compile("|".join(_FILE["passed_on"]))
+SUSPECT: tuple[str, ...] = (
+    *dict.fromkeys(word for rule in RULES for word in rule.near),
+    *("Traceback (most", 'File "', "SyntaxError: ", "IndentationError: ", "TabError: "),
+    *("above exception", "Exception ignored", "Logging error"),
+)
+"""A quick look: a line without any of these needs no rule."""
+NO_GPU_SIGN = "There are non-GPU devices in"
+"""TensorFlow's own word that a MirroredStrategy runs on the CPU."""
+
+_IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
+_CONTAINER = re.compile(r"\b(?:singularity|apptainer)\b|^(?:INFO|WARNING|FATAL): {3}")
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_HARMLESS_TRACE = re.compile(r"Exception ignored in|--- Logging error ---")
+_RAISED = re.compile(
+    r"(?:[A-Za-z_][\w.]{0,200}\.)?[A-Za-z_]\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning)?\b(?::|\Z)"
+)
+_UNPARSED = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
+_FRAME = re.compile(r'\s*File "([^"]{1,400})", line (\d{1,9})(?:, in (.{1,100}))?')
+_LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<")
 _ENDED_BY_SIGNAL = re.compile(r"terminated from outside|DUE to SIGNAL")
+_ENDED = re.compile(r"error: this training ended with exit status \d")
+_ENDING = re.compile(
+    r"srun: (?:Job step aborted|forcing job termination|launch/slurm: _step_signal: Terminating)"
+)
+_TASK_ENDED = re.compile(r"srun: error: \S{1,200}: tasks? [\d,-]{1,80}: (?:Killed|Terminated)\b")
+_STEP_CANCELLED = re.compile(r"\*\*\* STEP \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} \*\*\*")
+
+
+def holds(text: str, words: Sequence[str]) -> bool:
+    for word in words:  # noqa: SIM110 (`any` costs twice as much, and this is asked of every line)
+        if word in text:
+            return True
+    return False
+
+
+class Diagnoser:
+    """Reads the lines that are no training lines, in order. `failures` are those of processes, one for each."""
+
+    def __init__(self, stream: Stream = "out") -> None:
+        self._stream: Stream = stream
+        self._found: list[Diagnosis] = []
+        self.failures: list[Failure] = []
+        self.in_trace = False  # until it ends, every line may matter
+        self._run = 0
+        self._first = 0  # the place in `_found` where this run's begin
+        self._chained = self._skip_trace = False
+        # line, text and advice of a traceback: no news if the training goes on after it
+        self._waiting: tuple[int, str, str] | None = None
+        self._last = (0, "")
+        self._failed = False  # a process of this run has failed
+        self._ending = False  # srun ends the other processes of the step: no failures of their own
+        self._container = False  # the log shows a container
+        self._new_episode()
+
+    def _new_episode(self) -> None:
+        self._reported: dict[str, tuple[int, Diagnosis]] = {}  # with the rule's place
+        self._frame = ""  # the last place the traceback names, the program's own before a library's
+        self._frame_own = self._traced = False
+        self._failure: int | None = None  # the place of the failure in `failures`
+
+    @property
+    def found(self) -> tuple[Diagnosis, ...]:
+        """All diagnosis so far, in the order of the log."""
+        return tuple(sorted(self._found, key=lambda one: one.line))
+
+    def take(self, number: int, text: str, run: int) -> Failure | None:
+        """Look at one line of the run number `run`; gives the failure it shows, if it does."""
+        self._enter(run)
+        self._container = self._container or _CONTAINER.search(text) is not None
+        if self.in_trace:
+            return self._inside_trace(number, text)
+        if not holds(text, SUSPECT) or self._see_frame(text):
+            return None
+        if _TRACEBACK in text:
+            self.in_trace, self._frame, self._frame_own = True, "", False
+            if self._traced and not self._chained and not self._skip_trace:
+                self._new_episode()
+            self._chained = False
+            return None
+        self._chained = self._chained or _CHAINED.search(text) is not None
+        self._skip_trace = self._skip_trace or _HARMLESS_TRACE.search(text) is not None
+        self._ending = self._ending or _ENDING.match(text) is not None
+        if (self._ending and _TASK_ENDED.match(text)) or (self._failed and _STEP_CANCELLED.search(text)):
+            return None
+        return self._judge(number, text)
+
+    def continued(self) -> None:
+        """An epoch was read: a traceback before it did not end the training."""
+        self._waiting = None
+
+    def finish(self) -> Failure | None:
+        """The log is complete: the traceback it ends in, if it does, and the failure when it was cut short."""
+        failure = None
+        if self.in_trace and self._frame and not self._skip_trace:
+            place = f"The log ends inside a traceback at {self._frame}"
+            self._wait_for(*self._last, f"{place}: its last line, which names the error, is missing.")
+            failure = self._fail("failed", self._last[0])
+        self._settle()
+        return failure
+
+    def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
+        """An echoed command: what it runs in decides what is advised; it may ask for GPUs that its container lacks."""
+        self._container = self._container or without_gpu or _CONTAINER.search(text) is not None
+        if without_gpu:
+            self._enter(run)
+            self._tell(next(rule for rule in RULES if rule.add_in_container), number, text)
+
+    def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
+        """A finding that rests on more than one line."""
+        if len(self._found) < _LIMIT:
+            text = text.strip()[:TEXT_LIMIT]
+            self._found.append(Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream))
+
+    # ------------------------------------------------------------------ tracebacks
+
+    def _inside_trace(self, number: int, text: str) -> Failure | None:
+        self._last = (number, text)
+        if text[:1] in (" ", "\t"):
+            self._see_frame(text)
+            return None
+        self.in_trace = False
+        if not _RAISED.match(text):
+            return self._judge(number, text)  # glued or cut: read it as any other line
+        if self._skip_trace:
+            self._skip_trace = False
+            return None
+        self._traced = True
+        failure = self._judge(number, text)
+        if failure is None and not _HARMLESS.search(text):
+            self._stopped(number, text)
+        return failure or self._fail("failed", number)
+
+    def _see_frame(self, text: str) -> bool:
+        """Whether the line is a traceback's that names a place."""
+        match = _FRAME.match(text)
+        own = match is not None and _LIBRARY.search(match[1]) is None
+        if match is not None and (own or not self._frame_own):
+            where = f" ({match[3].strip()})" if match[3] else ""
+            self._frame, self._frame_own = f"{match[1]}, line {match[2]}{where}", own
+        return match is not None
+
+    def _stopped(self, number: int, text: str) -> None:
+        place = f" at {self._frame}" if self._frame else ""
+        advice = f"The program stopped{place}; the lines above the error in the log show how it got there."
+        self._wait_for(number, text, advice)
+
+    def _wait_for(self, number: int, text: str, advice: str) -> None:
+        """Keep a traceback that no rule explains. What only passes on another's failure explains nothing."""
+        if self._waiting is None or not _PASSED_ON.match(text):
+            self._waiting = number, text, advice
+
+    def _settle(self) -> None:
+        """Tell the traceback that waited, unless something better explains this run."""
+        waiting, self._waiting = self._waiting, None
+        explained = {found.kind for found in self._found[self._first :]}
+        lost = explained & {"process-lost", "node-lost", "rendezvous"}
+        if waiting is not None and not lost and not (explained and _PASSED_ON.match(waiting[1])):
+            self.add("traceback", *waiting)
+
+    def _enter(self, run: int) -> None:
+        if run != self._run:
+            self._settle()
+            self._new_episode()
+            self._failed = self._ending = False
+            self._run, self._first = run, len(self._found)
+
+    # ------------------------------------------------------------------ rules
+
+    def _judge(self, number: int, text: str) -> Failure | None:
+        if _HARMLESS.search(text):
+            return None
+        rule = next((one for one in RULES if holds(text, one.near) and one.pattern.search(text)), None)
+        if rule is None:
+            if not _UNPARSED.match(text):
+                return None
+            self._stopped(number, text)
+            return self._fail("failed", number)
+        failure = self._fail(rule.outcome, number, rule.job_level) if rule.outcome else None
+        if rule.kind:
+            self._tell(rule, number, text)
+        elif _ENDED.match(text):
+            self._new_episode()  # what follows is another process
+        return failure
+
+    def _tell(self, rule: ErrorPattern, number: int, text: str) -> None:
+        key, trust = f"{rule.kind} hint" if rule.hint else str(rule.kind), RULES.index(rule)
+        told = self._reported.get(key)
+        again = told is not None and (told[0] <= trust or rule.kind != "process-lost")
+        if not rule.kind or again or len(self._found) >= _LIMIT:
+            return
+        if told is not None:  # this line names who was lost
+            self._found.remove(told[1])
+        match = rule.pattern.search(text)
+        advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
+        if rule.add_in_container and self._container:
+            advice += _IN_CONTAINER
+        # a sentence after a traceback is not its last line
+        if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
+            advice += f" It was raised at {self._frame}."
+        self.add(rule.kind, number, text, advice)
+        self._reported[key] = (trust, self._found[-1])
+
+    def _fail(self, outcome: Outcome, number: int, job_level: bool = False) -> Failure:
+        failure, place = Failure(outcome, number, job_level), self._failure
+        if job_level:
+            if all(old.outcome != outcome for old in self.failures if old.job_level):
+                self.failures.append(failure)
+            return failure
+        self._failed = True
+        if place is None and len(self.failures) < _LIMIT:
+            self._failure = len(self.failures)
+            self.failures.append(failure)
+        elif place is not None and is_worse(outcome, self.failures[place].outcome):
+            self.failures[place] = failure
+        return failure
+
+
+# --------------------------------------------------------------------------- both streams of a job
 
 
 def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
@@ -34,12 +284,13 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
         out = replace(out, runs=named, gpu_kind=err.gpu_kind)
     if out.runs and warned < len(out.runs):  # else they trained on the CPU
-        out = _with_gpu_lines(out, _strategies(len(out.runs), err.strategies))
-    runs = out.runs or err.runs
+        out = _with_gpu_lines(out, err.strategies)
+    runs = _blame(out.runs, err.failures) if out.runs else err.runs
+    if runs and warned >= len(runs):  # a run that asked for GPUs and had none is a CPU run
+        runs = tuple(
+            run if run.stand_in else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
+        )
     diagnosis = out.diagnosis + tuple(replace(found, stream="err") for found in err.diagnosis)
-    runs = _blame(runs, err.failures if out.runs else ())
-    runs = _finished(runs, err.groups_done if out.runs and not err.failures else 0)
-    runs = _without_gpus(runs, warned)
     return replace(
         out,
         runs=runs,
@@ -53,42 +304,28 @@ def _blame(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[Pa
     """Give the .err's failures to the runs that did not end, in order; the job's end is the last run's."""
     result = list(runs)
     waiting = [place for place, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
-    own = [found for found in failures if not found.job_level]
-    for place, failure in zip(waiting, own, strict=False):
-        result[place] = _more_severe(result[place], failure)
-    for failure in failures:
-        if failure.job_level and result and result[-1].outcome != "completed":
-            result[-1] = _more_severe(result[-1], failure)
+    blamed = list(zip(waiting, (one for one in failures if not one.job_level), strict=False))
+    if result[-1].outcome != "completed":
+        blamed += [(-1, one) for one in failures if one.job_level]
+    for place, failure in blamed:
+        if result[place].outcome == "unfinished" or is_worse(failure.outcome, result[place].outcome):
+            result[place] = replace(result[place], outcome=failure.outcome)
     return tuple(result)
 
 
-def _finished(runs: tuple[ParsedRun, ...], done: int) -> tuple[ParsedRun, ...]:
-    """A launcher says in the .err that a training ended well; which one is known when all of them did."""
-    if not runs or done < len(runs):
-        return runs
-    return tuple(replace(run, outcome="completed") if run.outcome == "unfinished" else run for run in runs)
-
-
-def _strategies(count: int, reported: Sequence[GpuCount]) -> tuple[GpuCount | None, ...]:
-    """The line of the .err that tells TensorFlow's devices, for each of `count` runs.
+def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogReport:
+    """The report with each run's surest number of GPUs, where a line of the .err tells one, and what contradicts it.
 
     Known where there is one line for each run, or where more lines than that (each process prints its own) all
     say the same. Else it is open which run a line belongs to, and none is taken.
     """
-    lines = [replace(line, stream="err") for line in reported]
-    if len(lines) == count:
-        return tuple(lines)
-    if len(lines) > count and len({(line.source, line.count, line.device) for line in lines}) == 1:
-        return (lines[0],) * count
-    return (None,) * count
-
-
-def _with_gpu_lines(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogReport:
-    """The report with each run's surest number of GPUs, where a line of the .err tells one, and what contradicts it."""
     runs, found = list(report.runs), list(report.diagnosis)
-    for place, line in enumerate(strategies):
+    lines = [replace(line, stream="err") for line in reported]
+    if len(lines) > len(runs) and len({(line.source, line.count, line.device) for line in lines}) == 1:
+        lines = lines[:1] * len(runs)
+    for place, line in enumerate(lines if len(lines) == len(runs) else ()):
         run = runs[place]
-        if line is None or run.stand_in or run.device == "cpu":
+        if run.stand_in or run.device == "cpu":
             continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
         run = runs[place] = replace(run, gpu_lines=(*run.gpu_lines, line))
         best, other = most_reliable(run.gpu_lines)
@@ -103,34 +340,15 @@ def _with_gpu_lines(report: LogReport, strategies: Sequence[GpuCount | None]) ->
     return replace(report, runs=tuple(runs), diagnosis=tuple(found))
 
 
-def _more_severe(run: ParsedRun, failure: Failure) -> ParsedRun:
-    if run.outcome == "unfinished" or is_worse(failure.outcome, run.outcome):
-        return replace(run, outcome=failure.outcome)
-    return run
-
-
-def _without_gpus(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]:
-    """A run that asked for GPUs and had none is a CPU run; claimed only when all of the job's runs warned."""
-    if not runs or warnings < len(runs):
-        return runs
-    return tuple(
-        run if run.stand_in else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
-    )
-
-
 def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
     """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _ENDED_BY_SIGNAL.search(found.text))
-    if _gpu_was_missed(runs, diagnosis):
-        return diagnosis
-    return tuple(found for found in diagnosis if not is_hint(found))
+    others = tuple(found for found in diagnosis if not _is_hint(found))
+    wanted = any(run.device != "cpu" and not run.stand_in for run in runs) if runs else not others
+    return diagnosis if wanted and all(found.kind != "no-gpu" for found in others) else others
 
 
-def _gpu_was_missed(runs: Sequence[ParsedRun], diagnosis: Sequence[Diagnosis]) -> bool:
-    """Whether hints that there is no GPU are news: a GPU was wanted, and nothing says more than they do."""
-    if any(found.kind == "no-gpu" and not is_hint(found) for found in diagnosis):
-        return False
-    if not runs:
-        return all(is_hint(found) for found in diagnosis)
-    return any(run.device != "cpu" and not run.stand_in for run in runs)
+def _is_hint(found: Diagnosis) -> bool:
+    """Whether a line that there is no GPU is also printed on a node that has none and needs none."""
+    return any(rule.hint and rule.kind == found.kind and rule.pattern.search(found.text) for rule in RULES)

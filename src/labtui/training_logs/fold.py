@@ -4,7 +4,7 @@ An epoch belongs to the open run only where its form and its plan are the run's 
 run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
 training is the next run's, and is never inherited from the last. Lines of a second form that speak of the same epochs
 (a callback's, a bar) wait aside: they are dropped when the first form goes on, and become a run when it does not.
-Keras's and PyTorch's lines that only the lines around them explain are read in `keras_runs` and `imagenet`.
+Keras's and PyTorch's lines that only the lines around them explain are read in `keras_runs` and `spans`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from labtui.domain.model import DiagnosisKind, EpochSample, Interval
-from labtui.training_logs import clock, imagenet, keras_runs
+from labtui.training_logs import keras_runs, spans
 from labtui.training_logs.keras import FirstStep, Summary
+from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.run import OpenRun
 from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, contradiction
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
+from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
-KERAS, IMAGENET, CLOCK, COURSE = keras_runs.KERAS, imagenet.FORM, clock.FORM, clock.COURSE
 MAX_LISTED = 1000
 _GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
@@ -87,7 +88,7 @@ class Fold:
         self.aside = None
         if run.form == KERAS:
             keras_runs.settle_end(self, run)
-        imagenet.complete(self, run, proven=False)
+        spans.complete(self, run, proven=False)
         self.open = None
         self._shut(run)
         if aside is not None and aside.is_other_training(run):
@@ -260,9 +261,9 @@ def _opens(fold: Fold, line: int, said: Opens) -> None:
     if said.form == KERAS:
         keras_runs.take_header(fold, line, said)
     elif said.form == COURSE:
-        clock.start_course_epoch(fold, line, said)
+        spans.start_course_epoch(fold, line, said)
     else:
-        clock.opens(fold, line, said)
+        spans.start_clock(fold, line, said)
 
 
 def _measures(fold: Fold, line: int, said: Measures) -> None:
@@ -275,7 +276,7 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
         run.claimed = (rate, line)
     if said.form == IMAGENET:
         run.imagenet.metrics.update(said.metrics)
-        imagenet.complete(fold, run, proven=True)
+        spans.complete(fold, run, proven=True)
         return
     number = run.last_clocked if run.clocked else run.last
     if said.number is not None and (said.form == COURSE or not run.zero_based):
@@ -286,12 +287,12 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
 
 def _epoch(fold: Fold, line: int, said: Epoch) -> None:
     if said.form == CLOCK:
-        clock.stops(fold, line, said)
+        spans.stop_clock(fold, line, said)
     elif said.form == COURSE:
-        clock.end_course_epoch(fold, line, said)
+        spans.end_course_epoch(fold, line, said)
     elif said.form == IMAGENET:  # its validation begins
         if fold.open is not None and fold.open.form == IMAGENET:
-            imagenet.complete(fold, fold.open, proven=True)
+            spans.complete(fold, fold.open, proven=True)
     elif said.seconds is not None:
         _printed(fold, line, said, said.seconds)
 
@@ -330,8 +331,6 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
         run.refuse(_GAPS)
     if run.like_a_total(seconds.value):
         run.refuse(_TOTAL)
-    if said.note:
-        run.note(said.note)
     fold.keep(run, sample)
     run.whole = True
 
@@ -390,10 +389,6 @@ def _ends(fold: Fold, line: int, said: Ends) -> None:
     run = fold.open
     if run is None:
         return
-    if said.launcher:
-        if (run.trained or run.imagenet.last is not None) and (run.success or not run.ended):
-            run.success = run.ended = True
-        return
     if said.status and run.ended:
         run.interleaved = True  # another rank's
         return
@@ -408,7 +403,7 @@ _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Opens: _opens,
     Summary: keras_runs.take_summary,
     FirstStep: keras_runs.take_first_step,
-    Batch: imagenet.take_batch,
+    Batch: spans.take_batch,
     Epoch: _epoch,
     Measures: _measures,
     Rate: _rate,

@@ -16,10 +16,10 @@ from typing import Any
 
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import TUNING_OPTIONS
-from labtui.training_logs import mlperf, own_patterns, patterns, run_headers
+from labtui.training_logs import mlperf, patterns, run_headers
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.runs import GpuCount, RunFacts, cut_off, rounded
+from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
@@ -52,7 +52,7 @@ class Form:
 
 
 def _form(row: dict[str, Any]) -> Form:
-    line = row.pop("line").replace("<N>", patterns.NUMBER).replace("<T>", patterns.DURATION)
+    line = row.pop("line").replace("<N>", NUMBER).replace("<T>", patterns.DURATION)
     line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
     named = {"framework": row["form"]} if "form" in row and "totals" not in row else {}
     facts = {**named, **row.pop("facts", {})}
@@ -120,6 +120,8 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
     for name, scale in patterns.STEP_TIMES.items():
         step = rounded(groups[name]).scaled(scale) if name in groups else step
     more = {**form.more, "unit": patterns.unit_of(groups["unit"])} if "unit" in groups else form.more
+    if "steps_rate" in groups:
+        more = {**more, "steps_rate": rounded(groups["steps_rate"])}
     first = groups.get("index") in ("0", "1")
     facts = _facts(form, groups)
     return [Rate(form.form, rate, step_seconds=step, printed=printed, first=first, facts=facts, **more)]
@@ -132,8 +134,7 @@ def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float 
         last = int(groups["last_epoch"])  # counted from 0
         groups = {**groups, "epochs": str(last + 1)}
         del groups["last_epoch"]
-    said = patterns.epoch_of(form.form, groups, cut=form.cut)
-    return None if said is None else [said]
+    return patterns.epoch_of(form.form, groups, cut=form.cut)
 
 
 def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
@@ -143,9 +144,8 @@ def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
 
 def _says_batch(_form: Form, groups: Groups, *_: Any) -> list[Said]:
     """A batch of PyTorch's ImageNet example, whose epochs count from 0."""
-    half = 0.5 * 10.0 ** -len(groups["mean"].partition(".")[2])
     epoch, index, total = int(groups["epoch"]) + 1, int(groups["index"]), int(groups["total"])
-    return [Batch(epoch, index, total, float(groups["mean"]), half, groups["meters"])]
+    return [Batch(epoch, index, total, rounded(groups["mean"]), groups["meters"])]
 
 
 _SAYS: dict[str, Callable[..., list[Said] | None]] = {
@@ -172,7 +172,6 @@ for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)
 
 _READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]], ...] = (
-    (("'train_runtime'",), lambda _, text: patterns.read_trainer(text)),
     (("100%",), lambda _, text: patterns.read_bar(text)),
     (("poch", "POCH"), lambda _, text: patterns.read_hand_written(text)),
     (("practice: ", "job: ", "run-"), lambda _, text: run_headers.read_job_header(text)),
@@ -190,7 +189,7 @@ WORDS = tuple(dict.fromkeys((*_KERAS_WORDS, *_READ_BY_CODE, *_BY_WORD)))
 class Forms:
     """The forms of one log: those that all logs may have, a person's own, and the lines of an edition's programs."""
 
-    def __init__(self, own: Sequence[own_patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
+    def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
         self._own = tuple(own)
         self._programs = [
             (program, patterns.line_pattern(line)) for program in programs for line in program.lines
@@ -202,8 +201,8 @@ class Forms:
         if self.every_line:
             if (said := patterns.read_program(self._programs, text)) is not None:
                 return said
-            if (one := own_patterns.read_own(self._own, text)) is not None:
-                return [one]
+            if (said := patterns.read_own(self._own, text)) is not None:
+                return said
         if mlperf.MARK in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
         keras = _keras(line, text)

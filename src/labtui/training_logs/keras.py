@@ -27,6 +27,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from labtui.domain.model import Interval
 
@@ -52,25 +53,24 @@ Bounds = tuple[float, float]
 """Seconds between which a time lies."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeUnit:
-    """A per-unit time as printed: `count` of `unit` (s, ms, us) per epoch, step, sample or batch."""
+class TimeUnit(NamedTuple):
+    """A per-unit time as printed: `number` of `unit` (s, ms, us) per epoch, step, sample or batch."""
 
-    count: int
+    number: int
     unit: str
 
     @property
     def seconds(self) -> float:
         """The printed value in seconds."""
-        return self.count * _SCALE[self.unit]
+        return self.number * _SCALE[self.unit]
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Seconds between which the unrounded value lies, by Keras's choice of unit and rounding."""
         scale = _SCALE[self.unit]
-        low, high = max(0.0, (self.count - 0.5) * scale), (self.count + 0.5) * scale
+        low, high = max(0.0, (self.number - 0.5) * scale), (self.number + 0.5) * scale
         if self.unit == "s":
-            return (0.0, high) if self.count == 0 else (max(low, 1.0), high)
+            return (0.0, high) if self.number == 0 else (max(low, 1.0), high)
         if self.unit == "ms":
             return max(low, 1e-3), min(high, 1.0)
         return low, min(high, 1e-3)
@@ -105,7 +105,7 @@ class Summary:
     def ms_per_step(self) -> float | None:
         """Milliseconds per step as printed."""
         unit = self.units.get("step") or self.units.get("batch")
-        return None if unit is None else unit.count * {"s": 1000.0, "ms": 1.0, "us": 0.001}[unit.unit]
+        return None if unit is None else unit.number * {"s": 1000.0, "ms": 1.0, "us": 0.001}[unit.unit]
 
 
 def read_header(text: str) -> tuple[int, int] | None:

@@ -56,7 +56,8 @@ _HEAD_OF_BATCH = rb"(?P<head>" + _RANK + rb"(?:Epoch: \[\d{1,9}\]|Test: ))\[ *\d
 _TIME = rb"\d+(?:\.\d+)?(?:e[+-]\d+)?"
 _TIMES = rb"\][ \t]+Time +" + _TIME + rb" \( *" + _TIME + rb"\)[^\n]*\n"
 _BATCHES = _HEAD_OF_BATCH + _TIMES + rb"(?:(?P=head)\[ *\d{1,9}/(?P=total)" + _TIMES + rb"){2,}"
-_EITHER = rb"(?P<bars>(?:" + _BAR + rb"%b*\n)+)|(?P<batches>" + _BATCHES + rb")|[^\n]*\n"
+_OTHERS = rb"(?:(?!" + _BAR.replace(b"done", b"number") + rb"|" + _RANK + rb"(?:Epoch: \[|Test: ))[^\n]*\n)+"
+_EITHER = rb"(?P<bars>(?:" + _BAR + rb"%b*\n)+)|(?P<batches>" + _BATCHES + rb")|" + _OTHERS + rb"|[^\n]*\n"
 _LINES = re.compile(_EITHER.replace(rb"%b", rb"[" + re.escape(_BAR_BYTES) + rb"]"))
 _LINES_OF_BAR_BYTES = re.compile(_EITHER.replace(rb"%b", rb"[^\n]"))
 """The same, three times as fast, where a window holds no other bytes than bars and newlines."""

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any
+
+import re2
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import Interval, Program, WorkUnit
-from labtui.training_logs.runs import RunFacts, rounded
+from labtui.training_logs.runs import RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 
-_PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
-STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
-TIMES = (*_PARTS, "clock", *STEP_TIMES)
+STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
+_SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+TIMES = ("hours", "minutes", "seconds", "milliseconds", "clock", "step_seconds", "step_milliseconds")
 _KNOWN = {*TIMES, "epoch", "epochs", "steps", "rate", "unit"}
 MAX_PATTERN_CHARS = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
@@ -33,7 +34,6 @@ MAX_PATTERN_CHARS = 2000
 
 # --------------------------------------------------------------------------- what a line holds
 
-NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
 _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
 DURATION = (
     rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
@@ -79,8 +79,7 @@ def read_hand_written(text: str) -> list[Said] | None:
             for name, value, percent in _METRIC.findall(before)[:10]
         }
         named = {name: value for name, value in metrics.items() if name not in _KNOWN}
-        said = epoch_of("hand-written", {**named, **given(head), **groups})
-        return None if said is None else [said]
+        return epoch_of("hand-written", {**named, **given(head), **groups})
     return None
 
 
@@ -108,30 +107,7 @@ def read_bar(text: str) -> list[Said] | None:
         name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in {*_KNOWN, "v_num"}
     }
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
-    said = epoch_of("tqdm", groups, cut=True)
-    return None if said is None else [said]
-
-
-_TRAINER_NUMBER = re.compile(r"'(train_\w{1,40})': '?(" + NUMBER + r")'?[,}]")
-_TRAINER_NOTE = "The rate covers the whole training, including start-up, evaluation and saving."
-
-
-def read_trainer(text: str) -> list[Said] | None:
-    """Hugging Face's Trainer at its end: how long the whole training took, and its rate."""
-    found = {name: rounded(value) for name, value in _TRAINER_NUMBER.findall(text)}
-    if not text.startswith("{'train_runtime'") or "train_runtime" not in found:
-        return None
-    said = Rate(
-        "transformers",
-        found.get("train_samples_per_second"),
-        "samples",
-        total=True,
-        facts=RunFacts(framework="transformers"),
-        seconds=found["train_runtime"],
-        steps_rate=found.get("train_steps_per_second"),
-        note=_TRAINER_NOTE,
-    )
-    return [said]
+    return epoch_of("tqdm", groups, cut=True)
 
 
 def given(match: Any) -> dict[str, str]:
@@ -143,39 +119,25 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
 
     A time in whole units may be rounded or cut off, `cut` says that it is; one with decimals is rounded.
     """
-    total, unit, decimals = 0.0, 1.0, 0
-    try:
-        if "clock" in groups:
-            numbers = [Decimal(part) for part in groups["clock"].split(":")]
-            total = float(sum(number * 60**place for place, number in enumerate(reversed(numbers))))
-            decimals = _places(numbers[-1])
-        elif parts := [name for name in (*_PARTS, *STEP_TIMES) if name in groups]:
-            scales = {**_PARTS, **STEP_TIMES}
-            total = sum(float(Decimal(groups[name])) * scales[name] for name in parts)
-            unit, decimals = scales[parts[-1]], _places(Decimal(groups[parts[-1]]))
-        else:
-            return None
-    except (InvalidOperation, ValueError, OverflowError):
+    parts = [(groups[name], scale) for name, scale in _SCALES.items() if name in groups]
+    if "clock" in groups:
+        parts = list(zip(reversed(groups["clock"].split(":")), (1.0, 60.0, 3600.0), strict=False))
+    if not parts:
         return None
-    grain = unit * 10.0**-decimals
-    low, high = total - grain / 2, total + grain / 2
-    if decimals == 0:
-        low, high = (total, total + grain) if cut else (total - grain / 2, total + grain)
+    smallest, unit = parts[0]
+    try:
+        total = sum(float(text) * scale for text, scale in parts)
+        half = rounded(smallest).hi - float(smallest)
+    except (ArithmeticError, ValueError):
+        return None
+    low, high = total - half * unit, total + half * unit
+    if half == 0.5:
+        low, high = (total if cut else low), total + unit
     low = max(0.0, low)
     if not 0 <= low <= high < 1e9:
         return None
-    steps = _count(groups, "steps") if any(name in groups for name in STEP_TIMES) else 1
+    steps = whole_number(groups.get("steps")) if any(name in groups for name in STEP_TIMES) else 1
     return Interval((low + high) / 2, low, high).scaled(steps) if steps else None
-
-
-def _places(number: Decimal) -> int:
-    exponent = number.as_tuple().exponent
-    return -exponent if isinstance(exponent, int) else 0
-
-
-def _count(groups: Mapping[str, str], name: str) -> int | None:
-    text = groups.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
@@ -189,19 +151,17 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
+def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list[Said] | None:
     """The epoch, or the rate, that these groups give; None without a usable number."""
-    planned = _count(groups, "epochs") or None
+    number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
     seconds = seconds_of(groups, cut=cut)
     if seconds is not None:
-        number, steps = _count(groups, "epoch"), _count(groups, "steps")
-        note = "" if seconds.hi > seconds.lo or seconds.hi > 0 else "An epoch is printed as 0 s."
-        return Epoch(form, number, seconds, planned, steps, _metrics(groups), note=note)
+        return [Epoch(form, number, seconds, planned or None, steps, _metrics(groups))]
     rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
     if rate is None or rate.lo <= 0:
         return None
-    unit = unit_of(groups.get("unit", ""))
-    return Rate(form, rate, unit, printed=rate.value, facts=RunFacts(epochs_planned=planned))
+    facts = RunFacts(epochs_planned=planned or None)
+    return [Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)]
 
 
 _UNITS: dict[str, WorkUnit] = {
@@ -215,6 +175,84 @@ def unit_of(word: str) -> WorkUnit:
     return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
 
 
+# --------------------------------------------------------------------------- a person's own patterns
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+OwnPattern = Any
+"""A person's own pattern, compiled by RE2: its time is linear in the line, whatever the pattern is."""
+
+
+def own_pattern(text: str) -> OwnPattern:
+    """A person's own pattern (`--pattern`, `log_patterns` of lab.toml).
+
+    Raises:
+        DataError: when it is not a valid regular expression, or names neither a time nor a rate.
+    """
+    hint = r"For instance: --pattern 'epoch (?P<epoch>\d+) took (?P<seconds>[\d.]+) s'"
+    shown = text if len(text) <= 80 else text[:79] + "…"
+    try:
+        own = re2.compile(text, _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "not supported"
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise DataError(
+            f"The pattern {shown} cannot be used: {reason}.",
+            f"RE2 reads patterns, without look-arounds and references to groups. {hint}",
+        ) from None
+    groups = own.groupindex.keys()
+    if not groups & {*TIMES, "rate"}:
+        raise DataError(
+            f"The pattern {shown} names no time and no rate.",
+            f"Name at least one of these groups: {', '.join((*TIMES, 'rate'))}. {hint}",
+        )
+    if groups & STEP_TIMES.keys() and "steps" not in groups:
+        raise DataError(
+            f"The pattern {shown} has the time of a step, but not how many steps an epoch has.",
+            "Name the number of steps `steps`.",
+        )
+    return own
+
+
+def read_own(patterns: Sequence[OwnPattern], text: str) -> list[Said] | None:
+    """A line that one of a person's own patterns describes."""
+    for regex in patterns:
+        if (match := regex.search(text[:MAX_PATTERN_CHARS])) is not None:
+            return epoch_of("pattern", given(match))
+    return None
+
+
+EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
+_SUGGEST = re.compile(
+    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+|(?P<rate>)(?P<number>\d[\d.]*)(?= ?\w{1,12}/s)"
+    r"|(?P<milliseconds>)\d[\d.]*(?= ?ms\b)|(?P<minutes>)\d[\d.]*(?= ?min)|(?P<seconds>)\d[\d.]*(?= ?s(?:ec)?)"
+    r"|(?P<other>)\d[\d.]*"
+)
+
+
+def suggested_pattern(text: str) -> str | None:
+    """A pattern of one's own that describes a line; None where nothing in it looks like a time or a rate."""
+    pieces, last, named = [], 0, set[str]()
+    for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
+        name = match.lastgroup if match.lastgroup != "number" else "rate"
+        before = (
+            re.escape(text[last : match.start()] + (match["epoch"] or ""))
+            .replace("\\ ", " ")
+            .replace("'", ".")
+        )
+        digits = r"\d{1,9}" if name == "epoch" else r"[\d.]{1,20}"
+        new = name not in (None, "other") and name not in named
+        pieces.append(before + (f"(?P<{name}>{digits})" if new else digits))
+        named.add(name or "")
+        last = match.end()
+    if not named & {*TIMES, "rate"}:
+        plain = [place for place, piece in enumerate(pieces) if "(?P<" not in piece and "epoch" in named]
+        if not plain:
+            return None
+        pieces[plain[-1]] = pieces[plain[-1]].replace(r"[\d.]{1,20}", r"(?P<seconds>[\d.]{1,20})")
+    return "".join(pieces)
+
+
 # --------------------------------------------------------------------------- programs that are timed without epochs
 
 SOURCE = "program"
@@ -223,11 +261,10 @@ BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 """Metrics of such a time: that of one process, where the line repeats it."""
 MAX_LINE_CHARS = 400
 """Characters of the longest line that is read."""
-_TIME_PARTS = {"seconds": 1.0, "milliseconds": 1e-3}
-_BASELINES = {f"baseline_{name}": scale for name, scale in _TIME_PARTS.items()}
+_TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
 _PRINTED = r"\d{1,12}(?:\.\d{1,9})?"
 _PROGRAM_PARTS = {
-    **dict.fromkeys((*_TIME_PARTS, *_BASELINES), _PRINTED),
+    **dict.fromkeys(("seconds", "milliseconds", "baseline_seconds", "baseline_milliseconds"), _PRINTED),
     "processes": r"\d{1,7}",
     "size": r"\d{1,15}(?:x\d{1,15})?",
     "number": r"-?" + _PRINTED,
@@ -265,7 +302,7 @@ def line_pattern(line: str) -> re.Pattern[str]:
             pieces.append(re.escape(piece))
         elif piece:
             pieces.append(r"[ \t]{1,20}")
-    if len(set(found) & _TIME_PARTS.keys()) != 1 or len(set(found) & _BASELINES.keys()) > 1:
+    if len(set(found) & _TIME) != 1 or len(set(found) & _BASELINE) > 1:
         raise DataError(f"The line {shown} needs one time: {{seconds}} or {{milliseconds}}.")
     if len(line) > MAX_LINE_CHARS:
         raise DataError(f"The line {shown} has more than {MAX_LINE_CHARS} characters.")
@@ -282,13 +319,15 @@ def read_program(lines: Sequence[tuple[Program, re.Pattern[str]]], text: str) ->
 
 
 def _program(program: Program, groups: dict[str, str]) -> list[Said]:
-    count, size = int(groups.get("processes", "1")), groups.get("size")
-    seconds, baseline = _seconds(groups, _TIME_PARTS), _seconds(groups, _BASELINES)
-    if seconds is None or count < 1:
+    times = {
+        name.rpartition("_")[0]: rounded(text).scaled(1e-3 if "milli" in name else 1.0)
+        for name, text in groups.items()
+        if name in _TIME | _BASELINE
+    }
+    count, one = int(groups.get("processes", "1")), times.get("baseline")
+    if count < 1:
         return []
-    one = {}
-    if baseline is not None:
-        one = dict(zip(BASELINE, (baseline.value, baseline.lo, baseline.hi), strict=True))
+    metrics = {} if one is None else dict(zip(BASELINE, (one.value, one.lo, one.hi), strict=True))
     gpus = program.counts == "GPUs"
     facts = RunFacts(
         model=program.name,
@@ -296,14 +335,6 @@ def _program(program: Program, groups: dict[str, str]) -> list[Said]:
         n_gpus=count if gpus else 0,
         program=program,
         processes=count,
-        size=size,
+        size=groups.get("size"),
     )
-    return [Begins("sweep", facts), Epoch(SOURCE, 1, seconds, metrics=one), Ends(status="success")]
-
-
-def _seconds(groups: dict[str, str], scales: dict[str, float]) -> Interval | None:
-    """The time in one of these groups, in seconds, and what its printed digits leave open."""
-    for name, scale in scales.items():
-        if name in groups:
-            return rounded(groups[name]).scaled(scale)
-    return None
+    return [Begins("sweep", facts), Epoch(SOURCE, 1, times[""], metrics=metrics), Ends(status="success")]

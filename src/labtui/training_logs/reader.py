@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labtui.training_logs import forms as table
-from labtui.training_logs.errors import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
+from labtui.training_logs.diagnosis import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import (
@@ -26,11 +26,11 @@ from labtui.training_logs.lines import (
 )
 from labtui.training_logs.run_headers import facts_of_job_name
 from labtui.training_logs.runs import LogReport, RunFacts
-from labtui.training_logs.said import TRAINS, Batch, Begins, Ends, Said, Says
+from labtui.training_logs.said import TRAINS, Batch, Begins, Said, Says
 
 if TYPE_CHECKING:
-    from labtui.domain.model import Diagnosis, Program, Stream
-    from labtui.training_logs.own_patterns import OwnPattern
+    from labtui.domain.model import Program, Stream
+    from labtui.training_logs.patterns import OwnPattern
     from labtui.training_logs.runs import ParsedRun
 
 MAX_FORKS = 64
@@ -68,7 +68,6 @@ class LogReader:
         self._finished = False
         self._changed = False
         self._cpu_warnings = 0
-        self._groups_done = 0
         if job_name and (hint := facts_of_job_name(job_name)):
             self._unmarked.take(0, Says(hint, job=True))
         for number, facts in enumerate(plan, start=1):
@@ -89,8 +88,7 @@ class LogReader:
         self._finished = True
         for line in (*self._cutter.feed(self._utf8.feed(b"", final=True)), *self._cutter.finish()):
             self._take(line)
-        failure = self._diagnoser.finish()
-        if failure is not None:
+        if (failure := self._diagnoser.finish()) is not None:
             self._fold.fail(failure)
         self._fold.close()
         self._note_findings()
@@ -101,28 +99,21 @@ class LogReader:
         return self._fold.runs
 
     @property
-    def diagnosis(self) -> tuple[Diagnosis, ...]:
-        """What went wrong, in the order of the log."""
-        return self._diagnoser.found
-
-    @property
     def report(self) -> LogReport:
         """Everything read so far."""
-        cutter, runs = self._cutter, self.runs
-        silent = not runs and not self.diagnosis
-        binary = cutter.zeros > 0 and (silent or cutter.zeros * 50 > min(cutter.size, BINARY_LOOK))
+        cutter, runs, found = self._cutter, self.runs, self._diagnoser.found
+        many = cutter.zeros * 50 > min(cutter.size, BINARY_LOOK)
         return LogReport(
             runs=runs,
-            diagnosis=self.diagnosis,
+            diagnosis=found,
             failures=tuple(self._diagnoser.failures),
             cpu_warnings=self._cpu_warnings,
-            groups_done=self._groups_done,
             strategies=tuple(self._fold.strategies),
             gpu_kind=self._fold.hints.gpu_kind,
             mention=None if self._mention is None else self._mention[1:],
             lines=cutter.lines,
             size=cutter.size,
-            binary=binary,
+            binary=cutter.zeros > 0 and (many or not (runs or found)),
         )
 
     def _note_findings(self) -> None:
@@ -141,14 +132,12 @@ class LogReader:
         rest, writer = (text, ()) if self._forms.every_line else split_rank(text)
         for _ in range(MAX_PREFIXES):
             said = self._forms.read(line, rest)
-            if said is not None:
-                self._deliver(line.number, rest, said, writer)
-                break
-            split = split_prefix(rest)
+            split = split_prefix(rest) if said is None else None
             if split is None:
                 break
-            rest, level = split
-            writer += level
+            rest, writer = split[0], writer + split[1]
+        if said is not None:
+            self._deliver(line.number, rest, said, writer)
         self._note_findings()
         if said is not None and not (said and type(said[0]) is Says and said[0].starts):
             return  # what a starting process says is looked at for errors, too
@@ -176,11 +165,7 @@ class LogReader:
         self._changed = self._changed or not all(isinstance(one, (Batch, FirstStep)) for one in said)
         for one in said:
             if isinstance(one, Begins) and one.by == "command":
-                self._diagnoser.note_command(one.text)
-            if isinstance(one, Begins) and one.masked:
-                self._diagnoser.without_gpu_flag(number, text, self._fold.index)
-            if isinstance(one, Ends) and one.launcher:
-                self._groups_done += 1
+                self._diagnoser.take_command(number, text, self._fold.index, without_gpu=one.masked)
             if not writer or self._chief is None:
                 self._unmarked.take(number, one)
             if self._fold is not self._unmarked:
@@ -216,16 +201,9 @@ class LogReader:
         return (self._unmarked,) if self._fold is self._unmarked else (self._unmarked, self._fold)
 
 
-def parse_log(
-    data: bytes | Iterable[bytes],
-    *,
-    stream: Stream = "out",
-    job_name: str = "",
-    patterns: Sequence[OwnPattern] = (),
-    programs: Sequence[Program] = (),
-) -> LogReport:
-    """Read a whole log, given at once or in chunks."""
-    reader = LogReader(stream=stream, job_name=job_name, patterns=patterns, programs=programs)
+def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
+    """Read a whole log, given at once or in chunks; `options` are those of a `LogReader`."""
+    reader = LogReader(**options)
     for chunk in (data,) if isinstance(data, bytes) else data:
         reader.feed(chunk)
     reader.finish()

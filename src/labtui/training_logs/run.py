@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.imagenet import ImagenetLines
 from labtui.training_logs.keras_runs import KerasLines
 from labtui.training_logs.runs import (
     Failure,
@@ -21,6 +20,7 @@ from labtui.training_logs.runs import (
     most_reliable,
 )
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
+from labtui.training_logs.spans import ImagenetLines
 
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
@@ -63,8 +63,6 @@ class OpenRun:
     keras: KerasLines = field(default_factory=KerasLines)
     imagenet: ImagenetLines = field(default_factory=ImagenetLines)
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
-    fewest: int = 1  # processes that its rates and its clock allow
-    most: int = 100_000
     rated: bool = False
     throughput: Interval | None = None
     throughput_printed: float | None = None
@@ -255,8 +253,6 @@ class OpenRun:
         self.update_facts(said.facts)
         self.unit, self.per_gpu = said.unit, said.per_gpu
         self.totals_line = line if said.per_gpu else self.totals_line
-        if said.seconds is not None:
-            self.facts = replace(self.facts, total_seconds=said.seconds)
         if said.step_seconds is not None:
             self.steps.append(said.step_seconds)
         if said.rate is not None and (said.total or said.printed is not None):
@@ -267,9 +263,9 @@ class OpenRun:
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
             self.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-        facts = self.facts
-        if said.total and said.rate and said.seconds and facts.images and facts.epochs_planned:
-            self._decide(said, said.rate, said.seconds, facts.images * facts.epochs_planned)
+        facts, seconds = self.facts, said.facts.total_seconds
+        if said.total and said.rate and seconds and facts.images and facts.epochs_planned:
+            self._decide(said, said.rate, seconds, facts.images * facts.epochs_planned)
 
     def _decide(self, said: Rate, rate: Interval, seconds: Interval, work: int) -> None:
         """Samples x epochs over the whole time is the rate; one that is steps per second does not count."""

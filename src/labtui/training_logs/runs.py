@@ -71,7 +71,8 @@ class RunFacts:
         return replace(self, **new) if new else self
 
 
-_FACTS = tuple(field.name for field in fields(RunFacts))
+_FACTS = tuple(one.name for one in fields(RunFacts))
+NO_FACTS = RunFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,17 +174,15 @@ def contradiction(other: GpuCount, best: GpuCount) -> tuple[str, str]:
 class LogReport:
     """All that one log (or a pair of .out and .err) tells.
 
-    `cpu_warnings` counts the trainings that found no GPU for their strategy, `groups_done` those whose launcher
-    reported that all processes ended well. `strategies` are the lines that tell TensorFlow's GPUs, in the order of the
-    log, whether of a run or not. `mention` is the line (number and text) that most likely holds an epoch or a rate and
-    was not read; `binary` is true for what is no text.
+    `cpu_warnings` counts the trainings that found no GPU for their strategy. `strategies` are the lines that tell
+    TensorFlow's GPUs, in the order of the log, whether of a run or not. `mention` is the line (number and text) that
+    most likely holds an epoch or a rate and was not read; `binary` is true for what is no text.
     """
 
     runs: tuple[ParsedRun, ...] = ()
     diagnosis: tuple[Diagnosis, ...] = ()
     failures: tuple[Failure, ...] = ()
     cpu_warnings: int = 0
-    groups_done: int = 0
     strategies: tuple[GpuCount, ...] = ()
     gpu_kind: str | None = None
     mention: tuple[int, str] | None = None
@@ -192,12 +191,20 @@ class LogReport:
     binary: bool = False
 
 
+NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
+
+
 def rounded(text: str) -> Interval:
     """A printed number, perhaps with an exponent (``4.19e+04``), with half a unit of its last place either way."""
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
     return Interval(float(number), float(max(Decimal(0), number - half)), float(number + half))
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that these digits are; None for anything else, and for more than nine of them."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def cut_off(text: str) -> Interval:

@@ -8,9 +8,7 @@ from typing import Literal
 
 from labtui.domain.model import Interval, Outcome, WorkUnit
 from labtui.training_logs.keras import FirstStep, Summary
-from labtui.training_logs.runs import GpuCount, RunFacts
-
-NO_FACTS = RunFacts()
+from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts
 
 
 @dataclass(slots=True)
@@ -69,8 +67,7 @@ class Batch:
     epoch: int
     index: int
     total: int
-    mean: float
-    half: float
+    mean: Interval
     meters: str
 
 
@@ -90,7 +87,6 @@ class Epoch:
     at: float | None = None
     count: int = 0
     rate: Interval | None = None
-    note: str = ""
 
 
 @dataclass(slots=True)
@@ -115,7 +111,6 @@ class Rate:
     first: bool = False
     per_gpu: bool = False
     facts: RunFacts = NO_FACTS
-    seconds: Interval | None = None
     steps_rate: Interval | None = None
     note: str = ""
 
@@ -129,7 +124,6 @@ class Ends:
     early: bool = False
     status: str = ""
     facts: RunFacts = NO_FACTS
-    launcher: bool = False
 
 
 Said = Says | Begins | Opens | Summary | FirstStep | Batch | Epoch | Measures | Rate | Ends

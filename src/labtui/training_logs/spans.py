@@ -1,0 +1,253 @@
+"""Epochs that several lines tell: MLPerf's records, the course book's train.py, and PyTorch's ImageNet example.
+
+The course's script prints, on rank 0 only, the samples and batches of *one process* and the rate of *all* of them.
+The ImageNet example prints a line a batch with the running mean of a batch's seconds, and then its validation; no line
+ends an epoch: it is over when its last batches were printed, or when what follows proves it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from labtui.domain.model import EpochSample, Interval
+from labtui.training_logs.runs import NUMBER, RunFacts, measured
+
+if TYPE_CHECKING:
+    from labtui.training_logs.fold import Fold
+    from labtui.training_logs.run import OpenRun
+    from labtui.training_logs.said import Batch, Epoch, Opens
+
+CLOCK, COURSE, IMAGENET = "mllog", "train.py", "pytorch"
+MAX_BLOCK = 10_000
+
+# --------------------------------------------------------------------------- MLPerf's clock
+
+
+def _may_start(run: OpenRun, given: float | None) -> bool:
+    """Whether MLPerf's clock may begin an epoch of this number in a run."""
+    if run.clocked or run.clock is not None or not run.trained:
+        return True
+    if run.rated or given is None:
+        return not run.epochs
+    number = int(given)
+    opened = run.keras.last or (run.began[0] if run.began else None)
+    if opened is not None:
+        return number == opened + 1 or (number == opened and not run.has_epoch(opened))
+    return number == run.last + 1 or (number == run.last > 1)
+
+
+def _number(run: OpenRun, given: float | None) -> int:
+    """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
+    if given == 0 and not run.clocked:
+        run.zero_based = True
+    run.fractional = run.fractional or (given is not None and given != int(given))
+    if given is None or given < 0 or run.fractional:
+        return run.clock_reach + 1
+    return int(given) + (1 if run.zero_based else 0)
+
+
+def start_clock(fold: Fold, line: int, said: Opens) -> None:
+    run = fold.open
+    if run is None or run.ended or not _may_start(run, said.number):
+        run = fold.begin(line)
+    run.last_line = line
+    number = _number(run, said.number)
+    if run.clock is not None and (said.count or run.clock[0] == number):
+        run.interleaved = True  # another process says the same
+        return
+    run.start_epoch()
+    run.clock = (number, said.at, said.count)
+
+
+def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
+    run = fold.open
+    if run is None or run.ended or (said.count and run.clock is None):
+        return
+    block, began, seconds = said.count > 0, run.clock, said.seconds
+    implied = began is not None and (block or said.number is None or run.fractional)
+    number = began[0] if began is not None and implied else _number(run, said.number)
+    count = 1
+    if began is not None and began[0] == number:
+        run.clock = None
+        count = max(said.count, began[2], 1) if block else 1
+        if seconds is None and began[1] is not None and said.at is not None and said.at >= began[1]:
+            seconds = measured(said.at - began[1])
+    if seconds is None or count > MAX_BLOCK:
+        return
+    if not block and number in run.clocked:
+        run.interleaved = True
+        return
+    if block and number <= run.clock_reach:
+        number = run.clock_reach + 1
+        run.note("Blocks of epochs have the same numbers in this log; they are counted in order.")
+    sample = EpochSample(
+        epoch=number, seconds=seconds.scaled(1 / count), steps=said.steps, line=line, count=count,
+        source="mllog-block" if block else CLOCK, ended_at=None if block else said.at,
+    )  # fmt: skip
+    run.last_line = line
+    fold.keep(run, sample, clock=True)
+
+
+# --------------------------------------------------------------------------- the course's script
+
+
+def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
+    run = fold.here(line, COURSE)
+    run.form, run.began = COURSE, (int(said.number or 0), said.at)
+    run.start_epoch()
+
+
+def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
+    """An epoch of the course's script: the rate of all processes, where the log has the samples of one.
+
+    How many there were is in the command or in the job script; the clock before each line checks it. Where nothing
+    tells, the clock's interval is the epoch's.
+    """
+    run = fold.here(line, COURSE)
+    run.form = COURSE
+    number, rate, samples = int(said.number or 0), said.rate, run.facts.process_samples
+    if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
+        return
+    timed = None
+    if run.began is not None and run.began[0] == number and run.began[1] is not None and said.at is not None:
+        elapsed = said.at - run.began[1]  # between two stamps of whole seconds
+        timed = Interval(elapsed, max(0.0, elapsed - 1), elapsed + 1) if 0 <= elapsed < 1e7 else None
+    known, per = run.facts.n_gpus, run.facts.batch_per_gpu
+    images = run.facts.images or (samples * known if known else None)
+    seconds = Interval.exact(float(images)).over(rate) if images else None
+    if (
+        seconds
+        and timed
+        and not (seconds.lo <= timed.hi and timed.lo <= seconds.hi)
+        and not run.contradictions
+    ):
+        run.contradictions.append(
+            f"the timestamps of this log do not fit the printed rates for {known} processes of {samples} images each"
+        )
+    elif known and not run.facts.images and not run.contradictions:
+        run.update_facts(RunFacts(images=images, batch_size=per * known if per else None))
+    if not images:
+        why = "its times come from the timestamps." if timed else "its times are unknown."
+        run.note(
+            f"The log gives the images of one process and the rate of all, but not how many processes there were: {why}"
+        )
+    if seconds is None or run.contradictions:
+        seconds = timed
+    if seconds is not None:
+        steps = run.facts.process_steps
+        fold.keep(run, EpochSample(epoch=number, seconds=seconds, steps=steps, source=COURSE, line=line))
+
+
+# --------------------------------------------------------------------------- PyTorch's ImageNet example
+
+FEW_BATCHES = 3
+"""Batches after which the first batch once more means that the training began again."""
+_METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\)")
+
+
+@dataclass(slots=True)
+class ImagenetLines:
+    """Where a run stands in these lines: the last batch of the open epoch, and what was seen of it."""
+
+    batch: Batch | None = None
+    last: Batch | None = None
+    done: int = 0
+    line: int = 0
+    from_one: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def batch_seconds(self) -> Interval | None:
+        """Seconds of a batch, as printed last."""
+        return None if self.last is None else self.last.mean
+
+    def take(self, said: Batch, line: int) -> None:
+        """The next batch; the example printed its index until 2022, its number since."""
+        if self.batch is None or self.batch.epoch != said.epoch:
+            self.from_one = said.index == 1
+            self.metrics = {}
+        self.batch = self.last = said
+        self.line, self.done = line, min(said.total, said.index if self.from_one else said.index + 1)
+
+    def epoch(self, *, proven: bool) -> EpochSample | None:
+        """The epoch, when its last batches were printed or what follows proves it over."""
+        seen, self.batch = self.batch, None
+        if seen is None:
+            return None
+        missing = seen.total - self.done
+        if missing > max(1, seen.total // 4) or (missing > 1 and not proven):
+            return None
+        meters = {name: float(value) for name, value in _METER.findall(seen.meters) if name != "Data"}
+        return EpochSample(
+            epoch=seen.epoch,
+            # `--print-freq` may leave the last batches out: they take at most twice the mean, we allow.
+            seconds=Interval.between(seen.mean.lo * self.done, seen.mean.hi * (seen.total + missing)),
+            steps=seen.total,
+            ms_per_step=seen.mean.value * 1000,
+            metrics={**meters, **self.metrics},
+            source=IMAGENET,
+            line=self.line,
+        )
+
+
+def take_batch(fold: Fold, line: int, said: Batch) -> None:
+    """A line of a batch: of the open epoch, the first of another, or one that another rank repeats."""
+    run = fold.open
+    if run is not None and run.form == IMAGENET and not run.ended:
+        if run.imagenet.batch is not None and _repeats(fold, line, run, run.imagenet.batch, said):
+            return
+        run = fold.open
+        last = run.imagenet.last if run is not None and run.imagenet.batch is None else None
+        late = run is not None and last is not None and said.epoch <= run.last and not run.fresh
+        if run is not None and last is not None and late and last.total == said.total and said.index > 1:
+            run.interleaved = True  # a slower process
+            return
+    if run is None or not _belongs(run, said):
+        run = fold.begin(line)
+    seen = run.imagenet
+    if seen.batch is None or seen.batch.epoch != said.epoch:
+        run.start_epoch()
+    if run.form != IMAGENET:
+        run.form = IMAGENET
+        run.update_facts(RunFacts(framework=IMAGENET))
+    run.last_line = line
+    seen.take(said, line)
+
+
+def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
+    """Make an epoch of the batches, when its last ones were printed or what follows proves it over."""
+    sample = run.imagenet.epoch(proven=proven)
+    if sample is not None and not run.has_epoch(sample.epoch):
+        fold.keep(run, sample)
+        run.whole = True
+
+
+def _belongs(run: OpenRun, said: Batch) -> bool:
+    """Whether a batch is of this run: nothing else has trained in it, and its epoch goes on."""
+    if run.ended or run.form not in ("", IMAGENET) or run.clocked:
+        return False
+    last = run.imagenet.last
+    return last is None or (said.epoch > run.last and said.total == last.total)
+
+
+def _repeats(fold: Fold, line: int, run: OpenRun, before: Batch, said: Batch) -> bool:
+    """Whether the line adds nothing: another rank's, or one of another training. Else epochs or runs end here."""
+    place, known = (said.epoch, said.index), (before.epoch, before.index)
+    new_process = run.fresh or run.broken
+    began_anew = said.index <= 1 and (new_process or run.imagenet.done > FEW_BATCHES)
+    if said.epoch == before.epoch and said.total != before.total and not began_anew:
+        reason = f"trainings of {before.total} and of {said.total} steps wrote to this log at once"
+        fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]", reason)
+        return True
+    lags = run.interleaved and said.epoch in (before.epoch, before.epoch - 1) and not new_process
+    again = place == known and not run.fresh
+    if again or (place <= known and (lags or said.index > 1) and said.total == before.total):
+        run.interleaved = True
+        return True
+    if place <= known or said.total != before.total:
+        fold.begin(line)
+    elif said.epoch != before.epoch:
+        complete(fold, run, proven=said.epoch == before.epoch + 1)
+    return False
