@@ -229,7 +229,8 @@ class ScriptedCluster:
         started = self.started.get(token)
         if self.accepted_as is not None and not started:
             answered_at = self.clock.wall() if self.queue_is_empty else None
-            return Lookup(attempts=tries, accepted_as=self.accepted_as, no_job_at=answered_at)
+            said = f"{accepted_unread(self.accepted_as)}. It is not sent again."
+            return Lookup(attempts=tries, accepted=True, problem=said, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
     def job_details(self, job_id: str) -> JobView | None:

@@ -241,8 +241,8 @@ def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> Non
 # ----------------------------------------------------------------------------- logs without an end
 
 
-def test_an_endless_log_is_copied_up_to_the_limit_and_its_end_is_shown(bench: Bench) -> None:
-    token = accepted(bench)
+def test_an_endless_log_is_copied_up_to_the_limit(bench: Bench) -> None:
+    accepted(bench)
     bench.worker._context.max_log_bytes = 10_000
     bench.cluster.write("100", keras_log(5, 4))
     bench.run(30, lambda: len(bench.session.state.runs[1].epochs) == 2)
@@ -252,13 +252,11 @@ def test_an_endless_log_is_copied_up_to_the_limit_and_its_end_is_shown(bench: Be
     mirror = mirrors.segment_path(bench.session.folder, only(bench), "out")
     assert mirror is not None and mirror.stat().st_size == 10_000
     assert bench.cluster.contents[bench.cluster.log("100")].startswith(mirror.read_bytes())
-    shown = bench.session.log_path(token, "out")
-    assert shown is not None and shown.read_bytes().endswith(b"line 39 ")
     (problem,) = bench.session.state.problems
-    assert "is not copied further" in problem.sentence and shown.name in problem.hint
+    assert "is not copied further" in problem.sentence and "max_log_gib" in problem.hint
     bench.worker._context.max_log_bytes = 1 << 30
     bench.run(60, lambda: mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")])
-    assert bench.session.state.problems == () and bench.session.log_path(token, "out") == mirror
+    assert bench.session.state.problems == ()
 
 
 def test_a_nearly_full_disk_takes_the_beginning_of_a_log_only(

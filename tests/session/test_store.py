@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -233,18 +232,7 @@ def test_a_second_process_looks_and_does_not_touch(bench: Bench, monkeypatch: py
         assert not third.read_only
 
 
-def test_a_database_that_is_only_being_made_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two processes open a new folder: the second may come before the first has made the database."""
-    path = tmp_path / "labtui.db"
-    maker = threading.Timer(0.3, lambda: Store(path).close())
-    maker.start()
-    store = Store(path, read_only=True)
-    assert store.load() == LabState()
-    store.close()
-    maker.join()
-    monkeypatch.setattr("labtui.session.store._MIGRATION_S", 0.1)
+def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
 

@@ -1,4 +1,4 @@
-"""Two jobs of one submission: one trains, the other is cancelled; and a job that comes back after its end."""
+"""Two jobs of one submission: one trains, the other ends itself; and a job that comes back after its end."""
 
 from __future__ import annotations
 
@@ -8,52 +8,8 @@ import pytest
 
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.slurm.submit import TWIN_STATUS
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import Bench, accepted, only
 from tests.session.scripted import keras_log
-
-
-def cancelled(bench: Bench) -> list[object]:
-    return [detail for verb, detail in bench.cluster.calls if verb == "cancel"]
-
-
-TWINS = {
-    # name: (whether our job runs, whether it says that it began first, the twin's state, whether the twin is cancelled)
-    "it waits and ours began": (True, True, "PENDING", True),
-    "both wait": (False, False, "PENDING", True),
-    "it may have begun first": (True, False, "RUNNING", False),
-    "it has somebody else's token": (True, False, "PENDING", False),
-}
-
-
-@pytest.mark.parametrize("name", TWINS)
-def test_the_known_job_stays_and_its_twin_goes_where_that_is_certain(bench: Bench, name: str) -> None:
-    runs, began, state, goes = TWINS[name]
-    bench.online()
-    if runs:
-        accepted(bench)
-    else:
-        bench.run(20, bench.session.submit(draft()).done)
-    twin = bench.cluster.twin("100", state)
-    if began:
-        bench.cluster.started[only(bench).token] = "100"
-    if "somebody else" in name:
-        bench.cluster.jobs[twin] = replace(bench.cluster.jobs[twin], token="another-one")
-    bench.run(60)
-    assert cancelled(bench) == ([twin] if goes else [])
-    assert only(bench).job.job_id == "100"
-
-
-def test_the_job_that_began_first_is_kept_whichever_was_known(bench: Bench) -> None:
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    twin = bench.cluster.twin("100", "RUNNING")
-    bench.cluster.started[future.result()] = twin
-    bench.run(60, lambda: bool(cancelled(bench)))
-    assert cancelled(bench) == ["100"]
-    assert only(bench).job.job_id == twin
-    bench.cluster.write(twin, keras_log(30, 5))
-    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
 @pytest.mark.parametrize("accounting", [True, False])

@@ -117,7 +117,7 @@ def test_an_accepted_job_without_a_number_is_never_sent_again(site: Site) -> Non
     for _ in range(20):
         look = site.look()
         assert (look.job_id, look.certain) == (None, False) and look.no_job_at is not None
-        assert look.accepted_as is not None and "went to the other cluster" in look.accepted_as
+        assert look.accepted and "went to the other cluster" in look.problem
     site.queue_holds("12", comment_of(TOKEN), NAME)
     assert site.look().job_id == "12", "it is looked up by its token all the same"
 

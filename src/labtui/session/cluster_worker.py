@@ -12,11 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
-from labtui.domain.state import ConnectionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
 from labtui.session.mailbox import Request
@@ -44,17 +42,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
 _AFTER_FAULT_S = 2.0
-_OURS_S = 0.25
 
 
 class ClusterWorker:
     """Start it once; every other method may be called from any thread and returns at once."""
 
-    def __init__(self, context: WorkerContext, only_follow: Callable[[], None]) -> None:
-        """`only_follow` is called when another process has begun to write the folder."""
+    def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._only_follow = only_follow
-        self._stood_down = False
         self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any], bool]] = deque()
         self._woken = threading.Event()
         self._connection = ConnectionMonitor(context)
@@ -67,7 +61,6 @@ class ClusterWorker:
         )
         self._closing = threading.Event()
         self._pause_until = 0.0
-        self._ours_until = 0.0
         self._duty = ""
         self._thread = threading.Thread(target=self._run, name="labtui-cluster-worker", daemon=True)
 
@@ -90,7 +83,9 @@ class ClusterWorker:
         closed = LabError(
             "labtui was closed.", "What waits in the submission queue is stored and continues next time."
         )
-        self._abandon(closed)
+        while self._requests:
+            fail(self._requests.popleft()[1], closed)
+        self._submitter.abandon(closed)
         return not self._thread.is_alive()
 
     def track_submission(self, token: str) -> Future[str]:
@@ -188,9 +183,6 @@ class ClusterWorker:
         Returns the seconds until there is something to do: 0 to look again at once, None when only a request can
         bring work.
         """
-        if not self._may_write():
-            self._stand_down()
-            return None
         try:
             return self._step()
         except ConnectionLost as error:
@@ -202,32 +194,6 @@ class ClusterWorker:
         except Exception as error:  # the session lives on; the panel names the file
             self._unexpected(error)
         return 0.0
-
-    def _may_write(self) -> bool:
-        """Whether the folder is still ours; asked of the database now and then: each transaction asks by itself."""
-        now = self._context.now()
-        if now < self._ours_until and not self._context.store.read_only:
-            return True
-        self._ours_until = now + _OURS_S
-        return self._context.journal.may_write()
-
-    def _abandon(self, error: LabError) -> None:
-        """Who still waits for something is told why it does not come."""
-        while self._requests:
-            fail(self._requests.popleft()[1], error)
-        self._submitter.abandon(error)
-
-    def _stand_down(self) -> None:
-        """Another process writes the folder: it does the work, this one follows what it stores."""
-        taken = self._context.store.refusal or LabError("This lab folder is open for reading only.")
-        self._abandon(taken)
-        if self._stood_down:
-            return
-        self._stood_down = True
-        self._context.cluster.close()
-        offline = ConnectionState(sentence=taken.sentence, hint=taken.hint)
-        self._context.journal.change(lambda state: replace(state, connection=offline))
-        self._only_follow()
 
     def _run_in_background(self, work: Callable[[], Any], done: Done) -> None:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from labtui.cluster.local_files import open_inside, stat_inside
-from labtui.domain.errors import FolderTaken, LabError, StoreError
+from labtui.domain.errors import LabError, StoreError
 from labtui.domain.state import Change, LabState
 from labtui.session.store import Store
 
@@ -51,8 +51,6 @@ class FaultLog:
 
 STORE_KEY = "store"
 """The key of the problem "cannot be stored" in `LabState.problems`."""
-TAKEN_KEY = "taken"
-"""The key of the problem that another process writes the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,40 +109,13 @@ class Journal:
             return
         try:
             written = self._store.write(self._stored, self._state)
-        except FolderTaken as error:
-            self._taken(error)
-            return
         except StoreError as error:
-            self._note(STORE_KEY, error)
+            self._state = self._state.with_problem(STORE_KEY, error)
             return
         self._stored = self._state
         self._keep(self._state, written)
         if written:
             self._state = self._state.without_problem(STORE_KEY)
-
-    def may_write(self) -> bool:
-        """Whether this process may still write the folder; if not, the state is what the other one stored."""
-        with self._changed:
-            if self._store.read_only:
-                return False
-            try:
-                self._store.check_writer()
-            except FolderTaken as error:
-                self._taken(error)
-                self._changed.notify_all()
-                return False
-            except StoreError:
-                pass  # a disk in trouble is told where something is to be stored
-            return True
-
-    def _taken(self, error: FolderTaken) -> None:
-        """Another process writes: what only we observed is no record of the folder."""
-        with contextlib.suppress(StoreError):
-            self._state = self._stored = self._told = self._store.load()
-        self._note(TAKEN_KEY, error)
-
-    def _note(self, key: str, error: LabError) -> None:
-        self._state = self._state.with_problem(key, error)
 
     def intend(self, *changes: Change, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         """Store intents, with the files of new submissions by token; only what is on disk becomes state.
@@ -154,12 +125,7 @@ class Journal:
         """
         with self._changed:
             state = _after(self._state, changes)
-            try:
-                written = self._store.write(self._stored, state, files)
-            except FolderTaken as error:
-                self._taken(error)
-                self._changed.notify_all()
-                raise
+            written = self._store.write(self._stored, state, files)
             self._state = self._stored = state
             self._keep(state, written)
             self._changed.notify_all()

@@ -83,7 +83,7 @@ def make_worker(
     lab_root(
         session.profile, session.settings, user=session.user
     )  # it needs an account or a user: say so now
-    return ClusterWorker(context, session.only_follow)
+    return ClusterWorker(context)
 
 
 def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:

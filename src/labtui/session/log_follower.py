@@ -62,8 +62,6 @@ MIN_FREE_BYTES = 500_000_000
 """Below so much free space on this computer only the first `SMALL_BYTES` of a log are copied."""
 
 SMALL_BYTES = 1_000_000
-TAIL_BYTES = 64 * 1024
-TAIL_S = 2.0
 MAX_SEGMENTS = 5
 
 MAX_COMPARED_BYTES = 256 * 1024**2
@@ -85,7 +83,7 @@ class Followed:
     complete: bool = False
     comparing: bool = False
     copied_again: bool = False
-    tail_at: float = 0.0
+    full: bool = False
     whole_until: float = 0.0
     grown_at: float = float("-inf")
 
@@ -206,12 +204,11 @@ class LogFollower:
             self._restart(submission, item)
         else:
             self._take(submission, item, step)
-        if step.no_room:
-            self._keep_tail(item, step.remote_size)
-        elif item.tail_at and step.grown:
-            item.tail_at = 0.0
-            mirrors.tail_path(item.copy.local).unlink(missing_ok=True)
+        if step.no_room and not item.full:
+            self._tell_full(item)
+        elif item.full and step.grown:
             self._context.clear_problem(ROOM_KEY)
+        item.full = step.no_room or (item.full and not step.grown)
 
     def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
         """A quick look where a whole one was made lately and the job runs, else a whole one."""
@@ -231,24 +228,13 @@ class LogFollower:
             limit = min(limit, SMALL_BYTES)
         return limit - item.copy.size
 
-    def _keep_tail(self, item: Followed, size: int) -> None:
-        """The log is not copied any further: its end is kept in a file of its own, for the screen."""
-        now = self._context.now()
-        if now < item.tail_at:
-            return
-        item.tail_at = now + TAIL_S
-        start = max(0, size - TAIL_BYTES)
-        end = self._context.cluster.files.read(item.copy.remote, start, TAIL_BYTES)
-        tail = mirrors.tail_path(item.copy.local)
-        self._context.folder.write(tail, end)
+    def _tell_full(self, item: Followed) -> None:
         limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
-        self._context.raise_problem(
-            ROOM_KEY,
-            StoreError(
-                f"The log of job {item.job_id} is not copied further: it is over {limit}, or the disk is nearly full.",
-                f"Its end is in {tail.name}. Free some space, or set max_log_gib in lab.toml.",
-            ),
+        problem = StoreError(
+            f"The log of job {item.job_id} is not copied further: it is over {limit}, or the disk is nearly full.",
+            "Free some space, or set max_log_gib in lab.toml. The cluster has the whole log.",
         )
+        self._context.raise_problem(ROOM_KEY, problem)
 
     def _own_disk_works(self) -> None:
         if self._broken_disk_until:
@@ -379,7 +365,7 @@ class LogFollower:
     def _compare(self, item: Followed) -> None:
         """Size and SHA-256 of both sides, once, beside the worker; then the log is complete."""
         context, copy, size = self._context, item.copy, item.copy.size
-        if not size or size > MAX_COMPARED_BYTES or item.tail_at:
+        if not size or size > MAX_COMPARED_BYTES or item.full:
             self._finish(item)
             return
         item.comparing = True

@@ -37,11 +37,6 @@ def segment_path(
     return folder.path / name if name else None
 
 
-def tail_path(path: Path) -> Path:
-    """Beside a mirror that does not take all of its log: the end of that log."""
-    return path.with_name(f"{path.name}.tail")
-
-
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
     """The numbers of the segments that lie in the folder, in order."""
     if submission.job is None:
@@ -81,14 +76,13 @@ class CopyStep:
 
     `grown` is how many bytes were appended. `restarted`: a new segment has to begin, and nothing was
     appended. `behind` says that there is more to read at once; `no_room` that there is more, for which there was no
-    room. `remote_size` is how long the log is.
+    room.
     """
 
     grown: int = 0
     restarted: bool = False
     behind: bool = False
     no_room: bool = False
-    remote_size: int = 0
 
 
 class LogCopy:
@@ -130,7 +124,7 @@ class LogCopy:
         wanted = stat.size - size
         allowed = wanted if room is None else max(0, min(wanted, room))
         if wanted and not allowed:
-            return CopyStep(no_room=True, remote_size=stat.size)
+            return CopyStep(no_room=True)
         if not wanted and not touched:
             self._modified = stat.mtime
             return CopyStep()
@@ -154,7 +148,7 @@ class LogCopy:
         if not behind:
             self._modified = stat.mtime
         no_room = allowed < wanted and not behind
-        return CopyStep(grown=grown, behind=behind, no_room=no_room, remote_size=stat.size)
+        return CopyStep(grown=grown, behind=behind, no_room=no_room)
 
     def glance(self, files: RemoteFiles) -> CopyStep | None:
         """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""

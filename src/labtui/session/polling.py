@@ -14,7 +14,6 @@ from labtui.session.submitter import Submitter
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
-    duplicates,
     ended_as_duplicate,
     live,
     observe,
@@ -37,7 +36,7 @@ class Poller:
     """Decides when the queue is read next and takes up the answer. Worker thread only."""
 
     def __init__(self, context: WorkerContext, submitter: Submitter) -> None:
-        """`submitter` is told of jobs that ended, and of more than one job of a submission."""
+        """`submitter` is told of jobs that ended."""
         self._context = context
         self._submitter = submitter
         self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
@@ -123,8 +122,6 @@ class Poller:
             moment: dict[str, Any] = {"other_jobs": others, "more_jobs": tick.more, "refreshed_at": at}
             moment["cluster_time"] = tick.server_time
             self._tell(jobs, lambda state: replace(state, **moment))
-        for token, rows in duplicates(context.state, tick.jobs or ()).items():
-            self._submitter.cancel_duplicates(context.state.submissions[token], rows)
         for submission in live(context.state):
             self._check_directly(submission)
 
@@ -156,7 +153,7 @@ class Poller:
                 self._submitter.freed()
                 submission = self._context.state.submissions[token]
                 if ended_as_duplicate(self._context.state, submission):
-                    self._submitter.cancel_duplicates(submission, ())
+                    self._submitter.adopt_first(submission, job.job_id)
 
     def _check_directly(self, submission: SubmissionState) -> None:
         """Queue and accounting are silent: after a minute ask the job's own log, then the controller's memory."""

@@ -8,7 +8,7 @@ up to is read once, when such a folder is opened.
 from __future__ import annotations
 
 import contextlib
-import math
+import json
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -57,8 +57,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(value: SubmissionState | Reading | Seen) -> bytes:
-    """One line; numbers that are none are words in it."""
-    return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(value)))
+    """One line; it may hold NaN and Infinity, which are losses, too."""
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
 def from_json(line: bytes | str, kind: type[_T]) -> _T:
@@ -67,7 +67,7 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     Raises:
         ValueError: when it is none of this kind (`msgspec.DecodeError` is one).
     """
-    value = msgspec.json.decode(line)
+    value = json.loads(line)
     if kind is SubmissionState:
         value = _with_runs(value)
     return msgspec.convert(value, kind, strict=False)
@@ -84,16 +84,6 @@ def _with_runs(value: Any) -> dict[str, Any]:
     except (TypeError, KeyError) as error:
         raise ValueError("it is no submission") from error
     return dict(value)
-
-
-def _words_for_non_finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _words_for_non_finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_words_for_non_finite(item) for item in value]
-    return value
 
 
 def sealed(value: SubmissionState | Reading | Seen) -> str:
@@ -139,7 +129,7 @@ def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
     """All that can be read, in the order in which the submissions were planned."""
     found = []
     for path in folder.slurm.glob("*.json") if folder.slurm.is_dir() else ():
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             if path.stat().st_size > MAX_FILE_BYTES:
                 continue
             item = from_json(folder.read(path), SubmissionState)

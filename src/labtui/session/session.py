@@ -118,7 +118,10 @@ class Session:
             return
         self._journal.start()
         if self.read_only:
-            self.only_follow()
+            if self._store.copy is None:
+                self._threads["follow"] = repeat(
+                    "labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write
+                )
             return
         from labtui.session.lab_cluster import make_worker
 
@@ -133,11 +136,6 @@ class Session:
             raise
         self._worker.start()
         self.serve_requests()
-
-    def only_follow(self) -> None:
-        """Show what another process stores: from the start, or since it has taken the folder over."""
-        if "follow" not in self._threads and not self._closed and self._store.copy is None:
-            self._threads["follow"] = repeat("labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write)
 
     def _look(self) -> None:
         self._journal.look(self._mirrored)
@@ -221,14 +219,10 @@ class Session:
         return self._journal.subscribe(callback)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
-        """The mirror of a submission's log (its latest segment, or its end where the copy goes no further), if any."""
+        """The mirror of a submission's log (its latest segment), if there is one."""
         submission = self.state.submissions.get(token)
-        if submission is None:
-            return None
-        path = mirrors.segment_path(self.folder, submission, stream)
-        if path is None:
-            return None
-        return next((each for each in (mirrors.tail_path(path), path) if self.folder.has(each)), None)
+        path = mirrors.segment_path(self.folder, submission, stream) if submission is not None else None
+        return path if path is not None and self.folder.has(path) else None
 
     def files_of(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path. Raises StoreError."""

@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `max_per_gpu_batch` is for GPUs with less memory than the lab's own: plans give no GPU more images a step.
     `notifications` says how a job's start, end and failure are told: by the desktop and the terminal, by the terminal
     alone, or not at all.
-    A log is copied up to `max_log_gib` GiB; of a longer one only the end is shown.
+    A log is copied up to `max_log_gib` GiB.
     `log_patterns` are regular expressions for lines of logs that labtui does not know.
     """
 

@@ -12,7 +12,6 @@ import os
 import sqlite3
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,14 +25,13 @@ from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import LabError, NotWritable, StoreError
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session import records
-from labtui.session.writer import NO_WRITING, Writer, copied, replaced
+from labtui.session.writer import NO_WRITING, Writer, copied
 
 _T = TypeVar("_T")
 
 _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
 
-_MIGRATION_S = 3.0
 _WRITER, _SEEN = "writer", "places"
 
 
@@ -51,7 +49,6 @@ class Store:
         """Why this process may write nothing here; None where it may."""
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """Where the database lies when it is a copy that goes with this store."""
-        self._writer: Writer | None = None
         self._lock = threading.RLock()
         self.sources: dict[str, str] = {}
         """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
@@ -64,25 +61,14 @@ class Store:
         return self.refusal is not None
 
     def _open_to_read(self) -> sqlite3.Connection:
-        """Beside the process that writes, which may be making or migrating the database just now."""
-        deadline = time.monotonic() + _MIGRATION_S
-        while (connection := self._readable()) is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if connection is None:
+        """Beside the process that writes."""
+        connection = _connect(f"{self.path.as_uri()}?mode=ro") if self.path.exists() else None
+        if connection is None or records.version_of(connection) != records.SCHEMA_VERSION:
             raise StoreError(
                 "The lab folder has no database yet, or one of another version of labtui.",
-                "Close the other labtui, then open the folder again.",
+                "Open it again in a moment, or close the other labtui first.",
             )
         return connection
-
-    def _readable(self) -> sqlite3.Connection | None:
-        if not self.path.exists():
-            return None
-        connection = _connect(f"{self.path.as_uri()}?mode=ro")
-        if records.version_of(connection) == records.SCHEMA_VERSION:
-            return connection
-        connection.close()
-        return None
 
     def _open(self) -> sqlite3.Connection:
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
@@ -122,8 +108,8 @@ class Store:
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
-                if write:
-                    self._still_ours(db)
+                if write and self.refusal is not None:
+                    raise self.refusal
                 yield db
                 db.execute("COMMIT")
             except BaseException:
@@ -134,7 +120,7 @@ class Store:
     # ------------------------------------------------------------------ writing
 
     def claim(self) -> None:
-        """Become the process that writes; whoever wrote before finds out with its next transaction.
+        """Become the process that writes: the folder that it writes is the original.
 
         Raises:
             FolderTaken: this database is a copy; it is not ours to write.
@@ -146,23 +132,6 @@ class Store:
                 raise copied(last)
             row = (_WRITER, msgspec.json.encode(writer).decode())
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
-        self._writer = writer
-
-    def check_writer(self) -> None:
-        """Whether this process may still write.
-
-        Raises:
-            FolderTaken: another process claimed the folder; from then on this store is read-only.
-        """
-        with self._database() as db:
-            self._still_ours(db)
-
-    def _still_ours(self, db: sqlite3.Connection) -> None:
-        now = _writer_in(db) if self._writer is not None else None
-        if self._writer is not None and (now is None or now.key != self._writer.key):
-            self.refusal = replaced(now)
-        if self.refusal is not None:
-            raise self.refusal
 
     def write(
         self,
@@ -176,7 +145,7 @@ class Store:
         what the mirrors tell is left out.
 
         Raises:
-            StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
+            StoreError: nothing of this call was stored.
         """
         rows: dict[str, str] = {}
         for token, item in after.submissions.items():
@@ -205,7 +174,7 @@ class Store:
         """Keep what was computed of these submissions' runs; `sources` says by token from which bytes it was.
 
         Raises:
-            StoreError, FolderTaken: as `write`.
+            StoreError: as `write`.
         """
         rows = []
         for token, source in sources.items():
@@ -396,7 +365,7 @@ def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
         return records.from_json(records.unsealed(data), kind)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise damaged(f"what is stored of {of} cannot be read") from error
 
 

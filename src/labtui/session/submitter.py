@@ -5,13 +5,13 @@ doing so twice does no harm. (3) "sending" is on disk before `sbatch` may run. (
 directory that can be made only once, and leaves a receipt. (5) Without an answer, and after every restart, the
 submission is *unknown*: it is looked up by its token, which also locks out a try that is still on its way; it goes
 back into the queue only when there certainly is no job. (6) Should two jobs come of one submission all the same, the
-one that began first trains, the other ends itself (`jobscript`) and is cancelled here.
+one that began first trains, and the other ends itself (`jobscript`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from labtui.domain.errors import (
     SubmitRefused,
     UsageError,
 )
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.mailbox import Request
@@ -32,20 +32,15 @@ from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_options, early_end_refusal
-from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
+from labtui.slurm.submit import Lookup, NoJobPeriod, lookup, submit
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
-_LOOK_FOR_NUMBER_S = 60.0
-_DUPLICATES_AGAIN_S = 20.0
 _STORE_AGAIN_S = 10.0
 UNKNOWN_SENTENCE = (
     "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
 )
 SILENT_SENTENCE = (
     "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
-)
-UNREAD_HINT = (
-    "labtui looks for it by its token. On the cluster, `squeue --me` shows it and `scancel` ends it."
 )
 GONE_SENTENCE = "Slurm took the job without giving its number, and the queue does not show it."
 GONE_HINT = "What it wrote is in its directory on the cluster. Submit the task again if you need this run."
@@ -69,7 +64,6 @@ class _Known:
     look_at: float = 0.0
     no_job: NoJobPeriod = field(default_factory=NoJobPeriod)
     refused: SubmitRefused | None = None
-    duplicates_at: float = 0.0
     sent: list[Future[str]] = field(default_factory=list)
     cancelled: list[Future[None]] = field(default_factory=list)
 
@@ -175,19 +169,17 @@ class Submitter:
             return
         known.no_job = known.no_job.after(look)
         certain = look.certain or known.no_job.certain
-        if look.accepted_as is not None and not certain:
-            self._accepted_without_number(submission, look.accepted_as)
-            return
         refused, known.refused = known.refused, None
         if look.job_id is None and not certain and refused is None:
-            self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
+            before = "" if look.accepted else f"{UNKNOWN_SENTENCE} "
+            self._say(submission, f"{before}{look.problem}" if look.problem else SILENT_SENTENCE)
             return
         known.looks, known.look_at, known.no_job = 0, 0.0, NoJobPeriod()
         if look.job_id is not None:
             self._accepted(submission, look.job_id)
         elif refused is not None:
             self._give_up(submission, refused)
-        elif look.accepted_as is not None:
+        elif look.accepted:
             self._withdraw(submission, GONE_SENTENCE, GONE_HINT)
         elif known.cancelled:
             self._withdraw(submission)
@@ -199,15 +191,6 @@ class Submitter:
             sentence = "It did not reach Slurm; it is sent again."
             tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
-
-    def _accepted_without_number(self, submission: SubmissionState, words: str) -> None:
-        """There is a job, so it is never sent again; the queue, or the job itself, may still tell its number."""
-        known = self._known[submission.token]
-        known.look_at = self._context.now() + _LOOK_FOR_NUMBER_S
-        self._say(submission, f"{accepted_unread(words)}. It is not sent again.", UNREAD_HINT)
-        for cancelled in known.cancelled:
-            fail(cancelled, RemoteFailure("The job's number is not known.", UNREAD_HINT))
-        known.cancelled.clear()
 
     def _say(self, submission: SubmissionState, sentence: str, hint: str = "") -> None:
         if submission.sentence != sentence:
@@ -314,34 +297,17 @@ class Submitter:
 
     # ------------------------------------------------------------------ two jobs of one submission
 
-    def cancel_duplicates(self, submission: SubmissionState, duplicates: Sequence[JobView]) -> None:
-        """More than one job bears this token, or its job ended as a twin: keep the one that began, cancel the rest."""
-        token, now = submission.token, self._context.now()
-        if now < self._known[token].duplicates_at:
-            return
-        self._known[token].duplicates_at = now + _DUPLICATES_AGAIN_S
-        call = lookup(self._context.absolute(submission.remote_dir), token, submission.job_name)
-        self._context.ask_aside(
-            call, Future(), lambda look: self._keep_one(submission, duplicates, look.started_id)
-        )
+    def adopt_first(self, submission: SubmissionState, job_id: str) -> None:
+        """A submission's job ended as a twin: the one that began before it is the submission's."""
+        token, at = submission.token, self._context.at()
 
-    def _keep_one(
-        self, submission: SubmissionState, duplicates: Sequence[JobView], started_id: str | None
-    ) -> None:
-        job = submission.job
-        if job is None:
-            return
-        kept = started_id or job.job_id
-        phases = {job.job_id: job.phase} | {row.job_id: row.phase for row in duplicates}
-        if kept != job.job_id:
-            reason = f"Job {job.job_id} duplicates job {kept}, which started first."
-            at, token = self._context.at(), submission.token
-            self._context.journal.change(lambda state: state.with_accepted(token, kept, at, reason))
-        for job_id, phase in phases.items():
-            # One that may have begun is left alone until the job itself says which of them it was.
-            if job_id == kept or phase is JobPhase.FINISHED or not (started_id or phase is JobPhase.QUEUED):
-                continue
-            self._ask_slurm(cancel(job_id, only_pending=started_id is None), Future())
+        def found(look: Lookup) -> None:
+            if (first := look.started_id) is not None and first != job_id:
+                reason = f"Job {job_id} duplicates job {first}, which started first."
+                self._context.journal.change(lambda state: state.with_accepted(token, first, at, reason))
+
+        call = lookup(self._context.absolute(submission.remote_dir), token, submission.job_name)
+        self._context.ask_aside(call, Future(), found)
 
     # ------------------------------------------------------------------ what the student wants changed
 

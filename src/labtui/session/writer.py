@@ -1,9 +1,7 @@
 """Which process may write a lab folder: one at a time.
 
-The writer's lock belongs to the operating system and dies with its process. Its file can be removed, and on shared or
-synchronised disks it may not hold at all. So the process that opened the folder last stands in the database, too, and
-every transaction looks there first: whoever finds another one stops writing. The record also tells a copy from the
-folder it was made of.
+The writer's lock belongs to the operating system and dies with its process. Where the folder was written last stands in
+the database: that tells a copy from the folder it was made of.
 """
 
 from __future__ import annotations
@@ -54,20 +52,16 @@ class FolderLock:
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that writes, and the database it writes; `key` is random."""
+    """The database that was opened for writing last, and on which computer."""
 
-    key: str
     host: str
-    pid: int
     path: str
     inode: int
 
     @classmethod
     def here(cls, database: Path) -> Writer:
         return cls(
-            key=os.urandom(8).hex(),
             host=platform.node(),
-            pid=os.getpid(),
             path=os.fsencode(database).decode("utf-8", "backslashreplace"),
             inode=database.stat().st_ino,
         )
@@ -87,13 +81,4 @@ def copied(last: Writer) -> FolderTaken:
         f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its jobs. "
         "It is open for reading only.",
         "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes independent.",
-    )
-
-
-def replaced(other: Writer | None) -> FolderTaken:
-    """Why a process stops writing."""
-    who = f" (process {other.pid} on {other.host})" if other is not None else ""
-    return FolderTaken(
-        f"Another labtui{who} has opened this lab folder for writing. This one is read-only from now on.",
-        "Continue in the other window, or close it and open the folder here again.",
     )

@@ -238,11 +238,9 @@ def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
     return _command(what, f'scontrol {what} "$1"', (job_id,), f"Job {job_id} was not {done}")
 
 
-def cancel(job_id: str, *, only_pending: bool = False) -> Call[None]:
-    """Cancel a job; fine when it is over already. With `only_pending` one that started meanwhile is left alone."""
-    options = ("--state=PENDING",) if only_pending else ()
-    failed = f"Job {job_id} was not cancelled"
-    return _command("cancel", 'scancel "$@"', (*options, "--", job_id), failed, over=True)
+def cancel(job_id: str) -> Call[None]:
+    """Cancel a job; fine when it is over already."""
+    return _command("cancel", 'scancel -- "$1"', (job_id,), f"Job {job_id} was not cancelled", over=True)
 
 
 def end_after(job_id: str, minutes: int) -> Call[None]:

@@ -90,19 +90,6 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
     return views
 
 
-def duplicates(state: LabState, rows: Sequence[JobView]) -> dict[str, tuple[JobView, ...]]:
-    """By token: living jobs that bear the token of a submission whose job is another one."""
-    found: dict[str, tuple[JobView, ...]] = {}
-    for row in rows:
-        token = token_of(row.comment)
-        submission = state.submissions.get(token)
-        if submission is None or submission.job is None or submission.job.job_id == row.job_id:
-            continue
-        if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
-            found[token] = (*found.get(token, ()), row)
-    return found
-
-
 def token_of(comment: str) -> str:
     """The token that a job's comment bears; "" when it is none of labtui's."""
     return comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""

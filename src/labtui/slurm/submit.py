@@ -185,8 +185,8 @@ class Lookup:
     `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
     `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds of
     the cluster) a complete answer held none after every try had ended, to be judged by `NoJobPeriod`. `attempts` counts
-    the tries so far, `refusal` is the answer to the last. `accepted_as` has Slurm's words where sbatch succeeded
-    without a number that can be read: there was a job, whatever the queue shows, and nothing may be sent again.
+    the tries so far, `refusal` is the answer to the last. `accepted`: sbatch succeeded without a number that can be
+    read: there was a job, whatever the queue shows, and nothing may be sent again.
     """
 
     job_id: str | None = None
@@ -196,7 +196,7 @@ class Lookup:
     refusal: SbatchAnswer | None = None
     no_job_at: float | None = None
     started_id: str | None = None
-    accepted_as: str | None = None
+    accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,8 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
     if accepted_as is not None:
         asked_at = None if queue_problem or accounting_problem else number(out.get("asked", ""))
-        return Lookup(attempts=len(attempts), accepted_as=accepted_as, no_job_at=asked_at)
+        said = f"{accepted_unread(accepted_as)}. It is not sent again."
+        return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=asked_at)
     if not out.get("close", "").strip().startswith("closed"):
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
