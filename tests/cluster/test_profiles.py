@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from labtui.domain.errors import DataError
 from labtui.domain.model import RunSpec
-from labtui.session.settings import list_profiles, load_profile
+from labtui.session.settings import list_profiles, load_profile, parse_profile
 
 
 def test_the_profiles_that_come_with_labtui() -> None:
@@ -40,3 +41,10 @@ def test_marenostrum_5() -> None:
 
 def test_history_is_marked_as_such() -> None:
     assert load_profile("cte-power").status == "historical"
+
+
+def test_a_profile_that_an_earlier_version_wrote_is_read() -> None:
+    text = 'id = "old"\ntitle = "Old"\nlogin_hosts = ["login1"]\n'
+    assert parse_profile(f"{text}memory_gb_per_node = 512\n", "old") == parse_profile(text, "old")
+    with pytest.raises(DataError, match="memory"):
+        parse_profile(f"{text}memory = 512\n", "old")

@@ -37,7 +37,6 @@ PROFILE = Profile(
     cpus_per_gpu=20,
     gpus_per_node=4,
     cpus_per_node=80,
-    memory_gb_per_node=512,
     data_dir="/gpfs/projects/{account}/cifar-utils/cifar-10-batches-py",
     container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
     launch=Launch(modules=("singularity",)),

@@ -159,7 +159,7 @@ def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path: Path) -> None
 
 ENDLESS: dict[str, tuple[Call[Any] | None, str, str]] = {
     "a site's partitions": (site_probe(), "partitions", "a" * 300_000),
-    "the resources of a node": (site_probe(), "sinfo", f"p|1|1|1|{'(' * 300_000}"),
+    "the resources of a node": (site_probe(), "sinfo", f"p|1|{'(' * 300_000}"),
     "no rows below their status": (slurm_probe(), "now", "\x1dn assoc-status 0\n\x1dn qos-status 0\n"),
     "spaces in a quota": (None, "", "home USR 1" + " " * 300_000),
     "spaces in a budget": (None, "", "Project: x (bsc)\n" + "a" + " " * 300_000),

@@ -9,8 +9,9 @@ import pytest
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView
 from labtui.preflight import preflight
+from labtui.session.batches import retry_after
 from labtui.session.mirrors import segments_on_disk
-from labtui.session.own_jobs import job_file_draft, log_folders
+from labtui.session.own_jobs import job_file_draft, log_folders, own_files
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
 from tests.session.conftest import Bench, only
@@ -125,3 +126,20 @@ def test_a_job_without_gpus_runs_on_the_cpu() -> None:
         "a.slurm", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
     ).runs
     assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
+
+
+def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench: Bench) -> None:
+    text = HEAD.replace("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --nonsense=1\n") + "true\n"
+    path = bench.path / "job.slurm"
+    path.write_text(text)
+    draft = bench.session.own_draft(path)
+    preview = bench.session.preview(draft)
+    assert preview.script == text and {found.file for found in preview.findings} == {"job.slurm"}
+    bench.session.submit(draft)
+    bench.run(20, lambda: bool(bench.cluster.jobs))
+    sent = bench.session.files_of(only(bench).token)
+    assert sent["own-job.slurm"] == text.encode() and b"/own-job.slurm" in sent["job.slurm"]
+    bench.cluster.end("100", "FAILED")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    (again,) = retry_after(bench.session, 1).drafts
+    assert own_files(draft, None).items() <= own_files(again, None).items()

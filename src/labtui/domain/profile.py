@@ -59,7 +59,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     image folders that an edition names. `containers` are images by framework (``pytorch``), where `container` does not
     serve; `toolchains` are the modules that programs are built and run with, by what an edition calls them (``mpi``).
     `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` what a job asks for.
-    `memory_gb_per_node` is a GPU node's, which its CPUs share. `forbidden` are `sbatch` options the site refuses, each
+    `forbidden` are `sbatch` options the site refuses, each
     with the reason. `quota_command` prints the room left, in a form that `labtui.slurm.probe` reads. A password is
     changed on `password_host`; `password_note` says what else to know. `host_keys` are the fingerprints
     (``SHA256:...``) the site publishes by host, at `host_keys_source`; empty with a
@@ -82,7 +82,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpus_per_gpu: int = 1
     gpus_per_node: int = 1
     cpus_per_node: int = 1
-    memory_gb_per_node: int | None = None
     gres: str = "gpu"
     root: str = "labtui"
     data_dir: str = ""

@@ -14,7 +14,7 @@ from labtui.domain.model import RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import RunState, SubmissionState
 from labtui.lab.plan import PlanOverrides, allocation, job_name
 from labtui.session.folder import SCRIPT_NAME
-from labtui.session.own_jobs import job_file_draft
+from labtui.session.own_jobs import job_file_draft, sent_as
 from labtui.session.planning import run_of
 
 if TYPE_CHECKING:
@@ -162,14 +162,13 @@ def _own_again(session: Session, submission: SubmissionState, minutes: int) -> S
     given = dict(option.removeprefix("--").split("=", 1) for option in submission.options)
     if minutes != submission.time_limit_minutes:
         given["time"] = str(minutes)
-    text = files[submission.job_file]
-    draft = job_file_draft(
-        submission.job_file,
-        text.decode("utf-8", "surrogateescape"),
-        task_id=submission.task_id,
-        given=given,
-    )
-    others = {
-        name: data for name, data in files.items() if name != SCRIPT_NAME and not name.endswith("/.keep")
-    }
-    return replace(draft, job_name=submission.job_name, beside=tuple(sorted(others.items())))
+    name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
+    if content is None:
+        raise UsageError(
+            f"The files of run {submission.run_ids[0]} are lost.", "Submit its job file again: submit FILE."
+        )
+    text = content.decode("utf-8", "surrogateescape")
+    draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
+    others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")
+    beside = {**dict(others), name: content}
+    return replace(draft, job_name=submission.job_name, beside=tuple(sorted(beside.items())))

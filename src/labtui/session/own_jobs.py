@@ -32,6 +32,11 @@ _RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
 """A line of every job script that labtui made."""
 
 
+def sent_as(file_name: str) -> str:
+    """The name of a job file in the directory of its submission, where labtui's own job script has one, too."""
+    return file_name if file_name != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
+
+
 def own_job_script(text: str, file_name: str) -> str:
     """The job script that runs `file_name`, whose content is `text`, in the directory of its submission."""
     first, *rest = text.split("\n")
@@ -46,7 +51,7 @@ def own_job_script(text: str, file_name: str) -> str:
             'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
             STARTED_GUARD.rstrip("\n"),
             'cd -- "$here" || exit',
-            f'exec {shlex.join(interpreter)} "$SLURM_SUBMIT_DIR"/{shlex.quote(file_name)} "$@"',
+            f'exec {shlex.join(interpreter)} "$SLURM_SUBMIT_DIR"/{shlex.quote(sent_as(file_name))} "$@"',
             "",
         )
     )
@@ -191,9 +196,7 @@ def own_draft(
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
     """
-    name = path.name if path.name != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
-    files = with_files_beside(path)
-    files = {name: files.pop(path.name), **files}
+    name, files = path.name, with_files_beside(path)
     for each in files:
         if each == name or each.endswith(_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n")
@@ -202,20 +205,18 @@ def own_draft(
     if account and not draft.account:
         given = {"account": account, **(given or {})}
         draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
-    if draft.job_name == name:
-        draft = replace(draft, job_name=path.name)
     return replace(draft, beside=tuple(files.items()))
 
 
 def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
     """The files of a submission, the job script for `sbatch` among them; `text` replaces the job file's content."""
     files = dict(draft.beside)
+    content = files.pop(draft.job_file)
     if text is not None:
-        files[draft.job_file] = text.encode("utf-8", "surrogateescape")
-    content = files[draft.job_file].decode("utf-8", "surrogateescape")
-    script = own_job_script(content, draft.job_file)
-    folders = {f"{folder}/.keep": b"" for folder in log_folders(draft)}
-    return {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
+        content = text.encode("utf-8", "surrogateescape")
+    script = own_job_script(content.decode("utf-8", "surrogateescape"), draft.job_file)
+    sent = {sent_as(draft.job_file): content, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
+    return {**{f"{folder}/.keep": b"" for folder in log_folders(draft)}, **files, **sent}
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:

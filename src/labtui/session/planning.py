@@ -220,13 +220,16 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
     from labtui.preflight import paths_to_ask, preflight
+    from labtui.session.own_jobs import sent_as
 
     planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
-    main, given = draft.job_file or SCRIPT_NAME, _given(draft)
+    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
+    if draft.job_file:  # findings name it as the student does
+        files[main] = files.pop(sent_as(main))
     seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
-    needed = paths_to_ask(planned.files, draft, session.profile, main=main, given=given)
+    needed = paths_to_ask(files, draft, session.profile, main=main, given=given)
     findings = preflight(
-        planned.files,
+        files,
         draft,
         session.profile,
         draft.account if draft.form != "own" else _own_account(session, draft),
@@ -235,10 +238,10 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         given=given,
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
-        bash_errors=bash_errors(planned.files, main),
+        bash_errors=bash_errors(files, main),
     )
     return Preview(
-        script=planned.files[main].decode("utf-8", "surrogateescape"),
+        script=files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, planned),
         findings=findings,
         gpu_hours=gpu_hours,

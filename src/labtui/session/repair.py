@@ -3,7 +3,7 @@
 What the old one held is taken from its last backup, if that is whole; the files beside the job scripts tell what
 became of each submission since; the mirrors under `logs/` tell what the runs did. The old file is kept. Nothing on the
 cluster is touched: a submission whose sending may not have ended is looked up by its token the next time there is a
-connection, and is sent then only if its files are still those that it was planned with.
+connection; one that only its file tells of is never sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import Stream, SubmissionStatus
 from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
-from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
+from labtui.session.folder import LabFolder
 from labtui.session.opening import copied_store
 from labtui.session.readings import state_of
 from labtui.session.store import Store, backup_path
@@ -64,8 +64,7 @@ def _repair(folder: LabFolder) -> RepairReport:
         before = store.load()
         state = before if healthy else _with_files_beside(folder, before)
         fresh = state.submissions.keys() - before.submissions.keys()
-        planned = {token: _files_as_planned(folder, state.submissions[token]) for token in fresh}
-        store.write(before, state, {token: files for token, files in planned.items() if files is not None})
+        store.write(before, state)
         whole = state_of(folder, store)
     return RepairReport(
         submissions=len(state.submissions),
@@ -114,7 +113,7 @@ def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
         if known is None:
             if not state.runs.keys().isdisjoint(item.run_ids):
                 continue
-            item = replace(item, rebuilt=_files_as_planned(folder, item) is None)
+            item = replace(item, rebuilt=True)
         elif replace(item, logs=known.logs) == known:
             continue
         if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # that may have ended since
@@ -126,12 +125,3 @@ def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
 def _segments(folder: LabFolder, item: SubmissionState) -> dict[Stream, LogState]:
     found = {stream: mirrors.segments_on_disk(folder, item, stream) for stream in mirrors.STREAMS}
     return {stream: LogState(segment=segments[-1]) for stream, segments in found.items() if segments}
-
-
-def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, bytes] | None:
-    """The files that a submission was planned with, where they still are what they were."""
-    script = folder.inside(item.script_file)
-    if not folder.has(script):
-        return None
-    files = {**folder.script_files(), SCRIPT_NAME: folder.read(script)}
-    return files if hashes(files) == dict(item.script_hashes) else None

@@ -202,8 +202,10 @@ def parse_profile(text: str, name: str) -> Profile:
     Raises:
         DataError: says what does not fit.
     """
+    document = _toml(text, f"The cluster profile {name}")
+    document.pop("memory_gb_per_node", None)  # earlier versions wrote it
     try:
-        return msgspec.convert(_toml(text, f"The cluster profile {name}"), Profile)
+        return msgspec.convert(document, Profile)
     except msgspec.ValidationError as error:
         raise DataError(
             f"The cluster profile {name} is not valid: {error}.", "Correct that entry."

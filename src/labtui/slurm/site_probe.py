@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-from labtui.slurm.values import duration_seconds, number, size_kib
+from labtui.slurm.values import duration_seconds, number
 
-NODE_FORMAT = "%R|%D|%c|%m|%G"
+NODE_FORMAT = "%R|%c|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
 DATA_FOLDER = "cifar-10-batches-py"
 _MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|miniforge|conda"
@@ -23,7 +23,7 @@ _MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|mini
 class SitePartition:
     """A partition of the cluster. None means that the site does not tell, or sets no limit.
 
-    `cpus`, `memory_mb` and `gpus` are those of one node (the smallest, where nodes differ). `accounts` and `qos` are
+    `cpus` and `gpus` are those of one node (the smallest, where nodes differ). `accounts` and `qos` are
     those allowed in, None for all of them.
     """
 
@@ -33,7 +33,6 @@ class SitePartition:
     max_seconds: float | None = None
     max_nodes: int | None = None
     cpus: int | None = None
-    memory_mb: int | None = None
     gpus: int | None = None
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
@@ -124,7 +123,6 @@ def _partitions(text: str) -> tuple[SitePartition, ...]:
                 max_seconds=duration_seconds(words.get("MaxTime", "")),
                 max_nodes=_count(words.get("MaxNodes", "")),
                 cpus=_share(_count(words.get("TotalCPUs", "")), nodes),
-                memory_mb=_share(_megabytes(resources.get("mem", "")), nodes),
                 gpus=_share(_count(resources.get("gres/gpu", "")), nodes),
                 accounts=_names(words.get("AllowAccounts", "ALL")),
                 qos=_names(words.get("AllowQos", "ALL")),
@@ -139,17 +137,16 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
-        if len(words) == 5:
+        if len(words) == 3:
             rows.setdefault(words[0], []).append(words)
     known = {partition.name: partition for partition in partitions}
     for name, lines in rows.items():
         # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
-        with_gpus = [words for words in lines if gpus_of(words[4])] or lines
+        with_gpus = [words for words in lines if gpus_of(words[2])] or lines
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
-            cpus=_least(words[2] for words in with_gpus),
-            memory_mb=_least(words[3] for words in with_gpus),
-            gpus=min(gpus_of(words[4]) for words in with_gpus),
+            cpus=_least(words[1] for words in with_gpus),
+            gpus=min(gpus_of(words[2]) for words in with_gpus),
             nodes_from="sinfo",
         )
     return tuple(known.values())
@@ -178,8 +175,3 @@ def _least(values: Iterable[str]) -> int | None:
 
 def _share(total: int | None, nodes: int | None) -> int | None:
     return total // nodes if total and nodes else None
-
-
-def _megabytes(text: str) -> int | None:
-    kib = size_kib(text, unit="M")
-    return None if kib is None else int(kib / 1024)

@@ -256,8 +256,6 @@ def _node(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
     yield _pair("gpus_per_node", gpus, source)
     yield _pair("cpus_per_node", min(gpu.cpus, cpu.cpus or gpu.cpus), "the smaller nodes of both queues")
     yield _pair("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
-    if gpu.memory_mb:
-        yield _pair("memory_gb_per_node", round(gpu.memory_mb / 1024), source)
 
 
 def _data(site: SiteProbe) -> str:
