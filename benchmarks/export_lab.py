@@ -42,9 +42,8 @@ print(json.dumps(spent | {"peak": peak, "files": len(report.files)}))
 def make_folder(path: Path, name: str) -> None:
     """A lab folder with answers and changed scripts."""
     from labtui.lab.proof import own_script_texts
-    from labtui.session.answers import open_answers
     from labtui.session.folder import LabFolder
-    from labtui.session.labs import load_edition
+    from labtui.session.labs import load_edition, open_answers
     from labtui.session.settings import Settings
 
     edition = load_edition(name)

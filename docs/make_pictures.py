@@ -169,7 +169,7 @@ def gallery(lab: Path) -> None:
 def deck(lab: Path) -> None:
     """Pages of the exported deck, with answers written."""
     from labtui.commands.cli import main as labtui
-    from labtui.session.answers import open_answers
+    from labtui.session.labs import open_answers
     from tests.tui.fed_session import open_session
 
     session = open_session(lab)

@@ -127,7 +127,7 @@ def through(connect: Connect, student: Student) -> Iterator[tuple[Connection, Fa
 def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through: tuple[Connection, FaultProxy]) -> None:
     line, proxy = through
     proxy.freeze()
-    for words in ("does not answer", ""):
+    for words in ("does not answer", "."):
         with pytest.raises(ConnectionLost, match=words):
             line.ping(0.3)
         assert line.connected  # nobody has told us otherwise: that is why there is a ping

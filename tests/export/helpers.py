@@ -14,9 +14,8 @@ from labtui.export.contents import LabContents, read_contents
 from labtui.export.hand_in import Block, Listing, Page, Paragraph, Table
 from labtui.lab.edition import Edition
 from labtui.lab.proof import own_script_texts, published_evidence
-from labtui.session.answers import open_answers
 from labtui.session.folder import LabFolder
-from labtui.session.labs import load_edition
+from labtui.session.labs import load_edition, open_answers
 from labtui.session.settings import Settings
 
 EDITIONS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")

@@ -10,18 +10,16 @@ import pytest
 from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.domain.state import LabState
 from labtui.lab.checks import check_task
-from labtui.session.answers import (
-    AnswerFiles,
-    answer_path,
-    open_answers,
-    read_answers,
-)
 from labtui.session.folder import LabFolder
 from labtui.session.labs import (
+    AnswerFiles,
+    answer_path,
     check_folder,
     gather_evidence,
     labs_folder,
     load_edition,
+    open_answers,
+    read_answers,
     start_copy,
 )
 from labtui.session.settings import Settings

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from labtui.lab.checks import TaskCheck
 from labtui.lab.edition import ChartsCheck, HandInCheck, RunsCheck, Task
 from labtui.lab.plan import PlanOverrides, copies_to_start, framework_scripts, task_of, withheld_scripts
-from labtui.session.answers import open_answers
 from labtui.session.folder import LabFolder
-from labtui.session.labs import check_folder, load_edition, start_copy
+from labtui.session.labs import check_folder, load_edition, open_answers, start_copy
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 

@@ -33,7 +33,7 @@ from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder
-from labtui.session.readings import state_of
+from labtui.session.mirrors import state_of
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.slurm.job_control import log_path

@@ -11,7 +11,7 @@ import pytest
 
 from labtui.domain.errors import FolderError, LabError
 from labtui.session import mailbox
-from labtui.session.mailbox import Answer, Mailbox, Request
+from labtui.session.journal import Answer, Mailbox, Request
 from labtui.session.session import Session
 from tests.session.conftest import Bench, draft, only
 

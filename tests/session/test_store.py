@@ -208,7 +208,7 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_second_process_looks_and_does_not_touch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labtui.session.mailbox.TAKEN_WITHIN_S", 0.2)  # nobody turns the first one's worker
+    monkeypatch.setattr("labtui.session.journal.TAKEN_WITHIN_S", 0.2)  # nobody turns the first one's worker
     with Session.open(bench.path, start=False) as second:
         assert second.read_only
         with pytest.raises(FolderError, match="open"):

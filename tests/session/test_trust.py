@@ -25,8 +25,8 @@ from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import trust as trusting
-from labtui.session.answers import open_answers, read_answers
 from labtui.session.folder import LabFolder, find_folder
+from labtui.session.labs import open_answers, read_answers
 from labtui.session.opening import copied_state, effects_of_trust
 from labtui.session.session import Session
 from labtui.session.settings import changed, read_settings, write_settings

@@ -120,8 +120,7 @@ def read_contents(
     Raises:
         LabError: when settings, edition, scripts or answers cannot be read.
     """
-    from labtui.session.answers import read_answers
-    from labtui.session.labs import gather_evidence, load_edition
+    from labtui.session.labs import gather_evidence, load_edition, read_answers
 
     settings = folder.settings()
     edition = load_edition(settings.edition, folder)

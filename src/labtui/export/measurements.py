@@ -160,8 +160,8 @@ def _own(folder: LabFolder, path: Path | None) -> Path | None:
 
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
+    from labtui.session.mirrors import state_of
     from labtui.session.opening import copied_state
-    from labtui.session.readings import state_of
     from labtui.session.store import Store
     from labtui.session.trust import check_trust
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.session.folder import SCRIPT_NAME
+from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
-from labtui.session.mailbox import Request
 from labtui.session.planning import DRY_RUN, Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter

@@ -21,8 +21,7 @@ from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
-from labtui.session.mirrors import CopyStep, LogCopy
-from labtui.session.readings import READ_PIECE, is_over
+from labtui.session.mirrors import READ_PIECE, CopyStep, LogCopy, is_over
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import log_path

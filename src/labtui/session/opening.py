@@ -13,7 +13,7 @@ from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState
 from labtui.session import records
 from labtui.session.folder import LabFolder
-from labtui.session.readings import state_of
+from labtui.session.mirrors import state_of
 from labtui.session.store import Store, damaged
 from labtui.session.trust import check_trust, commands_of, connection_line
 from labtui.session.writer import FolderLock

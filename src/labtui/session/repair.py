@@ -19,8 +19,8 @@ from labtui.domain.model import Stream, SubmissionStatus
 from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
+from labtui.session.mirrors import state_of
 from labtui.session.opening import copied_store
-from labtui.session.readings import state_of
 from labtui.session.store import Store, backup_path
 from labtui.session.writer import FolderLock
 

@@ -22,10 +22,9 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import LabFolder
-from labtui.session.journal import FaultLog, Journal, Update, repeat
-from labtui.session.mailbox import Mailbox, Request, serve
+from labtui.session.journal import FaultLog, Journal, Mailbox, Request, Update, repeat, serve
+from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import open_store
-from labtui.session.readings import AT_ONCE_BYTES, Readings
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory

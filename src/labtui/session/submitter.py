@@ -27,7 +27,7 @@ from labtui.domain.errors import (
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
-from labtui.session.mailbox import Request
+from labtui.session.journal import Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call

@@ -19,7 +19,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal
-from labtui.session.readings import Readings
+from labtui.session.mirrors import Readings
 from labtui.session.store import Store
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
     from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
-    from labtui.session.answers import AnswerFiles
     from labtui.session.journal import Update
+    from labtui.session.labs import AnswerFiles
     from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker
     from labtui.session.session import Session
 
@@ -257,7 +257,7 @@ class LabApp(SanitizedApp[int]):
             await self.main.show_pane("log")
 
     def answer_files(self) -> AnswerFiles:
-        from labtui.session.answers import AnswerFiles
+        from labtui.session.labs import AnswerFiles
 
         return AnswerFiles(self.session, lambda: self.view_model.edition)
 

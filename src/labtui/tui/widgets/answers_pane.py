@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Task
 from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
-from labtui.session.answers import AnswerFiles
+from labtui.session.labs import AnswerFiles
 from labtui.tui import guidance
 from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
