@@ -14,8 +14,8 @@ from labtui.cluster.target import Endpoint
 from labtui.doctor import examine
 from labtui.domain.errors import DataError, FolderError
 from labtui.session.journal import FaultLog
+from labtui.session.opening import FolderLock
 from labtui.session.settings import Settings, read_settings, write_settings
-from labtui.session.writer import FolderLock
 from tests.openssh import openssh
 from tests.reliability.saying import explains
 

@@ -15,7 +15,7 @@ import pytest
 
 from labtui.domain.errors import StoreError
 from labtui.session.folder import LabFolder
-from labtui.session.repair import repair
+from labtui.session.opening import repair
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from labtui.session.store import Store

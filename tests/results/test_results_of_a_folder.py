@@ -12,9 +12,9 @@ from labtui.commands.cli import main
 from labtui.domain.model import JobPhase, RunSpec
 from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
+from labtui.session.opening import FolderLock
 from labtui.session.settings import Settings
 from labtui.session.store import Store
-from labtui.session.writer import FolderLock
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
 

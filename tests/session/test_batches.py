@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labtui.domain.model import Diagnosis
-from labtui.session.batches import Boundary, boundary
+from labtui.session.planning import Boundary, boundary
 from tests.lab.builders import full, with_runs
 
 

@@ -9,9 +9,9 @@ import pytest
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView
 from labtui.preflight import preflight
-from labtui.session.batches import retry_after
 from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_files
+from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
 from tests.session.conftest import Bench, only

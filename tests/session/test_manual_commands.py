@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.session.manual_commands import ManualCommands, commands_of_cancel, commands_of_draft, quoted
+from labtui.session.preview import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session
 from labtui.session.settings import changed, write_settings
 from tests.session.conftest import Bench, accepted, draft

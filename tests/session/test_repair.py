@@ -11,8 +11,8 @@ import pytest
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
-from labtui.session.manual_commands import commands_of_draft
-from labtui.session.repair import repair
+from labtui.session.opening import repair
+from labtui.session.preview import commands_of_draft
 from labtui.session.session import Session
 from labtui.session.store import backup_path
 from tests.session.conftest import Bench, draft

@@ -11,7 +11,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
-from labtui.session.batches import retry_after
+from labtui.session.planning import retry_after
 from tests.changes import ended as run_ended
 from tests.changes import observed
 from tests.session.conftest import Bench, accepted, draft, only

@@ -240,7 +240,7 @@ def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path: Path) -> 
 WRITER = """
 import sys
 from pathlib import Path
-from labtui.session.writer import FolderLock
+from labtui.session.opening import FolderLock
 from labtui.session.store import Store
 from tests.session.test_store import planned
 

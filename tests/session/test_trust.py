@@ -27,12 +27,11 @@ from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
-from labtui.session.opening import copied_state, effects_of_trust
+from labtui.session.opening import FolderLock, copied_state, effects_of_trust
 from labtui.session.session import Session
 from labtui.session.settings import changed, read_settings, write_settings
 from labtui.session.store import Store
 from labtui.session.trust import NotTrusted, check_trust, forget, trust
-from labtui.session.writer import FolderLock
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
 

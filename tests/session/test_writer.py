@@ -10,10 +10,10 @@ import pytest
 
 from labtui.domain.errors import FolderTaken
 from labtui.session.folder import LabFolder
-from labtui.session.repair import repair
+from labtui.session.opening import repair
+from labtui.session.records import Writer
 from labtui.session.session import Session
 from labtui.session.trust import trust
-from labtui.session.writer import Writer
 from tests.session.conftest import Bench, draft
 
 

@@ -15,7 +15,7 @@ from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
 from labtui.session.labs import load_edition
-from labtui.session.planning import Preview
+from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp

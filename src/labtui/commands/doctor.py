@@ -203,7 +203,7 @@ def repair_arguments(parser: argparse.ArgumentParser) -> None:
 def run_repair(args: argparse.Namespace) -> int:
     """Rebuild; the old file is kept beside the new one."""
     from labtui.session.folder import LabFolder, find_folder
-    from labtui.session.repair import repair
+    from labtui.session.opening import repair
 
     folder = LabFolder.open(find_folder(args.folder))
     require_trust(folder.path, args)

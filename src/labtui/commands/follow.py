@@ -181,7 +181,7 @@ def nothing_to_watch(state: LabState) -> str:
 
 def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
     """After an out-of-memory: what the runs tell about the batch, and how to go on."""
-    from labtui.session.batches import boundary
+    from labtui.session.planning import boundary
 
     for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
         say(f"{run.spec.model}: {boundary(lab.session.state.runs.values(), run.spec.model).sentence}")

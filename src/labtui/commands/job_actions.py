@@ -94,7 +94,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
 
 def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
     """The same by hand; of what was not sent there is nothing to tell Slurm."""
-    from labtui.session.manual_commands import commands_of_cancel
+    from labtui.session.preview import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
     groups = [
@@ -162,7 +162,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
 def run_retry(args: argparse.Namespace) -> int:
     """Propose, check, ask, submit: the same way as `labtui submit`."""
     from labtui.commands.submit import send
-    from labtui.session.batches import retry_after
+    from labtui.session.planning import retry_after
 
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labtui.domain.profile import Profile
     from labtui.preflight.findings import Finding
     from labtui.session.own_jobs import Answers
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
 
 
 _SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
@@ -226,7 +226,7 @@ def _lint(
     from labtui.preflight.findings import preview_fix
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
-    from labtui.session.planning import bash_errors
+    from labtui.session.preview import bash_errors
     from labtui.session.settings import SETTINGS_FILE
 
     files = with_files_beside(path)

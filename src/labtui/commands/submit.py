@@ -46,8 +46,8 @@ from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
-    from labtui.session.batches import Proposal
-    from labtui.session.planning import Preview
+    from labtui.session.planning import Proposal
+    from labtui.session.preview import Preview
     from labtui.slurm.job_control import SbatchAnswer
 
 _UNKNOWN_LIMIT_S = 400.0
@@ -114,7 +114,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     """Show, check, ask and submit drafts."""
     reasons = reasons_of(args.accept)
     if args.show_commands:
-        from labtui.session.manual_commands import commands_of_draft
+        from labtui.session.preview import commands_of_draft
 
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
         return show_manual_commands(groups, as_json=args.json)
@@ -217,8 +217,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
 
 
 def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
-    from labtui.session.batches import halve_after
-    from labtui.session.planning import run_of
+    from labtui.session.planning import halve_after, run_of
 
     task = run_of(lab.state, args.halve).task_id
     if task != args.task:

@@ -21,7 +21,7 @@ from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
-    from labtui.session.manual_commands import ManualCommands
+    from labtui.session.preview import ManualCommands
     from labtui.session.session import Session, Update
     from labtui.session.trust import NotTrusted
 

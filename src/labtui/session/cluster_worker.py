@@ -18,7 +18,7 @@ from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
-from labtui.session.planning import DRY_RUN, Planned
+from labtui.session.planning import Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import (
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
+_DRY_RUN = "dry-run"
+"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
 _AFTER_FAULT_S = 2.0
 
 
@@ -133,7 +135,7 @@ class ClusterWorker:
 
         def work(future: Future[SbatchAnswer]) -> None:
             root = self._context.absolute(planned.submission.remote_dir).rpartition("/")[0]
-            directory = f"{root}/{DRY_RUN}"
+            directory = f"{root}/{_DRY_RUN}"
             self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
             check = check_script(directory, SCRIPT_NAME, planned.submission.options)
             settle(future, self._context.cluster.ask(check))

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
+
+
+def sent_as(job_file: str) -> str:
+    """The name of a student's own job file in the directory of its submission, beside labtui's job script."""
+    return job_file if job_file != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
+
+
 FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft
-from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
+from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
@@ -30,11 +30,6 @@ from labtui.training_logs.run_headers import read_command
 MADE_HERE = "# Made by labtui"
 _RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
 """A line of every job script that labtui made."""
-
-
-def sent_as(file_name: str) -> str:
-    """The name of a job file in the directory of its submission, where labtui's own job script has one, too."""
-    return file_name if file_name != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
 
 
 def own_job_script(text: str, file_name: str) -> str:

@@ -1,37 +1,32 @@
 """From a draft to everything a submission needs: its values, and where its files and logs lie on the cluster.
 
-A preview is what submitting it would do: its findings, its cost, and its files. Nothing here asks the cluster.
+Also what to submit after a run that failed: proposals only. Whoever asked shows the sentence, and submits the drafts
+when the student agrees.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import secrets
-import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import AcceptedFinding, Interval, Stream, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LOG_ENDINGS, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
-from labtui.session.folder import SCRIPT_NAME, hashes, list_remote
+from labtui.session.folder import SCRIPT_NAME, hashes, sent_as
 from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
-    from labtui.preflight.findings import Finding
     from labtui.session.session import Session
+
 
 BY_HAND = "slurm/by-hand"
 """Where a job script lies that the student may submit without labtui."""
-DRY_RUN = "dry-run"
-"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,128 +188,162 @@ def run_of(state: LabState, run_id: int) -> RunState:
     return run
 
 
-# --------------------------------------------------------------------------- what submitting it would do
+class Boundary(NamedTuple):
+    """What is known about per-GPU batches: the largest that trained, the smallest that ran out of memory."""
 
-PATHS_FRESH_S = 600.0
-"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
-MISSING_FRESH_S = 20.0
-"""How soon a path that was missing is asked about again: a student may have just put it there."""
+    fits: int | None = None
+    too_large: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        known = ((self.fits, "fit"), (self.too_large, "do not fit"))
+        parts = [f"{batch:,} images per GPU {word}" for batch, word in known if batch]
+        return f"{', '.join(parts)}." if parts else "No batch has been tried yet."
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Drafts to submit in place of some that failed, and why."""
 
-    `unasked` are remote paths that it needs and the cluster said nothing about lately: for `Session.look_at`.
+    drafts: tuple[SubmissionDraft, ...]
+    sentence: str
+
+
+def boundary(runs: Iterable[RunState], model: str) -> Boundary:
+    """What the runs of a model tell. A run that trained one epoch or more fitted, whatever ended it later."""
+    mine = [run for run in runs if run.spec.model == model and run.spec.device == "gpu"]
+    largest = max((run.spec.per_gpu_batch for run in mine if run.epochs), default=0)
+    failed = (run.spec.per_gpu_batch for run in mine if not run.epochs and run.gpu_memory_ran_out)
+    # An out-of-memory below a batch that trained came from something else (a shared GPU).
+    return Boundary(largest or None, min((batch for batch in failed if batch > largest), default=None))
+
+
+def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
+    """The plan of a run's task again, for its model on all sizes, with half the batch per GPU that did not fit.
+
+    Raises:
+        UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
     """
+    from labtui.lab.plan import PlanOverrides
 
-    script: str
-    files: tuple[FileChange, ...]
-    findings: tuple[Finding, ...]
-    gpu_hours: Interval | None
-    seconds: Interval | None
-    unasked: tuple[str, ...] = ()
-
-
-def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
-    """What submitting this draft would do; nothing is written and nothing sent."""
-    from labtui.lab.expected_time import expectation
-    from labtui.preflight import paths_to_ask, preflight
-    from labtui.session.own_jobs import sent_as
-
-    planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
-    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
-    if draft.job_file:  # findings name it as the student does
-        files[main] = files.pop(sent_as(main))
-    seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
-    needed = paths_to_ask(files, draft, session.profile, main=main, given=given)
-    findings = preflight(
-        files,
-        draft,
-        session.profile,
-        draft.account if draft.form != "own" else _own_account(session, draft),
-        remote=fresh_paths(state, needed, now),
-        main=main,
-        given=given,
-        forecast_s=seconds.lo if seconds is not None else None,
-        makes_folders=True,
-        bash_errors=bash_errors(files, main),
-    )
-    return Preview(
-        script=files[main].decode("utf-8", "surrogateescape"),
-        files=_files(session, planned),
-        findings=findings,
-        gpu_hours=gpu_hours,
-        seconds=seconds,
-        unasked=unknown_paths(state, needed, now),
-    )
+    run = run_of(session.state, run_id)
+    if run.outcome != "oom":
+        raise UsageError(
+            f"Run {run_id} did not run out of memory.",
+            "`labtui queue` shows how runs ended; --batch-size sets any batch you like.",
+        )
+    if not run.gpu_memory_ran_out:
+        raise UsageError(
+            f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
+            "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
+        )
+    half = _half_batch(run)
+    planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=half))
+    drafts = tuple(kept for draft in planned if (kept := _of_model(draft, run.spec.model)) is not None)
+    sentence = f"Out of memory: try {half:,} images per GPU, on all sizes, so that they stay comparable."
+    return Proposal(drafts=drafts, sentence=sentence)
 
 
-def _own_account(session: Session, draft: SubmissionDraft) -> str:
-    """The account that a student's own file should name: said for this time, else the folder's."""
-    return session.profile.account_of(_given(draft).get("account", ""), session.settings.account)
+def _half_batch(run: RunState) -> int:
+    """Half the images per GPU of a run that ran out of memory."""
+    if run.spec.per_gpu_batch < 2:
+        raise UsageError(f"There is no smaller batch to try for run {run.run_id}.", "Try another GPU.")
+    return run.spec.per_gpu_batch // 2
 
 
-def _given(draft: SubmissionDraft) -> dict[str, str]:
-    """The options on the command line of `sbatch`, by their long names."""
-    pairs = (option.removeprefix("--").partition("=") for option in draft.options)
-    return {name: value for name, _, value in pairs}
+def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
+    from labtui.lab.plan import allocation
+
+    runs = tuple(run for run in draft.runs if run.model == model and run.device == "gpu")
+    if not runs:
+        return None
+    nodes, gpus = allocation(runs)
+    return replace(draft, runs=runs, nodes=nodes, gpus=gpus)
 
 
-def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """What the cluster said lately of these paths; a word older than `PATHS_FRESH_S` is no ground to stop anybody."""
-    seen = {path: state.places[path] for path in paths if path in state.places}
-    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
+def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
+    """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
+    After a time-out twice the time, as far as the queue allows; after an out-of-memory on the GPU half the batch.
+    `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
-def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
-    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
-    known = fresh_paths(state, paths, now)
-    return tuple(
-        path
-        for path in paths
-        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file that travels with a submission, `size` in bytes; `changed`: it differs from labtui's own."""
-
-    path: str
-    size: int
-    changed: bool
-
-
-def _files(session: Session, planned: Planned) -> tuple[FileChange, ...]:
-    changed = set(list_remote()) - session.folder.as_brought(planned.files)
-    files = sorted(planned.files.items())
-    return tuple(FileChange(path=name, size=len(data), changed=name in changed) for name, data in files)
-
-
-_SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")
-_BASH_PATIENCE_S = 5.0
-
-
-def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
-    """What bash cannot read (``bash -n`` executes nothing), by the script's name; nothing where there is no bash."""
-    bash = shutil.which("bash") if os.name == "posix" else None
-    found: dict[str, str] = {}
-    for name, data in files.items() if bash else ():
-        first = data.split(b"\n", 1)[0]
-        if (name != main and not name.endswith(_SHELL_ENDINGS)) or (
-            first[:2] == b"#!" and b"bash" not in first
-        ):
-            continue
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [str(bash), "--norc", "--noprofile", "-n"],
-                input=data,
-                capture_output=True,
-                timeout=_BASH_PATIENCE_S,
-                check=False,
-                env={"LC_ALL": "C", "PATH": os.defpath},
+    Raises:
+        UsageError: no such run, it is not over, or its own job file holds what would have to change.
+    """
+    run = run_of(session.state, run_id)
+    submission = session.state.submissions[run.token]
+    if run.outcome is None and submission.status not in (
+        SubmissionStatus.REFUSED,
+        SubmissionStatus.WITHDRAWN,
+    ):
+        raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
+    limit = minutes or submission.time_limit_minutes
+    reason = "The same settings again."
+    halve = run.gpu_memory_ran_out and not same
+    if run.outcome == "oom" and not run.gpu_memory_ran_out:
+        reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
+        reason += "run out of the node's memory again."
+    if run.outcome == "time-limit" and minutes is None and not same:
+        queue = session.profile.queue(submission.queue)
+        most = queue.max_minutes if queue is not None and queue.max_minutes else 2 * limit
+        limit = min(2 * limit, most)
+        reason = f"It ran out of time: {limit} min instead of {submission.time_limit_minutes}."
+    if submission.job_file:
+        if halve:
+            raise UsageError(
+                f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
+                "Halve it there and submit the file again, or retry it as it was: --same.",
             )
-            if done.returncode:
-                found[name] = done.stderr.decode("utf-8", "replace")
-    return found
+        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason)
+    runs = [session.state.runs[number] for number in submission.run_ids]
+    specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
+    if halve:
+        half, before = _half_batch(run), run.spec.per_gpu_batch
+        specs = tuple(
+            replace(spec, batch_size=max(1, spec.per_gpu_batch // 2) * spec.replicas) for spec in specs
+        )
+        reason = f"It ran out of GPU memory: {half:,} images per GPU instead of {before:,}."
+    return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason)
+
+
+def _again(
+    session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
+) -> SubmissionDraft:
+    """The draft of a submission once more, for these of its runs."""
+    from labtui.lab.plan import allocation, job_name
+
+    profile, again = session.profile, submission.request
+    again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
+    again |= {"job_name": submission.job_name.removesuffix(f"-{submission.token[-8:]}"), "options": ()}
+    again["time_limit_minutes"] = minutes
+    queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
+    if not submission.partition and submission.qos in queues:  # earlier versions kept both names as one
+        again |= profile.names(submission.qos)._asdict()
+    nodes, gpus = allocation(specs)
+    if gpus != submission.gpus:
+        again["cpus"] = max(1, gpus * profile.cpus_per_gpu)
+    if len(specs) < len(submission.run_ids):
+        again["job_name"] = job_name(specs)
+        if submission.form == "one-job" and len(specs) == 1:
+            again["form"] = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
+    return SubmissionDraft(**{**again, "runs": specs, "nodes": nodes, "gpus": gpus})
+
+
+def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
+    """The draft of a student's own job file once more, the file as it was sent."""
+    from labtui.session.own_jobs import job_file_draft
+
+    files = session.files_of(submission.token)
+    given = dict(option.removeprefix("--").split("=", 1) for option in submission.options)
+    if minutes != submission.time_limit_minutes:
+        given["time"] = str(minutes)
+    name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
+    if content is None:
+        raise UsageError(
+            f"The files of run {submission.run_ids[0]} are lost.", "Submit its job file again: submit FILE."
+        )
+    text = content.decode("utf-8", "surrogateescape")
+    draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
+    others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")
+    beside = {**dict(others), name: content}
+    return replace(draft, job_name=submission.job_name, beside=tuple(sorted(beside.items())))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import platform
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -104,6 +106,30 @@ def unsealed(data: object) -> str:
     if mark and f"{zlib.crc32(line.encode()):08x}" != checksum:
         raise ValueError("its checksum differs")
     return line
+
+
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """The database that was opened for writing last, and on which computer."""
+
+    host: str
+    path: str
+    inode: int
+
+    @classmethod
+    def here(cls, database: Path) -> Writer:
+        return cls(
+            host=platform.node(),
+            path=os.fsencode(database).decode("utf-8", "backslashreplace"),
+            inode=database.stat().st_ino,
+        )
+
+    def copied_from(self, last: Writer) -> bool:
+        """Whether our database is a copy of the one that `last` wrote.
+
+        A folder that was moved keeps its inode, one that was restored its place; a copy has neither.
+        """
+        elsewhere = (self.host, self.path) != (last.host, last.path)
+        return elsewhere and self.inode != last.inode
 
 
 # --------------------------------------------------------------------------- files beside the job scripts

@@ -24,11 +24,10 @@ from labtui.session import mirrors, planning, records
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, Update, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
-from labtui.session.opening import open_store
+from labtui.session.opening import FolderLock, open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory
-from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
     from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
@@ -274,7 +273,9 @@ class Session:
 
         Raises TemplateError when the template does not fit the draft, FolderError when a script cannot be read.
         """
-        return planning.preview(self, draft, script)
+        from labtui.session.preview import preview
+
+        return preview(self, draft, script)
 
     # ------------------------------------------------------------------ actions
 

@@ -8,6 +8,7 @@ one nothing of the transaction is in the file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import tempfile
@@ -22,12 +23,15 @@ from typing import TypeVar
 import msgspec
 
 from labtui.cluster.local_files import open_inside
-from labtui.domain.errors import LabError, NotWritable, StoreError
+from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session import records
-from labtui.session.writer import NO_WRITING, Writer, copied
+from labtui.session.records import Writer
 
 _T = TypeVar("_T")
+
+NO_WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
+"""What the system says of a disk or folder where nothing can be written now."""
 
 _ABSURD_VERSION = 1000
 """No labtui will ever write it: the number itself is damaged."""
@@ -36,7 +40,7 @@ _WRITER, _SEEN = "writer", "places"
 
 
 class Store:
-    """An open database. Safe to use from several threads; one process writes at a time (see `writer`)."""
+    """An open database. Safe to use from several threads; one process writes at a time (see `opening`)."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open, make or migrate the database at `path`.
@@ -129,7 +133,12 @@ class Store:
         with self._transaction() as db:
             last = _writer_in(db)
             if last is not None and writer.copied_from(last):
-                raise copied(last)
+                raise FolderTaken(
+                    f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its "
+                    "jobs. It is open for reading only.",
+                    "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes "
+                    "independent.",
+                )
             row = (_WRITER, msgspec.json.encode(writer).decode())
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
 

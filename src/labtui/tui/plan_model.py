@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labtui.domain.model import AcceptedFinding
     from labtui.lab.edition import Edition
     from labtui.results.rows import ResultRow
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
     from labtui.session.session import Session
 
 
@@ -189,7 +189,7 @@ class Plan:
     @property
     def doubts(self) -> list[str]:
         """What the rows give reason to doubt: batches per GPU that differ, or that did not fit before."""
-        from labtui.session.batches import boundary
+        from labtui.session.planning import boundary
 
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines = []

@@ -243,7 +243,7 @@ class MainScreen(FramedScreen):
 
     async def action_halve_batch(self) -> None:
         """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
-        from labtui.session.batches import halve_after
+        from labtui.session.planning import halve_after
 
         view = self._now
         chosen = view.line is not None and view.line.run.gpu_memory_ran_out
@@ -256,7 +256,7 @@ class MainScreen(FramedScreen):
 
     async def action_retry_run(self, these: Sequence[RunLine] = ()) -> None:
         """The plan of the selected run again, or of `these`; each is changed by how it ended."""
-        from labtui.session.batches import retry_after
+        from labtui.session.planning import retry_after
 
         chosen = these or tuple(filter(None, (self._now.line,)))
         jobs = {line.run.token: line for line in reversed(chosen)}

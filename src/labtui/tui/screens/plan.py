@@ -33,7 +33,7 @@ from labtui.tui.widgets.tables import KeyedTable
 
 if TYPE_CHECKING:
     from labtui.lab.edition import Edition
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
     from labtui.session.session import Session
 
 FIGURES = ("runs", "time", "hours")

@@ -1,0 +1,238 @@
+"""What submitting a draft would do: its findings, its cost, its files; and the same as plain shell commands.
+
+The commands are to learn them, or to go on without labtui. Every word is quoted for the shells that will read it: ours,
+and for remote commands the cluster's as well; the job script that they name is written to `slurm/by-hand/`. Nothing
+here runs anything on the cluster or asks it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labtui.domain.model import Interval, SubmissionDraft
+from labtui.domain.state import LabState, SubmissionState
+from labtui.session.folder import SCRIPT_NAME, list_remote, sent_as
+from labtui.session.planning import BY_HAND, Planned, plan
+
+if TYPE_CHECKING:
+    from labtui.preflight.findings import Finding
+    from labtui.session.session import Session
+
+
+PATHS_FRESH_S = 600.0
+"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
+MISSING_FRESH_S = 20.0
+"""How soon a path that was missing is asked about again: a student may have just put it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+
+    `unasked` are remote paths that it needs and the cluster said nothing about lately: for `Session.look_at`.
+    """
+
+    script: str
+    files: tuple[FileChange, ...]
+    findings: tuple[Finding, ...]
+    gpu_hours: Interval | None
+    seconds: Interval | None
+    unasked: tuple[str, ...] = ()
+
+
+def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
+    """What submitting this draft would do; nothing is written and nothing sent."""
+    from labtui.lab.expected_time import expectation
+    from labtui.preflight import paths_to_ask, preflight
+
+    planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
+    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
+    if draft.job_file:  # findings name it as the student does
+        files[main] = files.pop(sent_as(main))
+    seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
+    needed = paths_to_ask(files, draft, session.profile, main=main, given=given)
+    findings = preflight(
+        files,
+        draft,
+        session.profile,
+        draft.account if draft.form != "own" else _own_account(session, draft),
+        remote=fresh_paths(state, needed, now),
+        main=main,
+        given=given,
+        forecast_s=seconds.lo if seconds is not None else None,
+        makes_folders=True,
+        bash_errors=bash_errors(files, main),
+    )
+    return Preview(
+        script=files[main].decode("utf-8", "surrogateescape"),
+        files=_files(session, planned),
+        findings=findings,
+        gpu_hours=gpu_hours,
+        seconds=seconds,
+        unasked=unknown_paths(state, needed, now),
+    )
+
+
+def _own_account(session: Session, draft: SubmissionDraft) -> str:
+    """The account that a student's own file should name: said for this time, else the folder's."""
+    return session.profile.account_of(_given(draft).get("account", ""), session.settings.account)
+
+
+def _given(draft: SubmissionDraft) -> dict[str, str]:
+    """The options on the command line of `sbatch`, by their long names."""
+    pairs = (option.removeprefix("--").partition("=") for option in draft.options)
+    return {name: value for name, _, value in pairs}
+
+
+def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
+    """What the cluster said lately of these paths; a word older than `PATHS_FRESH_S` is no ground to stop anybody."""
+    seen = {path: state.places[path] for path in paths if path in state.places}
+    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
+
+
+def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
+    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
+    known = fresh_paths(state, paths, now)
+    return tuple(
+        path
+        for path in paths
+        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that travels with a submission, `size` in bytes; `changed`: it differs from labtui's own."""
+
+    path: str
+    size: int
+    changed: bool
+
+
+def _files(session: Session, planned: Planned) -> tuple[FileChange, ...]:
+    changed = set(list_remote()) - session.folder.as_brought(planned.files)
+    files = sorted(planned.files.items())
+    return tuple(FileChange(path=name, size=len(data), changed=name in changed) for name, data in files)
+
+
+_SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")
+_BASH_PATIENCE_S = 5.0
+
+
+def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
+    """What bash cannot read (``bash -n`` executes nothing), by the script's name; nothing where there is no bash."""
+    bash = shutil.which("bash") if os.name == "posix" else None
+    found: dict[str, str] = {}
+    for name, data in files.items() if bash else ():
+        first = data.split(b"\n", 1)[0]
+        if (name != main and not name.endswith(_SHELL_ENDINGS)) or (
+            first[:2] == b"#!" and b"bash" not in first
+        ):
+            continue
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [str(bash), "--norc", "--noprofile", "-n"],
+                input=data,
+                capture_output=True,
+                timeout=_BASH_PATIENCE_S,
+                check=False,
+                env={"LC_ALL": "C", "PATH": os.defpath},
+            )
+            if done.returncode:
+                found[name] = done.stderr.decode("utf-8", "replace")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ManualCommands:
+    """One action: what it does in a sentence, and its commands, one a line, ready to copy."""
+
+    action: str
+    sentence: str
+    commands: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join([f"# {self.sentence}", *self.commands])
+
+
+class _Login:
+    """How `ssh` and `scp` reach a lab folder's cluster; what a config file says is not repeated."""
+
+    def __init__(self, session: Session) -> None:
+        settings, profile = session.settings, session.profile
+        user, port = settings.user or profile.user, settings.port or profile.port
+        host = settings.host or (profile.login_hosts[0] if profile.login_hosts else "HOST")
+        data_host = "" if settings.port else profile.data_host(settings.host)
+        self._port = [str(port)] if port not in {None, 22} else []
+        self._key = ["-i", settings.identity] if settings.identity else []
+        self._target = f"{user}@{host}" if user else host
+        self._copies = f"{user}@{data_host or host}" if user else data_host or host
+
+    def run(self, command: str) -> str:
+        """A command for the cluster's login shell, quoted for ours.
+
+        `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
+        command. `-n` because ssh would else read the lines that were pasted after it.
+        """
+        port = ["-p", *self._port] if self._port else []
+        ssh = shlex.join(["ssh", "-n", *port, *self._key, "--", self._target])
+        return f"{ssh} {quoted(f'bash -lc {quoted(command)}')}"
+
+    def copy(self, files: list[str], directory: str) -> str:
+        port = ["-P", *self._port] if self._port else []
+        return shlex.join(["scp", *port, *self._key, "-r", "--", *files, f"{self._copies}:{directory}/"])
+
+
+def quoted(text: str) -> str:
+    """One word for a shell, as a person would quote it: what is quoted twice stays readable.
+
+    Exclamation marks keep their single quotes: at an interactive shell they would call up older commands.
+    """
+    if "'" not in text or "!" in text:
+        return shlex.quote(text)
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
+
+
+def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualCommands, ...]:
+    """What submitting a draft by hand takes; its job script is written to `slurm/by-hand/` so that they work.
+
+    Raises:
+        TemplateError, FolderError: as for submitting it.
+    """
+    login, submission = _Login(session), plan(session, draft, None, keep_in=BY_HAND).submission
+    directory, name = submission.remote_dir, submission.script_file.rpartition("/")[2]
+    there = f"cd {shlex.quote(directory)} && "
+    make = login.run(f"mkdir -p {shlex.quote(directory)}")
+    copy = login.copy(["scripts/.", submission.script_file], directory)
+    test = login.run(there + shlex.join(["sbatch", "--test-only", *submission.options, name]))
+    send = login.run(there + shlex.join(["sbatch", "--parsable", *submission.options, name]))
+    return (
+        ManualCommands("push", "make a directory on the cluster and copy the scripts there", (make, copy)),
+        ManualCommands(
+            "test", "ask Slurm whether it would take the job, and when; nothing is submitted", (test,)
+        ),
+        ManualCommands("submit", "submit the job; sbatch prints the job ID", (send,)),
+    )
+
+
+def commands_of_cancel(
+    session: Session, submission: SubmissionState, minutes: int | None = None
+) -> tuple[ManualCommands, ...]:
+    """Cancelling a submission's job, now or `minutes` after its start; nothing for one without a job."""
+    if submission.job is None:
+        return ()
+    number, login = submission.job.job_id, _Login(session)
+    if minutes is None:
+        return (ManualCommands("cancel", "cancel the job", (login.run(shlex.join(["scancel", number])),)),)
+    command = shlex.join(["scontrol", "update", f"JobId={number}", f"TimeLimit={minutes:d}"])
+    sentence = f"let Slurm end the job {minutes:d} minutes after its start"
+    return (ManualCommands("end-after", sentence, (login.run(command),)),)
