@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import FolderError, LabError
-from labtui.session import mailbox
+from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
 from labtui.session.session import Session
 from tests.session.conftest import Bench, draft, only
@@ -63,7 +63,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Benc
 
 
 def test_what_nobody_takes_is_withdrawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox, "TAKEN_WITHIN_S", 0.2)
+    monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.2)
     second = Session.open(bench.path, start=False)
     with pytest.raises(FolderError, match="nothing was done"):
         second.submit(draft())
@@ -87,7 +87,7 @@ def test_a_request_is_taken_once_and_an_old_one_never(
     box.put(taken[0], Answer(token="token"))
     asker.join()
     assert answers == ["token"]
-    monkeypatch.setattr(mailbox, "TAKEN_WITHIN_S", -1.0)
+    monkeypatch.setattr(journal, "TAKEN_WITHIN_S", -1.0)
     with box._open() as db:
         db.execute(
             "INSERT INTO requests (at, request) VALUES (0, ?)", (msgspec.json.encode(wanted).decode(),)
