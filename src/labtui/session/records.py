@@ -8,7 +8,6 @@ up to is read once, when such a folder is opened.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import sqlite3
@@ -60,6 +59,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def to_json(value: SubmissionState | Reading | Seen) -> bytes:
     """One line; it may hold NaN and Infinity, which are losses, too."""
+    import json  # costs time, and the first paint of a new folder needs none
+
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
@@ -69,6 +70,8 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     Raises:
         ValueError: when it is none of this kind (`msgspec.DecodeError` is one).
     """
+    import json
+
     value = json.loads(line)
     if kind is SubmissionState:
         value = _with_runs(value)
