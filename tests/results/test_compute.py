@@ -74,6 +74,15 @@ def test_runs_of_unknown_device_are_never_pooled():
     assert results.rows[0].speedup is None and results.rows[0].epoch_seconds is not None
 
 
+def test_runs_of_no_named_model_have_the_names_of_their_jobs_or_logs():
+    own = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)), n_gpus=1, device="gpu")
+    jobs = [MeasuredRun(run=own, source=f"{n}.out", run_id=n, job_name="mykeras") for n in (3, 4)]
+    assert [row.name for row in compute_results(jobs).rows] == ["mykeras (run 3)", "mykeras (run 4)"]
+    assert [row.name for row in compute_results(jobs[:1]).rows] == ["mykeras"]
+    logs = [MeasuredRun(run=own, source=f"{name}.out") for name in "ab"]
+    assert [row.name for row in compute_results(logs).rows] == ["unknown (a.out)", "unknown (b.out)"]
+
+
 def test_practice_runs_are_compared_among_themselves_only():
     results = compute_results([run(1, [9, 10]), run(2, [9, 4], practice=True)])
     rehearsal = next(row for row in results.rows if row.practice)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
 from labtui.export.result_tables import readings_table
-from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.export.tables import csv_text, latex, latex_text, markdown_text
 from labtui.results.compute import compute_results
-from labtui.results.escape import latex
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import (
     ABSENT,

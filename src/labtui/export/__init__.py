@@ -177,7 +177,7 @@ def notebook(document: HandInDocument) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
     from importlib.resources import files
 
-    from labtui.results.escape import markdown
+    from labtui.export.tables import markdown
 
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]

@@ -1,8 +1,7 @@
-"""The runs of a lab folder or of some logs with what belongs to them, and their tables in files.
+"""The runs of a lab folder or of some logs with what belongs to them.
 
 The one place where `labtui results`, `plot` and `export` get their input, so that they cannot disagree. Reads the
-lab folder beside whoever has it open; never changes it. Tables are results.csv with full precision, Markdown, LaTeX and
-the pandas frame behind the CSV; pandas is imported when a frame is wanted and not before.
+lab folder beside whoever has it open; never changes it.
 """
 
 from __future__ import annotations

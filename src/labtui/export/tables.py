@@ -7,9 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labtui.export.measurements import stamp_of
-from labtui.results.escape import latex, markdown, spreadsheet
 from labtui.results.measured import cite
-from labtui.results.numbers import AS_PRINTED, PRECISE, cells, columns_of, note_lines, program_columns
+from labtui.results.numbers import (
+    AS_PRINTED,
+    PRECISE,
+    cells,
+    clean,
+    columns_of,
+    note_lines,
+    program_columns,
+)
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import program_json, row_json
 
@@ -71,6 +78,35 @@ def csv_text(results: Results) -> str:
     """The frame as CSV with full precision (17 significant digits where needed), lines ended as on Linux."""
     text: str = frame(results).to_csv(index=False, lineterminator="\n")
     return text
+
+
+# --------------------------------------------------------------------------- text from outside, in each format
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_MARKDOWN = str.maketrans(
+    {mark: f"\\{mark}" for mark in "\\`*_{}[]()#|~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
+_LATEX = str.maketrans(
+    {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    | {mark: f"${mark}$" for mark in "<>|"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "σ": r"$\sigma$", "–": "--", '"': r"\textquotedbl{}"}
+)
+
+
+def spreadsheet(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    shown = clean(text)
+    return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
+
+
+def markdown(text: str) -> str:
+    """One line without marks, tags or links; in a notebook too."""
+    return clean(text).translate(_MARKDOWN)
+
+
+def latex(text: str) -> str:
+    return text.translate(_LATEX)
 
 
 # --------------------------------------------------------------------------- Markdown and LaTeX

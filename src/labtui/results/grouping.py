@@ -226,7 +226,7 @@ def configuration_of(
     return Configuration(
         practice=run.practice or parsed.stand_in,
         small=run.small,
-        model=parsed.model or UNKNOWN,
+        model=parsed.model or run.job_name or UNKNOWN,
         framework=software_family(parsed.framework),
         device=device,
         n_gpus=n_gpus,

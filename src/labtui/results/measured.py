@@ -85,12 +85,14 @@ class MeasuredRun:
     cluster. `live` means the run is still going.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
     log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
+    `job_name` stands for the model where neither plan nor log names one.
     `takes_images`: the edition's number of images is this run's, too: its script is the edition's, as labtui sent it.
     """
 
     run: ParsedRun
     run_id: int | None = None
     job_id: str = ""
+    job_name: str = ""
     source: str = ""
     practice: bool = False
     small: bool = False
@@ -150,6 +152,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         run=parsed,
         run_id=run.run_id,
         job_id=job_id,
+        job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
         practice=practice,
         live=run.outcome is None and run.phase in _LIVE_PHASES,

@@ -318,13 +318,21 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     for row in rows:
         by_model.setdefault(row.model, []).append(row)
     marks = {
-        row.configuration: (*words, *filter(None, (row.configuration.control,)))
+        row.configuration: (*words, *filter(None, (row.configuration.control, _whose(row, found))))
         for found in by_model.values()
         for row, words in zip(
             found, distinguishing_words([each.configuration.own_tuning for each in found]), strict=True
         )
     }
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
+
+
+def _whose(row: ResultRow, rows: Sequence[ResultRow]) -> str:
+    """The run, or the log, where those of one name are compared with nothing: ``run 3``."""
+    run, several = row.members[0], len({each.configuration.apart for each in rows}) > 1
+    if not row.configuration.apart or not several:
+        return ""
+    return f"run {run.run_id}" if run.run_id else run.source
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
