@@ -47,6 +47,11 @@ def test_scripts_the_student_makes(editions):
 
 
 @pytest.mark.parametrize("name", IDS)
+def test_the_task_list_of_120_columns_shows_every_title_whole(editions, name):
+    assert [task.title for task in editions[name].tasks if len(f"{task.id} {task.title}") > 24] == []
+
+
+@pytest.mark.parametrize("name", IDS)
 def test_every_question_has_facts_or_is_about_the_code(editions, name):
     edition = editions[name]
     asked = [task for task in edition.tasks if task.questions and task.id not in {"1", "10.2"}]

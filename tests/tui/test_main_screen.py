@@ -125,7 +125,7 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "10.7" not in text_of(app)
         await pilot.press("g")
-        await until(pilot, lambda: "10.7 Two model sizes compared" in text_of(app) and "2/3" in text_of(app))
+        await until(pilot, lambda: "10.7 Two models compared" in text_of(app) and "2/3" in text_of(app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.view_model.task_id == "10.6" and "10.7" not in text_of(app))
         await pilot.press("left_square_bracket", "left_square_bracket")
