@@ -16,13 +16,14 @@ import pytest
 
 from labtui.domain.errors import ExportError
 from labtui.export import notebook
-from labtui.export.documents import pdf
+from labtui.export.documents import chart_height, pdf
 from labtui.export.formulas import formula_picture, formula_text
-from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Table
+from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, Table, plain
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx
 from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
 from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words, practice_of
 from tests.results.helpers import run as measured_run
@@ -236,7 +237,6 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     slides = presentation_of(pptx(document)).slides
     assert len(slides) > len(document.pages)
     from labtui.export.plots import pictures
-    from labtui.results.catalogue import lab_charts
 
     for spec in lab_charts(results)[:2]:
         drawn = pictures(spec, ("svg",))["svg"]
@@ -270,3 +270,12 @@ def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
         results = compute_results([replace(measured, run=replace(measured.run, epochs=ended))])
         assert stamp_of(results).startswith("2023-11-14 22:13 UTC")
         assert ("practice clock" in stamp_of(results)) is practice
+
+
+@pytest.mark.parametrize(
+    ("letters", "inches"), [((100, 200), 3.1), ((100, 300), 4.4), ((400,), 3.1), ((), 4.4)]
+)
+def test_charts_are_small_only_where_the_answers_stand_below_them(letters, inches):
+    (chart, *_) = lab_charts(compute_results([measured_run(1, [29, 13]), measured_run(2, [19, 8])]))
+    answers = tuple(Answer(n, "Why?", (plain("a" * length),)) for n, length in enumerate(letters, 1))
+    assert chart_height(Page(title="", charts=(chart,), answers=answers)) == inches

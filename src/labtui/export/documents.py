@@ -56,7 +56,9 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     """A page with its charts as one picture of its true size, so that 15 pt stay 15 pt."""
     found: dict[str, Any] = _plain(page, folder)
     found["note"] = shortened(page.note) if slides else page.note
-    found["answers"] = [_plain(each, folder) for each in page.answers if each.blocks]
+    found["answers"] = [
+        {**_plain(each, folder), "letters": each.letters} for each in page.answers if each.blocks
+    ]
     if page.charts:
         width = WITH_FACTS if page.facts else WIDE
         height = 72 * chart_height(page) if slides else 370.0
@@ -93,9 +95,14 @@ def shortened(note: str) -> str:
     return kept.rstrip()
 
 
+_ROOM = {1: 460, 2: 220, 3: 130}
+"""Letters of the longest of so many answers beside each other that still stand below the charts of a slide."""
+
+
 def chart_height(page: Page) -> float:
     """Inches for the charts of a slide: all there are, or what the answers below leave; bars in rows need less."""
     alone = page.blocks or sum(len(panels(spec)) > 1 for spec in page.charts) > 1
-    below = page.warnings or any(answer.blocks for answer in page.answers)
+    letters = [answer.letters for answer in page.answers if answer.blocks]
+    below = page.warnings or (letters and max(letters) <= _ROOM.get(len(letters), 0))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     return min(4.4 if alone or not below else 3.1, 0.9 + 0.6 * max(rows, default=9))

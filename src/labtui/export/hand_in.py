@@ -93,6 +93,14 @@ class Answer:
     question: str
     blocks: tuple[Block, ...]
 
+    @property
+    def letters(self) -> int:
+        """How long it is; a table, code or a picture counts as much text."""
+        return sum(
+            sum(len(run.text) for run in each.runs) if isinstance(each, Paragraph) else 900
+            for each in self.blocks
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:

@@ -279,7 +279,7 @@ class _Slides:
         rest = list(paragraphs)
         while rest:
             heights = [_height(each, width, size) for each in rest]
-            self.need(max(heights[0], 0.7 * (columns > 1)) / columns)
+            self.need(heights[0])
             count = _fitting(heights, (BOTTOM - self.y) * columns)
             height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
             frame = _frame(self.slide, (LEFT, self.y, WIDTH, height))
@@ -292,8 +292,10 @@ class _Slides:
             rest = rest[count:]
 
     def answers(self) -> None:
-        """Answers in two columns; a table, code or a picture goes on over the whole width."""
+        """Answers in two columns; a short one alone, a table, code or a picture goes over the whole width."""
         words: list[Paragraph] = []
+        letters = [answer.letters for answer in self.page.answers if answer.blocks]
+        columns = 1 if len(letters) == 1 and letters[0] <= 700 else 2
         for answer in self.page.answers:
             for at, block in enumerate(answer.blocks):
                 number = f"{answer.number}." if at == 0 else ""
@@ -303,10 +305,10 @@ class _Slides:
                     bullet = block.bullet or number
                     words.append(Paragraph(block.runs, block.style, max(block.level, bool(bullet)), bullet))
                 else:
-                    self.words(words + [plain(number)] * bool(number), columns=2)
+                    self.words(words + [plain(number)] * bool(number), columns=columns)
                     words = []
                     self.block(block)
-        self.words(words, columns=2)
+        self.words(words, columns=columns)
 
     def block(self, block: Block) -> None:
         if isinstance(block, Listing):

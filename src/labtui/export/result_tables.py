@@ -96,14 +96,14 @@ def program_table(rows: Sequence[ResultRow]) -> Table:
 
 
 def sources_table(results: Results) -> Table:
-    """Job, file and lines of every time."""
+    """Job, file and lines of every time and rate."""
     rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
-    headings = ("training", "time", "job", "log", "lines (epoch)" if results.rows else "line")
+    headings = ("training", "measured", "job", "log", "lines (epoch)" if results.rows else "line")
     return Table(headings, tuple(rows), (False, True, True, False, False))
 
 
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
-    """Where a row's times were read: training, time, job, log, lines with their epochs."""
+    """Where a row's times were read: training, time or rate, job, log, lines with their epochs."""
     logs: dict[tuple[str, str], list[Origin]] = {}
     for origin in row.origins:
         logs.setdefault((origin.job_id, origin.source), []).append(origin)

@@ -288,9 +288,11 @@ def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
 
 
 def time_text(row: ResultRow) -> str:
-    """The time of a program in its unit: ``648.91 s``; of a training the seconds of an epoch."""
+    """The time of a program in its unit: ``648.91 s``; of a training the seconds of an epoch, else its rate."""
+    if row.program is None and row.epoch_seconds is None:
+        return ABSENT if row.throughput is None else f"{rate_text(row.throughput)} {row.configuration.unit}/s"
     if row.program is None:
-        return ABSENT if row.epoch_seconds is None else f"{three_digits(row.epoch_seconds.value)} s"
+        return f"{seconds_text(row.epoch_seconds)} s"
     return ABSENT if row.shown is None else f"{row.shown.value:,.2f} {row.program.shown_in}"
 
 
