@@ -33,7 +33,7 @@ def test_the_runs_are_made_once_more(folder: LabFolder, capsys, control: str, si
 
 def test_what_has_no_control_run_is_refused(folder: LabFolder, capsys) -> None:
     assert main(["submit", "10.5", "--control", "independent", "--gpus", "1", *DRY]) == 2
-    assert "No run of this plan has a control run independent." in capsys.readouterr().err
+    assert "No run of this plan has such a control run." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder", [True], indirect=True)

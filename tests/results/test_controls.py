@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from labtui.domain.model import RunSpec
+from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
 
@@ -101,3 +103,15 @@ def test_the_runs_of_a_control_are_known_before_they_have_a_log() -> None:
         extra_args=("--control", "independent"),
     )  # fmt: skip
     assert spec.is_control
+
+
+@pytest.mark.parametrize(("scatter", "epochs"), [(0.0, 3), (0.02, 5), (0.03, 10), (0.2, 11)])
+def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: int) -> None:
+    """Two standard errors within 2 %, by how much the epochs of the training scattered; ten at most."""
+    row = on_four(results(*TRAININGS))
+    assert row.epoch_seconds is not None
+    deviation = scatter * row.epoch_seconds.value
+    row = replace(row, scatter=Scatter(deviation, 4))
+    spec = RunSpec(model="ResNet50", device="gpu", n_gpus=4, batch_size=256, epochs=5, script="ResNet50.py")
+    assert control_epochs(spec, [row]) == epochs
+    assert control_epochs(spec, []) == 3

@@ -24,7 +24,15 @@ from labtui.tui.plan_words import cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
-from tests.tui.fed_session import NOW, FedSession, finished_run, online, spec
+from tests.tui.fed_session import (
+    NOW,
+    FedSession,
+    finished_run,
+    make_folder,
+    online,
+    open_session,
+    spec,
+)
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, text_of, types, until
 
 Make = Callable[..., LabApp]
@@ -406,3 +414,36 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests
+
+
+# ------------------------------------------------------------------ control runs
+
+
+async def test_control_runs_are_added_with_their_cost_and_removed_again(
+    filled_session: FedSession, app_of: Make
+) -> None:
+    app = app_of(filled_session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        plain = list(screen.plan.rows)
+        await pilot.press("C")
+        await until(pilot, lambda: ready(screen) and len(screen.plan.rows) > len(plain), "the control runs")
+        added = [row.spec for row in screen.plan.rows[len(plain) :]]
+        assert [(each.n_gpus, each.extra_args[-1]) for each in added] == [
+            (2, "independent"), (4, "independent"), (1, "one-batch"), (2, "one-batch"), (4, "one-batch"),
+        ]  # fmt: skip
+        assert re.search(r"5 control runs, about [\d.]+ GPU-h", text_of(app))
+        assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
+        await pilot.press("C")
+        await until(pilot, lambda: screen.plan.rows == plain, "the plan as it was")
+
+
+async def test_the_practice_cluster_offers_no_control_runs(tmp_path: Path, app_of: Make) -> None:
+    session = open_session(make_folder(tmp_path / "lab", practice=True).path, start=False)
+    app = app_of(session)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        rows = list(screen.plan.rows)
+        await pilot.press("C")
+        await until(pilot, lambda: "The practice cluster has no control runs." in text_of(app))
+        assert screen.plan.rows == rows

@@ -41,13 +41,14 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.domain.state import LabState
-from labtui.lab.plan import CONTROL_EPOCHS, CONTROLS, control_run
+from labtui.lab.plan import CONTROLS
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.planning import Proposal
     from labtui.session.preview import Preview
+    from labtui.session.session import Session
     from labtui.slurm.job_control import SbatchAnswer
 
 _UNKNOWN_LIMIT_S = 400.0
@@ -79,7 +80,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
     )
-    words = "control runs of 3 epochs beside the plan's: what `labtui why` needs to tell causes apart"
+    words = "the plan's control runs instead: short runs by which `labtui why` tells causes apart"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "after a run that ran out of memory: the task's plan again with half its batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
@@ -163,8 +164,6 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         proposal = _proposal(lab, args)
         drafts, sentence = list(proposal.drafts), proposal.sentence
     else:
-        if args.control:
-            args.epochs = args.epochs or CONTROL_EPOCHS
         drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if wrong := [number for number in args.run or () if number > len(drafts)]:
         raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
@@ -176,32 +175,25 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
     more = shlex.split(args.script_args or "")
-    if args.control and lab.session.practice:
-        raise UsageError(
-            "The practice cluster has no control runs.",
-            "Its times come from published tables, so nothing would differ; run them on a real cluster.",
-        )
     if args.control:
-        drafts = _controls(drafts, args.control)
+        drafts = _controls(lab.session, drafts, args)
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
     ], sentence
 
 
-def _controls(drafts: list[SubmissionDraft], control: str) -> list[SubmissionDraft]:
-    """The control runs alone."""
-    made = [
-        replace(draft, runs=tuple(filter(None, (control_run(run, control) for run in draft.runs))))
-        for draft in drafts
-    ]
-    kept = [draft for draft in made if draft.runs]
-    if not kept:
-        raise UsageError(
-            f"No run of this plan has a control run {control}.",
-            "ResNet*.py and train_ddp.py have them; independent needs several GPUs.",
-        )
-    return kept
+def _controls(
+    session: Session, drafts: list[SubmissionDraft], args: argparse.Namespace
+) -> list[SubmissionDraft]:
+    """The control runs alone; with as many epochs as were asked for, if any were."""
+    from labtui.lab.plan_table import control_rows, drafts_from, rows_of
+
+    measured = session.results().measured
+    rows = control_rows(rows_of(drafts), (args.control,), measured, practice=session.practice)
+    if args.epochs:
+        rows = [replace(row, spec=replace(row.spec, epochs=args.epochs)) for row in rows]
+    return list(drafts_from(rows, drafts, None, session.edition, session.profile))
 
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:

@@ -72,14 +72,19 @@ def _sum(parts: Sequence[Interval]) -> Interval:
 
 
 def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+    """What a run takes by itself; a control run as much as the training that it belongs to."""
+    if run.is_control and "--control" in run.extra_args:
+        at = run.extra_args.index("--control")
+        run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
     if run.program is not None:
         found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
         return _sum([found, one]) if found is not None and one is not None and again else found
-    epoch, first = _measured(run, rows) or (
-        _banded(run, edition),
-        _banded(run, edition, "first-epoch-seconds"),
-    )
+    row = _measured(run, rows)
+    if row is not None:
+        epoch, first = row.epoch_seconds, row.warmup_seconds
+    else:
+        epoch, first = _banded(run, edition), _banded(run, edition, "first-epoch-seconds")
     if epoch is None:
         return None
     low, high = edition.startup_seconds
@@ -88,7 +93,25 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 
 
-def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None, Interval | None] | None:
+CONTROL_SHARE = 0.02
+"""A control run's step is to be known as well as this fraction of it."""
+_MAX_STEADY = 10
+
+
+def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
+    """Epochs of a run's control run: one to warm up, then as many as `CONTROL_SHARE` takes, at least two.
+
+    By how much the epochs of the run itself scattered: two standard errors are to be within it.
+    """
+    row, steady = _measured(run, rows), 2
+    if row is not None and row.scatter is not None and row.epoch_seconds is not None:
+        wanted = 2 * row.scatter.deviation / (CONTROL_SHARE * row.epoch_seconds.value)
+        steady = min(max(steady, math.ceil(wanted**2)), _MAX_STEADY)
+    return 1 + steady
+
+
+def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
+    """The row of the own results that a run repeats."""
     same = [
         row
         for row in rows
@@ -97,7 +120,7 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None,
         and row.epoch_seconds is not None  # a run that has only its warm-up tells nothing yet
     ]
     best = [row for row in same if row.batch_size == run.batch_size] or same
-    return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
+    return best[-1] if best else None
 
 
 def _banded(run: RunSpec, edition: Edition, quantity: Quantity = "epoch-seconds") -> Interval | None:

@@ -150,16 +150,14 @@ CONTROLS = {
     "one-batch": "the same batch again and again, without a loader",
 }
 """Control runs by the word that the scripts take, and what each leaves out."""
-CONTROL_EPOCHS = 3
-"""One to warm up, two that are counted."""
 
 
-def control_run(spec: RunSpec, control: str) -> RunSpec | None:
+def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
     """The control run of a run; None where its script has no such control, or one GPU has nobody to wait for."""
     name, least = spec.script.rpartition("/")[2], 2 if control == "independent" else 1
-    if spec.is_control or spec.n_gpus < least or not name.startswith(("train_ddp.py", "ResNet")):
+    if spec.is_control or spec.n_gpus < least or not name.startswith(("train_", "ResNet")):
         return None
-    return replace(spec, extra_args=(*spec.extra_args, "--control", control))
+    return replace(spec, epochs=epochs, extra_args=(*spec.extra_args, "--control", control))
 
 
 def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.expected_time import time_limit
-from labtui.lab.plan import form_of, gathered, placed, sized
+from labtui.lab.expected_time import control_epochs, time_limit
+from labtui.lab.plan import control_run, form_of, gathered, placed, sized
+
+if TYPE_CHECKING:
+    from labtui.results.rows import ResultRow
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
@@ -43,6 +47,32 @@ class PlanRow:
 def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
     """The runs of all drafts, in their order."""
     return tuple(PlanRow(spec, origin) for origin, draft in enumerate(drafts) for spec in draft.runs)
+
+
+def control_rows(
+    rows: Sequence[PlanRow], controls: Iterable[str], measured: Sequence[ResultRow], *, practice: bool
+) -> list[PlanRow]:
+    """The control runs of the included rows, each a row of its own.
+
+    Raises:
+        UsageError: when none of them has one.
+    """
+    if practice:
+        raise UsageError(
+            "The practice cluster has no control runs.",
+            "Its times come from published tables, so nothing would differ; run them on a real cluster.",
+        )
+    made = [
+        replace(row, spec=spec, limit=None)
+        for control in controls
+        for row in rows
+        if row.included
+        and (spec := control_run(row.spec, control, control_epochs(row.spec, measured))) is not None
+    ]
+    if not made:
+        hint = "ResNet*.py, train_ddp.py and train_multiworker.py have them; independent needs several GPUs."
+        raise UsageError("No run of this plan has such a control run.", hint)
+    return made
 
 
 def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:

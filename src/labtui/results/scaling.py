@@ -140,12 +140,12 @@ def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def steady_step(row: ResultRow) -> Interval | None:
-    """The time of a step between the bounds of its clock, or as much as its epochs scatter where that is more."""
+    """The time of a step between the bounds of its clock, or two standard errors of its epochs where that is more."""
     step = row.step_seconds
     if step is None or row.scatter is None or not row.steps:
         return None
-    deviation = row.scatter.deviation / row.steps
-    return Interval(step.value, min(step.lo, step.value - deviation), max(step.hi, step.value + deviation))
+    half = 2 * row.scatter.standard_error / row.steps
+    return Interval(step.value, min(step.lo, step.value - half), max(step.hi, step.value + half))
 
 
 def data_seconds(row: ResultRow) -> Interval | None:

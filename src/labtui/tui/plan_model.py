@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.plan import copies_to_start
-from labtui.lab.plan_table import EDITABLE, WORDS, PlanRow, changed, drafts_from, forms_of, rows_of
+from labtui.lab.plan import CONTROLS, copies_to_start
+from labtui.lab.plan_table import (
+    EDITABLE,
+    WORDS,
+    PlanRow,
+    changed,
+    control_rows,
+    drafts_from,
+    forms_of,
+    rows_of,
+)
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.session.labs import files_stamp
 
@@ -156,6 +165,19 @@ class Plan:
             self.question(row, "in")
         old = self.rows[row]
         return self._with_row(row, replace(old, included=not old.included))
+
+    def with_controls(self) -> list[PlanRow]:
+        """The rows with their control runs besides; without them where they have some.
+
+        Raises:
+            UsageError: when they can have none.
+        """
+        if self.job_file is not None:
+            self.question(0, "in")
+        plain = [row for row in self.rows if not row.spec.is_control]
+        if len(plain) < len(self.rows):
+            return plain
+        return [*plain, *control_rows(plain, CONTROLS, self.measured, practice=self.session.practice)]
 
     # ------------------------------------------------------------------ job forms
 

@@ -184,10 +184,19 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
-    """What starts the runs, where there is a choice of it."""
+    """What starts the runs, where there is a choice of it; how many are control runs, and what these cost."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
-    started = f"  started by {', '.join(forms)}" if forms else ""
-    return ink("Runs", "bold").append(started, styles.quiet)
+    text = ink("Runs", "bold").append(f"  started by {', '.join(forms)}" if forms else "", styles.quiet)
+    controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
+    if controls:
+        seconds = [run_seconds(plan.rows[at].spec, plan.edition, plan.measured) for at in controls]
+        held = [draft.all_gpus if (draft := plan.draft_of(at)) is not None else 0 for at in controls]
+        hours = [
+            each.value * gpus / 3600 for each, gpus in zip(seconds, held, strict=True) if each is not None
+        ]
+        cost = f", about {hours_text(sum(hours))} GPU-h" if len(hours) == len(controls) else ""
+        text.append(f"  {words.plural(len(controls), 'control run')}{cost}", styles.soft)
+    return text
 
 
 def table_of(plan: Plan) -> tuple[list[TableColumn], list[Row]]:

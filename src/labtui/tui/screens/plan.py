@@ -66,6 +66,7 @@ class PlanScreen(FramedScreen):
         key("J", "next_form", "Form", "one job, one per size, or a job file of your own", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or take it back"),
+        key("C", "controls", "Controls", "add short runs that tell why it does not scale, or remove them"),
         key("e", "edit", "Edit", "open the job script in your editor"),
     ]
 
@@ -327,6 +328,10 @@ class PlanScreen(FramedScreen):
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
         self._become(self.plan.dropped(self.place[0]), self.plan.form)
+
+    def action_controls(self) -> None:
+        """Add the control runs of this plan, or remove them."""
+        self._become(self.plan.with_controls(), self.plan.form)
 
     def action_next_form(self) -> None:
         """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
