@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +77,45 @@ def test_a_job_of_another_program_is_listed_and_cancelled(
     wait_until(
         lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
     )
+
+
+GPU_JOB = """#!/bin/bash
+#SBATCH --account={account}
+#SBATCH --qos={qos}
+#SBATCH --time=5
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={cpus}
+#SBATCH --gres=gpu:2
+sleep 300
+"""
+
+
+def started(cluster: Cluster, student: Student, script: str) -> str:
+    """The id of a job of another program that runs."""
+    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
+    job_id = sent.out.strip().split("\n")[-1]
+    assert job_id.isdecimal(), sent
+    wait_until(lambda: "JobState=RUNNING" in scontrol(cluster, job_id), what="the job", deadline_s=240)
+    return job_id
+
+
+def test_the_gpus_of_a_job_that_labtui_did_not_write(
+    session: Session, cluster: Cluster, student: Student, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Slurm and the step beside the job are real, nvidia-smi is a stand-in that shows the GPUs of its step."""
+    gpu = started(cluster, student, GPU_JOB.format(account=student.account, qos=student.gpu_qos, cpus=40))
+    session.close()
+    folder = ["--folder", str(session.folder.path)]
+    assert main(["gpus", gpu, *folder]) == 0
+    out, err = capsys.readouterr()
+    rows = [line.split() for line in out.splitlines() if "NVIDIA H100" in line]
+    assert [row[1] for row in rows] == ["0", "1"], (out, err)
+    assert all("MHz" in row and row[-2:] == ["power", "cap"] for row in rows), out
+    assert main(["gpus", gpu, "--json", *folder]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["job"] == gpu and found["absent"] == {} and found["gpus"][0]["clock"] == "1755 MHz"
+    cpu = started(cluster, student, HEAD.format(account=student.account, minutes=5) + "sleep 300\n")
+    for job, said in ((cpu, f"Job {cpu} has no GPU."), ("999999", "Job 999999 is not one of your jobs")):
+        assert main(["gpus", job, *folder]) == 2
+        assert said in capsys.readouterr().err
+    cluster.cancel_all()

@@ -31,14 +31,16 @@ pytestmark = pytest.mark.skipif(
 
 SAMPLER = """#!/bin/bash
 case "$*" in
-    *--query-gpu*)
+    *--loop*)
         echo "$BASHPID" > sampler.pid
         echo "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], \\
-memory.total [MiB], power.draw [W]"
+memory.total [MiB], power.draw [W], clocks.current.sm [MHz], clocks_throttle_reasons.active"
         while :; do
-            echo "$(date '+%Y/%m/%d %H:%M:%S.000'), 0, 97, 60, 61000, 65247, 512.30"
+            echo "$(date '+%Y/%m/%d %H:%M:%S.000'), 0, 97, 60, 61000, 65247, 512.30, 1755, 0x0000000000000004"
             sleep 0.05
         done ;;
+    *clocks_event_reasons*) echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2 ;;
+    *--query-gpu*) echo "$*" >> probes ;;
     *) echo "| NVIDIA-SMI 535.86.10 |" ;;
 esac
 """
@@ -163,6 +165,7 @@ def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFold
     assert "NVIDIA-SMI" in out
     samples = read_samples((job_folder.folder / csv).read_bytes())
     assert len(samples) >= 3 and samples[0].utilization == 0.97
+    assert (samples[0].clock_mhz, samples[0].slowed_by) == (1755, {"power cap"})
     pid = int((job_folder.folder / "sampler.pid").read_text())
     until(lambda: not alive(pid), "the sampler to end")
 

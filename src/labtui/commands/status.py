@@ -1,4 +1,4 @@
-"""How things stand: `labtui queue` for the jobs and the submission queue, `labtui check` for the tasks."""
+"""How things stand: `labtui queue` for jobs, `labtui gpus` for the GPUs of one, `labtui check` for the tasks."""
 
 from __future__ import annotations
 
@@ -215,6 +215,55 @@ def _reason(reason: str) -> str:
     from labtui.slurm.states import explain_reason
 
     return f"{reason}: {explain_reason(reason)}" if reason else ""
+
+
+_GPU_COLUMNS = {
+    "use": "utilization.gpu",
+    "memory": "memory.used",
+    "of": "memory.total",
+    "power": "power.draw",
+    "clock": "clocks.current.sm",
+}
+
+
+def gpus_arguments(parser: argparse.ArgumentParser) -> None:
+    """The job, also one that labtui did not submit."""
+    parser.add_argument("job", metavar="JOB", help="the id of a running job of yours")
+    add_folder_argument(parser)
+    add_json_argument(parser)
+
+
+def run_gpus(args: argparse.Namespace) -> int:
+    """Ask each node of the job once; what a driver does not tell is absent, with its reason."""
+    from labtui.results.numbers import grid_text
+    from labtui.training_logs.gpu_sampler import number, read_rows, slowed_by
+
+    with Open(args) as lab:
+        lab.online()
+        lab.refresh()
+        rows = list(read_rows(lab.session.gpus(args.job).result(timeout=120).encode()))
+    found: list[dict[str, str | None]] = []
+    absent: dict[str, str] = {}
+    for row in rows:
+        slowed = slowed_by(row)
+        values = {
+            name: row.get(column, "the driver has no such field") for name, column in _GPU_COLUMNS.items()
+        }
+        absent |= {name: text for name, text in values.items() if number(text) is None}
+        if slowed is None:
+            absent["slowed by"] = "the driver does not tell"
+        gpu = {"node": row["node"], "gpu": row["index"], "name": row["name"]}
+        known = {name: text if number(text) is not None else None for name, text in values.items()}
+        found.append({**gpu, **known, "slowed by": None if slowed is None else ", ".join(sorted(slowed))})
+    if args.json:
+        print_json({"job": args.job, "gpus": found, "absent": absent})
+        return 0
+    if found:
+        cells = [["-" if value is None else value for value in each.values()] for each in found]
+        print(grid_text([list(found[0]), *cells], [False] * 3 + [True] * 5 + [False]))
+    for name, why in absent.items():
+        say(f"No {name}: {why}.")
+    return 0 if found else 1
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:

@@ -327,6 +327,14 @@ class Session:
         """Cancel one of `my_jobs` by its number. Raises UsageError when it is none of them."""
         return self._do(Request(action="cancel_job", job_id=job_id))
 
+    def gpus(self, job_id: str) -> Future[str]:
+        """One sample of the GPUs of a running job, one of `my_jobs`, as nvidia-smi's CSV; UsageError for another."""
+        from labtui.slurm.job_control import gpus
+
+        self._must_write()
+        self._token_of_job(job_id)
+        return self._running_worker().ask(gpus(job_id))
+
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
         self._must_write()

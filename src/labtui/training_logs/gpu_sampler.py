@@ -1,19 +1,23 @@
 """The GPU sampler's CSV: how busy each GPU was while a run trained, laid beside its epochs.
 
 The job script runs `nvidia-smi` beside the training (see `slurm_templates/`), every two seconds, one line
-per GPU. Where several nodes write into one file, a column before the others names the node: the GPUs are then
-numbered through all nodes. The clock is UTC, as the templates ask for.
+per GPU. The header says which columns there are: a driver knows some more, some less. Where several nodes write into
+one file, a column before the others names the node: the GPUs are then numbered through all nodes. The clock is UTC, as
+the templates ask for.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from labtui.domain.model import EpochSample
+
+SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
+"""The bits of `clocks_event_reasons.active` that slow a GPU down; the others are idling and settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +25,14 @@ class GpuSample:
     """One GPU at one moment, in seconds since 1970; `utilization` as a fraction of 1, None where there is none.
 
     `index` counts from 0 through all nodes of the job, `name` is how the GPU is called: ``GPU 2``, ``node2 GPU 0``.
+    `clock_mhz` is that of its multiprocessors, `slowed_by` what slows it down (None where the driver does not tell).
     """
 
     at: float
     index: int
     utilization: float | None = None
+    clock_mhz: float | None = None
+    slowed_by: frozenset[str] | None = None
     node: str = ""
     label: str = ""
 
@@ -36,8 +43,7 @@ class GpuSample:
 
 def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     """The samples of a CSV in file order; never raises, and leaves out a line that is none."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    samples = [found for line in lines if (found := _sample(line.split(","))) is not None]
+    samples = [found for row in read_rows(data) if (found := _sample(row)) is not None]
     nodes = sorted({sample.node for sample in samples if sample.node})
     if len(nodes) < 2:
         return tuple(samples)
@@ -52,17 +58,50 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     )
 
 
-def _sample(cells: Sequence[str]) -> GpuSample | None:
-    """A line ``2026/11/21 09:40:00.250, 0, 97 %, ...``, perhaps behind a node's name."""
-    cells = [cell.strip() for cell in cells]
-    at = _moment(cells[0])
-    if at is None and len(cells) > 1:
-        at, node, cells = _moment(cells[1]), cells[0], cells[1:]
-    else:
-        node = ""
-    if at is None or len(cells) < 3 or not cells[1].isdecimal() or len(cells[1]) > 4:
+_FIRST = ("timestamp", "index", "utilization.gpu")
+"""The columns of a file without a header."""
+
+
+def read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
+    """Each whole line as texts by column (without its unit), and the `node` before it, "" where none is named."""
+    heads: dict[str, Sequence[str]] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        node, rest = ("", cells) if _is_first(cells[0]) else (cells[0][:80], cells[1:])
+        if not rest or not _is_first(rest[0]):
+            continue
+        if rest[0] == _FIRST[0]:
+            heads[node] = [name.partition(" [")[0] for name in rest]
+        elif len(rest) >= len(names := heads.get(node, _FIRST)):
+            yield {"node": node, **dict(zip(names, rest, strict=False))}
+
+
+def _is_first(cell: str) -> bool:
+    return cell == _FIRST[0] or _moment(cell) is not None
+
+
+def _sample(row: Mapping[str, str]) -> GpuSample | None:
+    at, index = _moment(row["timestamp"]), row.get("index", "")
+    if at is None or not index.isdecimal() or len(index) > 4:
         return None
-    return GpuSample(at=at, index=int(cells[1]), utilization=_fraction(cells[2]), node=node[:80])
+    busy = number(row.get("utilization.gpu", ""))
+    return GpuSample(
+        at=at,
+        index=int(index),
+        utilization=None if busy is None else min(busy, 100.0) / 100,
+        clock_mhz=number(row.get("clocks.current.sm", row.get("clocks.sm", ""))),
+        slowed_by=slowed_by(row),
+        node=row["node"],
+    )
+
+
+def slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
+    """What slows a GPU down; older drivers call the column by its older name."""
+    try:
+        bits = int(row.get("clocks_event_reasons.active") or row["clocks_throttle_reasons.active"], 16)
+    except (KeyError, ValueError):
+        return None
+    return frozenset(name for bit, name in SLOWED_BY.items() if bits & bit)
 
 
 def _moment(text: str) -> float | None:
@@ -72,13 +111,13 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def _fraction(text: str) -> float | None:
-    """A printed percentage; None for ``[N/A]`` and the like."""
+def number(text: str) -> float | None:
+    """A printed number of 0 or more, with its unit or without; None for ``[N/A]`` and the like."""
     try:
         value = float(text.split(" ", maxsplit=1)[0])
     except ValueError:
         return None
-    return min(value, 100.0) / 100 if math.isfinite(value) and value >= 0 else None
+    return value if math.isfinite(value) and value >= 0 else None
 
 
 # --------------------------------------------------------------------------- beside the epochs
@@ -134,3 +173,21 @@ def _during(
         warmup=warmup,
         names={sample.index: sample.label for sample in samples if sample.label},
     )
+
+
+def clocks(
+    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
+) -> tuple[float | None, dict[str, float]]:
+    """The mean clock (MHz) of a run's GPUs after its first epoch, and in what share of the samples what slowed them."""
+    spans = [(e.ended_at - e.seconds.value, e.ended_at) for e in epochs[1:] if e.ended_at is not None]
+    inside = [
+        one
+        for one in samples
+        if (n_gpus is None or one.index < n_gpus) and any(low <= one.at <= high for low, high in spans)
+    ]
+    known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
+    told = [one.slowed_by for one in inside if one.slowed_by is not None]
+    shares = {name: sum(name in each for each in told) / len(told) for name in SLOWED_BY.values() if told}
+    return statistics.fmean(known) if known else None, {
+        name: share for name, share in shares.items() if share
+    }

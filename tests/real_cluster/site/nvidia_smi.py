@@ -39,6 +39,7 @@ def reading(index):
         "memory.total": str(TOTAL_MIB), "memory.used": str(used), "memory.free": str(TOTAL_MIB - used),
         "temperature.gpu": str(48 + int(9 * swing)), "power.draw": f"{420 + 180 * swing:.2f}",
         "power.limit": "700.00", "clocks.sm": "1755", "clocks.mem": "2619",
+        "clocks_throttle_reasons.active": "0x0000000000000004",  # the power cap; newer drivers name it otherwise
     }  # fmt: skip
 
 
