@@ -71,17 +71,6 @@ def test_push_sends_what_is_not_there(line: Connection, student: Student) -> Non
     assert line.push({}, target).sent == ()
 
 
-def test_push_into_a_full_disk(line: Connection, cluster: Cluster, student: Student) -> None:
-    line.run("mkdir -p full")
-    cluster.limit_disk(f"{student.home}/full", "64k")
-    try:
-        with pytest.raises(RemoteFailure) as caught:
-            line.push({"big": secrets.token_bytes(300_000)}, f"{student.home}/full/one")
-        assert caught.value.wait and "quota" in f"{caught.value.sentence} {caught.value.hint}"
-    finally:
-        cluster.unlimit_disk(f"{student.home}/full")
-
-
 def _phase(line: Connection, job_id: str) -> JobPhase | None:
     rows = line.ask(tick()).jobs or ()
     return next((row.phase for row in rows if row.job_id == job_id), None)

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,15 +98,6 @@ def test_a_wrong_code_or_none(connect: Connect, student: Student, code: str | No
     assert len(person.questions) == 1
 
 
-def test_a_prompter_that_fails_is_a_refusal(connect: Connect, student: Student) -> None:
-    class Broken:
-        def ask(self, question: object) -> str | None:
-            raise RuntimeError("the screen went away")
-
-    with pytest.raises(LoginRefused):
-        connect(port=student.code_port, person=Broken()).connect()  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("user", ["", "nobody-here"])
 def test_a_wrong_key_or_user(connect: Connect, student: Student, user: str) -> None:
     key = student.key if user else student.stranger_key
@@ -137,15 +127,6 @@ def test_an_unknown_host_is_asked_about_once(connect: Connect, student: Student)
     assert person.questions[0].fingerprint == student.host_key
     connect(host_key="", person=person).connect()
     assert person.kinds == ["host-key"]
-
-
-def test_the_users_own_known_hosts_count(connect: Connect, student: Student, tmp_path: Path) -> None:
-    known = tmp_path / "known_hosts"
-    known.write_text(f"@cert-authority *.elsewhere ssh-ed25519 AAAA\n{student.known_hosts_line}\n")
-    before = known.read_bytes()
-    person = Person()
-    connect(host_key="", person=person).connect()
-    assert not person.questions and known.read_bytes() == before
 
 
 def test_a_changed_host_key_is_refused(connect: Connect, cluster: Cluster, student: Student) -> None:
@@ -242,29 +223,6 @@ def closed_port() -> Iterator[int]:
         yield held.getsockname()[1]
 
 
-@contextlib.contextmanager
-def server(greeting: bytes, *, hang_up: bool = True) -> Iterator[int]:
-    """Something that is no SSH server."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    held: list[socket.socket] = []
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                held.append(client)
-                if greeting:
-                    client.sendall(greeting)
-                if hang_up:
-                    client.close()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield listener.getsockname()[1]
-    listener.close()
-    for client in held:
-        client.close()
-
-
 def refusal(connect: Connect, **values: object) -> LabError:
     with pytest.raises(CannotConnect) as caught:
         connect(**values).connect()
@@ -275,13 +233,6 @@ def refusal(connect: Connect, **values: object) -> LabError:
 def test_nothing_listens(connect: Connect) -> None:
     with closed_port() as port:
         assert "refuses connections" in refusal(connect, port=port).sentence
-
-
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\x00\xff" * 200])
-def test_not_an_ssh_server(connect: Connect, greeting: bytes) -> None:
-    with server(greeting) as port:
-        words = refusal(connect, port=port).sentence
-    assert "is not an SSH server" in words or "closed the connection" in words
 
 
 def test_every_host_is_told_when_none_answers(connect: Connect) -> None:

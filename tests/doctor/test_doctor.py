@@ -14,7 +14,6 @@ import pytest
 
 from labtui.cluster.target import Overrides
 from labtui.commands.cli import main
-from labtui.commands.terminal import plain
 from labtui.doctor.examine import _advising, _places, _trials, resolve_target
 from labtui.doctor.findings import (
     Check,
@@ -238,10 +237,6 @@ def test_quota_tables() -> None:
         statuses(check_paths(found, root="/r", data_dir="", container="", alternative_paths={}))["quota"]
         == "warning"
     )
-
-
-def test_text_from_outside_cannot_steer_the_terminal() -> None:
-    assert plain("a\x1b]52;c;eA==\x07b") == "a ]52;c;eA== b"
 
 
 # --------------------------------------------------------------------------- by the command line

@@ -75,37 +75,6 @@ def test_a_password_login_hears_the_same(
     assert person.kinds == ["password"], "nobody is asked for a new password"
 
 
-class ClosedSftp:
-    """An SFTP client whose channel the server closed just after it had opened it."""
-
-    def get_channel(self) -> ClosedSftp:
-        return self
-
-    def settimeout(self, limit_s: float) -> None:
-        pass
-
-    def stat(self, path: str) -> None:
-        raise OSError("Socket is closed")
-
-
-@pytest.mark.cluster
-def test_file_transfer_that_ends_as_it_begins_names_the_password(
-    student: Student, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.set_account(must_change_password=True)
-    line = connection(
-        tmp_path, port=student.pam_port, user=student.user, key=student.key, host_key=student.host_key
-    )
-    line.connect()
-    monkeypatch.setattr(line, "_open_sftp", lambda limit_s: ClosedSftp())
-    try:
-        with pytest.raises(LoginRefused):
-            line.ping()
-    finally:
-        line.close()
-        cluster.set_account()
-
-
 @pytest.mark.cluster
 def test_file_transfer_names_the_password(student: Student, cluster: Cluster, tmp_path: Path) -> None:
     """sshd opens no SFTP for a password that must be changed, and says why to a command only."""

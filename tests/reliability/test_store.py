@@ -7,8 +7,6 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +15,7 @@ from labtui.domain.errors import StoreError
 from labtui.session.folder import LabFolder
 from labtui.session.opening import repair
 from labtui.session.session import Session
-from labtui.session.settings import Settings
 from labtui.session.store import Store
-from tests.reliability.hostile import PYTHON_PATH, ROOT
 from tests.tui import fed_session
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse damage are POSIX")
@@ -120,28 +116,6 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
         for old, new in zip(before.submissions.values(), kept.submissions.values(), strict=True):
             assert (old.job and old.job.job_id) == (new.job and new.job.job_id), (number, kind)
         shutil.rmtree(lab)
-
-
-def test_two_processes_one_writes(tmp_path: Path) -> None:
-    """Ten processes open one folder at once: exactly one may write."""
-    LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    code = (
-        "import sys; from labtui.session.session import Session\n"
-        "s = Session.open(sys.argv[1], start=False); print('looks' if s.read_only else 'writes', flush=True)\n"
-        "sys.stdin.read(); s.close()"
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "lab")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": PYTHON_PATH},
-        )
-        for _ in range(6)
-    ]  # fmt: skip
-    lines = [process.stdout.readline().strip() for process in processes]  # type: ignore[union-attr]
-    for process in processes:
-        process.stdin.close()  # type: ignore[union-attr]
-        process.wait(240)
-    assert sorted(lines) == ["looks"] * 5 + ["writes"]
 
 
 def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,8 @@ import pytest
 from labtui.training_logs.reader import parse_log
 from tests.remote.torch_ranks import (
     SMALL,
-    TORCH_PYTHON,
     TRAIN,
     Ranks,
-    environment,
     errors,
     run_script,
     torchrun,
@@ -118,29 +115,6 @@ def test_a_killed_rank_is_named_by_a_survivor(tmp_path: Path) -> None:
     assert run_.outcome == "failed" and run_.epochs
 
 
-def test_a_rank_killed_under_torchrun(tmp_path: Path) -> None:
-    words = ["--nproc_per_node=2", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", TRAIN, *LONG]
-    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        agent = subprocess.Popen(
-            [str(TORCH_PYTHON), "-m", "torch.distributed.run", *words],
-            stdout=out,
-            stderr=err,
-            env=environment(),
-        )
-    ranks = object.__new__(Ranks)
-    ranks.folder, ranks.processes = tmp_path, [agent]
-    (tmp_path / "0.out").symlink_to("out")
-    (tmp_path / "0.err").symlink_to("err")
-    ranks.wait_for("[EPOCH: 2]")
-    os.kill(_child(agent.pid, "RANK=1"), signal.SIGKILL)
-    (ended,) = ranks.ended()
-    assert ended.code == 1
-    assert ended.errors == [
-        f"error: Rank 1 on {HOST} exited without an error message (killed, or its node failed); "
-        f"reported by rank 0 on {HOST}."
-    ]
-
-
 def test_a_cancelled_training_says_so_once(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, 2, *LONG)
     ranks.wait_for("[EPOCH: 2]")
@@ -150,16 +124,3 @@ def test_a_cancelled_training_says_so_once(tmp_path: Path) -> None:
     assert errors(ended) == ["error: The training was terminated from outside (cancelled, or out of time)."]
     assert [one.code for one in ended] == [143, 143]
     assert parse_log(ended[0].out.encode()).runs[0].outcome == "cancelled"
-
-
-def _child(parent: int, variable: str) -> int:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                status = (entry / "stat").read_text().rpartition(")")[2].split()
-                values = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if int(status[1]) == parent and variable.encode() in values:
-                return int(entry.name)
-    raise AssertionError(f"no child of {parent} with {variable}")

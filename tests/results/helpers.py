@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import EpochSample, Interval, Outcome
+from labtui.domain.model import EpochSample, Interval, Outcome, RunSpec
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.rows import Results
@@ -15,6 +15,8 @@ from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
 PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published"
+DERIVATIONS = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
+"""The page that tells how each published number is derived."""
 
 
 def published(name: str) -> dict[str, Any]:
@@ -31,6 +33,25 @@ def read_logs(*names: str) -> tuple[MeasuredRun, ...]:
 def results_of(*names: str, images: int = 50_000) -> Results:
     """The results of published logs."""
     return compute_results(read_logs(*names), images=images)
+
+
+def course_log(
+    command: str, model: str, batch: int, images: int, rate: float, told: tuple[int, float], *more: str
+) -> bytes:
+    """Five epochs as the course's PyTorch script prints them: images a second, whole seconds and memory (`told`)."""
+    lines = [
+        f"+ {command} --num_epochs 5 --batch_size {batch}",
+        f"### model_name: {model}",
+        f"### batch_size: {batch}",
+    ]
+    lines += [*(f"### {option}" for option in more), "### num_epochs: 5", "### Device: cuda:0"]
+    lines += [f"### Total training samples (batches): {images} ({images // batch})"]
+    for number in range(1, 6):
+        lines += [f"[EPOCH: {number}] Starting training loop..."]
+        lines += [f"[EPOCH: {number}] Training throughput: {rate / 2 if number == 1 else rate:.3f} imgs/s"]
+    lines += ["Training finished!", f"Complete training Time: {told[0]} s "]
+    lines += [f"Training throughput:    {rate} imgs/s", f"GPU memory reserved:    {told[1]} GB"]
+    return ("\n".join(lines) + "\n").encode()
 
 
 def epoch(
@@ -87,6 +108,12 @@ def run(
         throughput_printed=more.pop("throughput_printed", None),
     )
     return MeasuredRun(run=parsed, practice=practice, live=live, **more)
+
+
+def spec(n_gpus: int, epochs: int = 3) -> RunSpec:
+    """What a run of ResNet50 on so many GPUs was asked for."""
+    values = {"model": "ResNet50", "device": "gpu", "script": "ResNet50.py"}
+    return RunSpec(n_gpus=n_gpus, batch_size=2048 * n_gpus, epochs=epochs, **values)
 
 
 def task_charts(results, *, model=None):

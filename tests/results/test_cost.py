@@ -6,24 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState, LogState, RunState, SubmissionState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
 
-from .helpers import epoch
-
-
-def spec(n_gpus: int, epochs: int = 2) -> RunSpec:
-    return RunSpec(
-        model="ResNet50",
-        device="gpu",
-        n_gpus=n_gpus,
-        batch_size=2048 * n_gpus,
-        epochs=epochs,
-        script="ResNet50.py",
-    )
+from .helpers import epoch, spec
 
 
 def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment: int = 0) -> LabState:

@@ -135,6 +135,7 @@ def report(*runs: ParsedRun, lines: tuple[tuple[int, str], ...] = ()) -> LogRepo
         ("resnet-101.out", "ResNet101", None, None, ""),
         ("slurm-31337.out", None, None, None, ""),
         ("gpucluster.1.out", None, None, None, "1"),
+        ("8xVM.GPU.H100.8", None, None, None, ""),
     ],
 )
 def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from labtui.commands import terminal as terminal_module
 from labtui.results.numbers import AS_PRINTED, PRECISE, cells, text_table
 from labtui.results.report import report_text
 
@@ -39,18 +37,6 @@ def test_at_80_columns_each_part_says_which_run_a_line_is_about():
         ]
     assert text_table(results.rows, PRECISE, 130) == text_table(results.rows, PRECISE)
     assert text_table(results.rows, AS_PRINTED, 80) == text_table(results.rows, AS_PRINTED)
-
-
-def test_a_pipe_gets_the_full_table(monkeypatch):
-    assert text_table(results_of(*BOTH).rows, PRECISE) in report_text(results_of(*BOTH))
-    monkeypatch.setenv("COLUMNS", "72")
-    for is_terminal, width in ((True, 72), (False, None)):
-        monkeypatch.setattr(
-            terminal_module,
-            "sys",
-            SimpleNamespace(stdout=SimpleNamespace(isatty=lambda is_terminal=is_terminal: is_terminal)),
-        )
-        assert terminal_module.window_width() == width
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():

@@ -13,7 +13,7 @@ from labtui.results.measured import measured_from_reports, round_half_up
 from labtui.results.rows import ResultRow, Results
 from labtui.training_logs.reader import parse_log
 
-from .helpers import published, results_of
+from .helpers import DERIVATIONS, published, results_of
 
 CHAPTER10 = published("chapter10.toml")
 THESIS = published("thesis.toml")
@@ -42,6 +42,12 @@ def test_the_books_efficiency_is_that_of_the_rounded_speedup():
     assert round_half_up(unrounded / 2 * 100, 1) == 91.7
     plain = row_at(results_of("ResNet152.31338.out"), 2, "ResNet152").as_printed
     assert round(100 * plain.efficiency, 1) == 91.5
+
+
+@pytest.mark.parametrize("chapter", [11, 12, 15])
+def test_the_contradictions_of_a_chapter_are_on_the_page_of_numbers(chapter):
+    for found in published(f"chapter{chapter}.toml")["contradictions"].values():
+        assert found in DERIVATIONS, found
 
 
 @pytest.mark.parametrize("model", ["ResNet50", "ResNet152"])

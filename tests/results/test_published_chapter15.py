@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,9 +121,3 @@ def test_every_output_says_tokens():
     json.dumps(rows, allow_nan=False)
     notes = task_charts(results)[-1].notes
     assert any(note.startswith("Tokens per second against one GPU's") for note in notes)
-
-
-def test_the_listed_contradictions_are_on_the_page_of_numbers():
-    page = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
-    for found in ODD.values():
-        assert found in page, found

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -77,23 +73,6 @@ def test_a_log_given_twice_is_one_run(capsys):
     assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
 
 
-def test_two_jobs_of_the_same_configuration_are_pooled(capsys, tmp_path):
-    again = tmp_path / "ResNet50.31400.out"
-    again.write_bytes(Path(R50).read_bytes().replace(b"544ms", b"550ms"))
-    _, out, _ = call(capsys, "--json", R50, str(again))
-    row = json.loads(out)["rows"][0]
-    assert row["runs"] == 2 and row["epoch_seconds"]["value"] == pytest.approx((13.6 + 13.75) / 2)
-    assert {source["job_id"] for source in row["sources"]} == {"31337", "31400"}
-
-
-def test_images_change_the_rate_and_not_the_speedup(capsys):
-    _, out, _ = call(capsys, "--json", "--images", "1000", R50)
-    row = json.loads(out)["rows"][2]
-    assert row["throughput"]["value"] == pytest.approx(1000 / 5.376)
-    assert row["speedup"]["value"] == pytest.approx(13.6 / 5.376)
-    assert any("steps per epoch" in note for note in row["notes"])
-
-
 @pytest.mark.parametrize("images", ["0", "-5", "many"])
 def test_a_senseless_number_of_images_is_wrong_use(images, capsys):
     assert main(["results", "--images", images, R50]) == 2
@@ -117,31 +96,12 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
         assert text in out
 
 
-def test_csv_markdown_and_latex(capsys):
-    _, out, _ = call(capsys, "--csv", R50)
-    assert [row["n_gpus"] for row in csv.DictReader(io.StringIO(out))] == ["1", "2", "4"]
-    _, out, _ = call(capsys, "--markdown", R50)
-    assert "| ResNet50 | 4 GPUs | 8,192 |" in out
-    _, out, _ = call(capsys, "--latex", R50)
-    assert r"\end{tabular}" in out
-
-
 def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = main(["results"])
     captured = capsys.readouterr()
     assert code == 2 and captured.out == ""
     assert "no lab folder" in captured.err and "name log files: FILE..." in captured.err
-
-
-def test_pandas_is_loaded_for_csv_only():
-    script = (
-        "import sys; from labtui.commands.cli import main; main(['results', '--json', sys.argv[1]]);"
-        "heavy = {'pandas', 'numpy', 'textual', 'paramiko', 'matplotlib'} & set(sys.modules);"
-        "print(sorted(heavy), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, R50], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
 
 
 def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
-from labtui.domain.model import JobPhase, RunSpec
+from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.opening import FolderLock
@@ -18,20 +18,9 @@ from labtui.session.store import Store
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
 
-from .helpers import epoch
+from .helpers import epoch, spec
 
 START = 1_763_718_000.0
-
-
-def spec(n_gpus: int) -> RunSpec:
-    return RunSpec(
-        model="ResNet50",
-        device="gpu",
-        n_gpus=n_gpus,
-        batch_size=2048 * n_gpus,
-        epochs=3,
-        script="ResNet50.py",
-    )
 
 
 def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice: bool = False) -> list:

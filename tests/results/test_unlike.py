@@ -8,8 +8,7 @@ import pytest
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.results.compute import compute_results, own_rows
-from labtui.results.measured import MeasuredRun, measured_from_reports, steady_samples
-from labtui.training_logs.reader import parse_log
+from labtui.results.measured import MeasuredRun, steady_samples
 from tests.results.helpers import run
 
 
@@ -79,16 +78,6 @@ def test_an_mlperf_epoch_that_broke_off_is_not_steady() -> None:
     assert [one.epoch for one in steady_samples(changed(base, epochs=epochs))] == [2, 3, 4]
     whole = (*epochs[:-1], sample(5, 9.9))
     assert [one.epoch for one in steady_samples(changed(base, epochs=whole))] == [2, 3, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("name", "n_gpus"),
-    [("8xVM.GPU.H100.8", None), ("ResNet50_seq_GPU.1.out", 1), ("ResNet50_seq_CPU.1.out", 0)],
-)
-def test_a_files_name_tells_a_gpu_only_where_it_can_be_one(name: str, n_gpus: int | None) -> None:
-    report = parse_log(b"Epoch 1/2\n25/25 - 29s - loss: 2.0\nEpoch 2/2\n25/25 - 14s - loss: 2.0\n")
-    (measured,) = measured_from_reports([(name, report)])
-    assert measured.run.n_gpus == n_gpus
 
 
 def test_a_block_weighs_as_many_epochs_as_it_has() -> None:

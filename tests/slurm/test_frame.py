@@ -106,8 +106,3 @@ def test_a_profile_that_exits_shows_as_not_begun(tmp_path: Path) -> None:
 def test_a_script_has_no_standard_input(tmp_path: Path) -> None:
     done = run("cat", tmp_path, input=b"bytes")
     assert cut_frame(done.stdout, MARKER).content == b""
-
-
-def test_binary_output_without_a_last_newline(tmp_path: Path) -> None:
-    done = run("printf '\\000\\377no newline'; exit 0", tmp_path)
-    assert cut_frame(done.stdout, MARKER).content == b"\x00\xffno newline"

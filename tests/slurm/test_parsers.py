@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -27,7 +25,7 @@ from labtui.slurm.probe import (
 from labtui.slurm.queue import parse_accounting, parse_queue, tick
 from labtui.slurm.remote_command import cut_frame, section_status
 from labtui.slurm.site_probe import gpus_of, site_probe
-from labtui.slurm.states import phase_of, plain_state
+from labtui.slurm.states import phase_of
 from labtui.slurm.submit import lookup, parse_submit
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
 from tests.slurm.recorded import NONCE, VERSIONS, answer, read
@@ -290,10 +288,6 @@ def test_phases(text: str, phase: JobPhase) -> None:
     assert phase_of(text) is phase
 
 
-def test_plain_state() -> None:
-    assert plain_state(" cancelled by 12 ") == "CANCELLED"
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("10:00", 600), ("1-02:03:04", 93784), ("0:00", 0), ("2-12", 216000), ("45", 2700), ("UNLIMITED", None),
@@ -352,14 +346,6 @@ def _port(text: str) -> int | None:
 def test_only_ascii_digits_are_a_number(reader: str, text: str) -> None:
     assert READERS[reader]("12") is not None
     assert READERS[reader](text) is None
-
-
-def test_numbers_have_one_reader() -> None:
-    """A check of one's own takes Arabic digits, or five thousand nines."""
-    folder = Path(queue.__file__).parents[1]
-    for path in (p for name in ("slurm", "cluster", "doctor") for p in (folder / name).glob("*.py")):
-        if path.name != "values.py":
-            assert not re.search(r"isdigit|isdecimal|isnumeric|\\d", path.read_text(encoding="utf-8")), path
 
 
 def test_log_patterns() -> None:
