@@ -5,13 +5,8 @@ Three ways to set Slurm up (see `tests.real_cluster.sites`). A person answers at
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
-import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +18,7 @@ from tests.commands.test_own_job_files import PRINTED
 from tests.real_cluster import Cluster, ClusterSettings
 from tests.real_cluster.settings import Node
 from tests.real_cluster.sites import SiteName
+from tests.reliability.hostile import Terminal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("foreign-sites")]
 
@@ -83,32 +79,19 @@ def lab(site: tuple[SiteName, Cluster], tmp_path_factory: pytest.TempPathFactory
 
 def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
     """Run labtui in a pseudo-terminal and answer its questions; everything shown, and how many were asked."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "labtui", *words], stdin=theirs, stdout=theirs, stderr=theirs,
-        env=labtui.environment, cwd=labtui.home, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    shown, questions, seen = "", 0, 0
-    deadline = time.monotonic() + 480
-    while time.monotonic() < deadline:
-        if not select.select([ours], [], [], 1.0)[0]:
-            continue
-        try:
-            data = os.read(ours, 4096)
-        except OSError:  # the program ended, and with it the terminal
-            break
-        if not data:
-            break
-        shown += data.decode("utf-8", "replace")
-        question = re.search(r"([^\n]*\?[^\n]*\[[^\]]*\] )$", shown[seen:])
-        if question is not None:
-            questions, seen = questions + 1, len(shown)
-            answer = next((text for words, text in answers.items() if words in question[1]), "")
-            os.write(ours, answer.encode() + b"\n")
-    os.close(ours)
-    assert process.wait(240) == 0, shown
-    return shown, questions
+    questions, seen = 0, 0
+    with Terminal([sys.executable, "-m", "labtui", *words], env=labtui.environment) as terminal:
+        while terminal.process.poll() is None:
+            terminal.read(1.0)
+            question = re.search(
+                r"([^\n]*\?[^\n]*\[[^\]]*\] )$", terminal.output[seen:].decode("utf-8", "replace")
+            )
+            if question is not None:
+                questions, seen = questions + 1, len(terminal.output)
+                answer = next((text for words, text in answers.items() if words in question[1]), "")
+                terminal.press(f"{answer}\n")
+        assert terminal.end() == 0, terminal.output
+    return terminal.output.decode("utf-8", "replace"), questions
 
 
 def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], tmp_path: Path) -> None:

@@ -54,12 +54,6 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
     assert openssh(cluster, "cat", input="through standard input").stdout == "through standard input"
 
 
-@needs_ssh
-def test_an_interactive_shell_has_a_terminal(cluster):
-    done = openssh(cluster, "-tt", input="tty && squeue --me; exit\n")
-    assert "/dev/" in done.stdout and "JOBID" in done.stdout
-
-
 def connect(cluster, key, user=""):
     transport = paramiko.Transport(("127.0.0.1", cluster.login.port))
     transport.start_client(timeout=120)
@@ -176,15 +170,6 @@ def test_nothing_stays_behind(how):
             socket.create_connection(("127.0.0.1", int(port)), timeout=5)
 
 
-def test_without_bash_it_says_what_is_missing(monkeypatch):
-    from labtui.domain.errors import UsageError
-
-    monkeypatch.setattr("labtui.practice.cluster.find_bash", lambda: None)
-    with pytest.raises(UsageError) as caught:
-        PracticeCluster()
-    assert "bash" in caught.value.sentence and "WSL" in caught.value.hint
-
-
 def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
     with PracticeCluster(tmp_path, factor=200) as first:
         place = first.layout.scratch / "labtui" / "lab" / "token"
@@ -223,15 +208,6 @@ def own_runner(tmp_path):
 
     yield runner, ends, job
     runner.close()
-
-
-def test_a_script_that_a_forked_process_still_holds_open_begins_all_the_same(own_runner, tmp_path):
-    """Every process that another thread forks has the script open for writing until it executes its own program."""
-    runner, ends, job = own_runner
-    (tmp_path / "job1").mkdir()
-    with (tmp_path / "job1" / "slurm_script.new").open("wb"):
-        runner.start(job(b"#!/bin/sh\nexit 7\n"))
-        assert ends.get(timeout=240) == (1, 7, 0)
 
 
 def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monkeypatch):

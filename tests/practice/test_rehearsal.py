@@ -90,24 +90,6 @@ def test_mistakes_fail_as_they_would_there(lab, words, text):
     assert "rehearse.py" not in done.stderr, "no frame of ours in a student's traceback"
 
 
-def test_the_gpus_show_their_load_while_it_trains(lab):
-    script = (
-        "import json, tensorflow as tf\n"
-        "class Look(tf.keras.callbacks.Callback):\n"
-        "    def on_epoch_end(self, epoch, logs=None):\n"
-        f"        print('LOAD', open({str(lab / 'gpu.json')!r}).read())\n"
-        "data = tf.data.Dataset.from_tensor_slices(([0] * 50000, [0] * 50000)).batch(2048)\n"
-        "model = tf.keras.applications.ResNet50V2(weights=None, classes=10)\n"
-        "model.compile(optimizer=tf.keras.optimizers.SGD(0.01))\n"
-        "model.fit(data, epochs=1, verbose=0, callbacks=[Look()])\n"
-    )
-    (lab / "look.py").write_text(script)
-    done = rehearse(lab, "look.py", gpus="0")
-    load = json.loads(done.stdout.partition("LOAD ")[2])
-    assert load["gpus"] == 1 and load["percent"] > 90
-    assert json.loads((lab / "gpu.json").read_text())["gpus"] == 0, "idle again afterwards"
-
-
 def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
     """A folder whose profile names a real cluster writes `practice: no` into its job scripts."""
     done = rehearse(lab, "ResNet50.py", "--epochs", "2", "--batch_size", "2048", "--n_gpus", "1")

@@ -60,7 +60,6 @@ class Student:
     projects: str
     data_dir: str
     container: str
-    known_hosts_line: str
 
 
 class Cluster:
@@ -200,7 +199,6 @@ class Cluster:
         """How the student logs in, with the host key as it is now."""
         chosen = self.settings
         folder = self.folder / "keys"
-        host_key = (folder / "test_host_ed25519.pub").read_text().split()
         return Student(
             host=chosen.address, port=chosen.ports["ssh"], code_port=chosen.ports["ssh_code"],
             pam_port=chosen.ports["ssh_pam"], user=chosen.user,
@@ -210,7 +208,6 @@ class Cluster:
             host_key=keys.fingerprint(folder / "test_host_ed25519.pub"), account=chosen.account,
             cpu_qos="gp_debug", gpu_qos="acc_debug", home=chosen.home, scratch=chosen.scratch,
             projects=chosen.projects, data_dir=chosen.data_dir, container=chosen.container,
-            known_hosts_line=f"[{chosen.address}]:{chosen.ports['ssh']} {host_key[0]} {host_key[1]}",
         )  # fmt: skip
 
     def outside(self, path: str) -> Path:
@@ -270,15 +267,6 @@ class Cluster:
     def cut_node(self, index: int, *, up: bool = False) -> None:
         """Pull a node's network cable (`up` puts it back; so does `repair`); only where nodes are separate."""
         ask(self.folder, "cut_node", index=index, up=up)
-
-    def kill_logins(self) -> None:
-        """Kill sshd and every session, as when the login node reboots; nobody listens afterwards."""
-        ask(self.folder, "kill_sessions")
-
-    def start_sshd(self) -> None:
-        """Let both sshd listen (again)."""
-        for name in SSH_DAEMONS:
-            self.daemon(name, "start")
 
     def change_host_keys(self) -> None:
         """Give the login node new host keys; running sessions live on, new connections see the new ones."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.real_cluster import configs
@@ -102,33 +100,6 @@ class Daemons:
         """Whether its process runs (frozen counts as running)."""
         process = self.processes.get(name)
         return process is not None and process.poll() is None
-
-    def kill_sessions(self) -> int:
-        """End every process named sshd in this cluster, listeners included, as a reboot would; how many.
-
-        Returns when nobody listens any more: a killed process keeps its socket until it is gone.
-        """
-        ended: set[int] = set()
-        deadline = time.monotonic() + START_DEADLINE_S
-        while True:  # one that was being forked during a pass is seen in the next
-            found = set(self._pids_of("sshd")) - ended
-            if not found:
-                if not any(self._answers(name) for name in SSH_DAEMONS):
-                    return len(ended)
-                if time.monotonic() > deadline:
-                    raise NotReady("a killed sshd still listens")
-                time.sleep(0.01)
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            ended |= found
-
-    def _pids_of(self, start: str) -> Iterator[int]:
-        """The processes of this cluster, those not yet reaped included, whose name begins so."""
-        for entry in (self.root / "proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and (entry / "comm").read_text().startswith(start):
-                    yield int(entry.name)
 
     def _answers(self, name: str) -> bool:
         if name == "munged":

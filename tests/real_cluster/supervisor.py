@@ -108,10 +108,6 @@ class Supervisor:
         }
         actions[action](name)
 
-    def do_kill_sessions(self) -> int:
-        """Kill every sshd process, sessions included."""
-        return self.daemons.kill_sessions()
-
     def do_lose_node(self, index: int) -> None:
         """Kill every process of a node."""
         assert self.network is not None

@@ -108,14 +108,6 @@ class Terminal:
                 raise AssertionError(f"waited for {what or condition}; the end of the screen: {tail!r}")
             self.read(0.1)
 
-    def settle(self, quiet: float = 0.4, seconds: float = 15.0) -> bytes:
-        """Read until nothing more is drawn for a moment; what was drawn."""
-        start, deadline = len(self.output), time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if not self.read(quiet):
-                break
-        return self.output[start:]
-
     def read_some(self) -> bytes:
         """What comes first, and what follows closely."""
         first = self.read(0.5)

@@ -12,9 +12,7 @@ import pytest
 
 from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
-from labtui.cluster.login import Login, Memory
-from labtui.cluster.target import Endpoint, NonInteractivePrompter, Secret
-from labtui.domain.errors import ConnectionLost, LoginRefused, RemoteFailure
+from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.slurm.job_control import cancel, end_after
 from labtui.slurm.probe import present
 from labtui.slurm.remote_command import Call, CommandResult
@@ -104,39 +102,3 @@ def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pyt
         line._execs.release()
     with pytest.raises(ConnectionLost):  # its turn came, and there is no line
         line.run("true", timeout_s=5)
-
-
-# ----------------------------------------------------------------------------- logging in
-
-
-class Server:
-    """A transport that wants keyboard-interactive and says no to every answer."""
-
-    auth_timeout = 0.0
-
-    def __init__(self) -> None:
-        self.answers: list[str] = []
-
-    def is_authenticated(self) -> bool:
-        return False
-
-    def is_active(self) -> bool:
-        return True
-
-    def auth_none(self, user: str) -> None:
-        raise paramiko.BadAuthenticationType("no", ["keyboard-interactive"])
-
-    def auth_interactive(
-        self, user: str, handler: Callable[..., list[str]], submethods: str = ""
-    ) -> list[str]:
-        self.answers += handler("", "", [("Password: ", False)])
-        raise paramiko.AuthenticationException("no")
-
-
-def test_a_kept_password_that_is_refused_now_is_forgotten() -> None:
-    memory, server = Memory(passwords={"me@mn5": Secret("old")}), Server()
-    endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", agent="none")
-    with pytest.raises(LoginRefused):
-        Login(server, endpoint, NonInteractivePrompter(), memory).run()  # type: ignore[arg-type]
-    assert memory.passwords == {}
-    assert server.answers == ["old"], "tried once"

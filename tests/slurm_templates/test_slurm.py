@@ -13,7 +13,7 @@ from labtui.session.folder import FORMS
 from labtui.training_logs.gpu_sampler import read_samples
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.slurm_templates.samples import HEADER_BEGIN, PROFILE, ddp, draft, rendered
+from tests.slurm_templates.samples import HEADER_BEGIN, PROFILE, draft, rendered
 
 pytestmark = pytest.mark.cluster
 
@@ -102,44 +102,3 @@ def test_a_job_runs_its_trainings_and_samples_its_gpus(cluster: Cluster, student
     assert all(student.data_dir in line for line in trainings)
     samples = read_samples(place.read(f"ResNet50-zm2.{job}.gpu.csv").encode())
     assert {sample.index for sample in samples} == {0, 1, 2, 3}
-
-
-TORCHRUN = """#!/bin/bash
-echo "torchrun on $(hostname) with $(nproc) cores: $*"
-while ! grep -q ", 2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
-for word in "$@"; do [ "$word" != "--broken" ] || exit 9; done
-"""
-
-
-def test_torchrun_is_started_once_a_node_with_the_jobs_own_port_and_sampled(
-    cluster: Cluster, student: Student
-) -> None:
-    """Its exit status is the job's."""
-    place = Place(cluster, student, "torchrun")
-    place.write("torchrun", TORCHRUN)
-    place.shell("chmod +x torchrun")
-    profile = msgspec.structs.replace(
-        PROFILE, containers={}, launch=msgspec.structs.replace(PROFILE.launch, setup=('PATH="$PWD:$PATH"',))
-    )
-    plan = {
-        "runs": (ddp(2, extra_args=("--broken",)),),
-        "gpus": 2,
-        "nodes": 1,
-        "job_name": "vit-zm5",
-        "cpus": 40,
-    }
-    place.write(
-        "job.slurm", rendered("torchrun", profile, account=student.account, qos=student.gpu_qos, **plan)
-    )
-    job = place.submit()
-    wait_until(
-        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"), what="the job"
-    )
-    out, err = place.read(f"vit-zm5.{job}.out"), place.read(f"vit-zm5.{job}.err")
-    assert place.state(job) == "FAILED 9:0", (out, err)
-    (started,) = (line for line in out.splitlines() if line.startswith("torchrun on "))
-    assert f"--rdzv_endpoint=localhost:{20000 + int(job) % 10000} --rdzv_id={job} " in started
-    assert "--nnodes=1 --nproc_per_node=2 --rdzv_backend=c10d" in started
-    samples = read_samples(place.read(f"vit-zm5.{job}.gpu.csv").encode())
-    assert {sample.index for sample in samples} == {0, 1}
-    wait_until(lambda: "--loop=2" not in place.shell("ps -u $USER -o args="), what="the sampler to end")
