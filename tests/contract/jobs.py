@@ -29,17 +29,14 @@ class Jobs:
     directory: str
 
     def prepare(self) -> None:
-        """Write the scripts."""
         for name, text in SCRIPTS.items():
             self.site.write(f"{self.directory}/{name}", text.encode())
 
     def run(self, command: str, *, timeout_s: float = 480.0) -> Answer:
-        """A command in the directory."""
         return self.site.run(f"cd {shlex.quote(self.directory)} && {{ {command}\n}}", timeout_s=timeout_s)
 
     @property
     def cpu(self) -> str:
-        """Options of a job on CPUs."""
         return f"-A {self.site.account} -q {self.site.cpu_qos}"
 
     @property
@@ -52,7 +49,6 @@ class Jobs:
         return f"-A {self.site.account} -q {self.site.gpu_qos} -c {20 * gpus} --gres=gpu:{gpus}"
 
     def submit(self, words: str) -> str:
-        """Submit; the job id."""
         answer = self.run(f"sbatch --parsable {words}")
         assert answer.status == 0, answer.err
         assert answer.out.isdecimal(), answer.out
@@ -84,7 +80,6 @@ class Jobs:
         return rows
 
     def details(self, job_id: str) -> str:
-        """``scontrol show job``."""
         answer = self.run(f"{PINNED}scontrol show job {job_id}")
         assert answer.status == 0, answer.err
         return answer.out

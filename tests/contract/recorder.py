@@ -26,8 +26,6 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded answer."""
-
     name: str
     command: str
     status: int
@@ -74,7 +72,6 @@ class Recorder(Jobs):
         self.wait_until(f"squeue -h -t all -j {job_id} -o %T", state)
 
     def finish(self, target: Path) -> None:
-        """Write the file."""
         text = json.dumps(self.recorded, indent=1, sort_keys=True, ensure_ascii=False)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text + "\n", encoding="utf-8")
@@ -158,7 +155,6 @@ def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Record on a fresh cluster of this machine's Slurm."""
     from tests.contract.sites import real_site
     from tests.real_cluster import Cluster
 

@@ -28,12 +28,10 @@ class Answer:
 
     @property
     def out(self) -> str:
-        """Standard output as text, trailing line breaks taken off."""
         return self.stdout.decode(errors="replace").rstrip("\n")
 
     @property
     def err(self) -> str:
-        """Standard error as text, trailing line breaks taken off."""
         return self.stderr.decode(errors="replace").rstrip("\n")
 
 
@@ -88,11 +86,9 @@ class Site:
         return Answer(answer.status, answer.stdout.partition(line)[2], answer.stderr.partition(line)[2])
 
     def sftp(self) -> paramiko.SFTPClient:
-        """A fresh SFTP channel."""
         return self.client.open_sftp()
 
     def write(self, path: str, data: bytes) -> None:
-        """Put a file there, making its directory."""
         done = self.run(
             f"mkdir -p {shlex.quote(str(Path(path).parent))} && cat > {shlex.quote(path)}", stdin=data
         )

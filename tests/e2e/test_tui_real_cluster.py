@@ -73,7 +73,6 @@ def picture_of(app: LabApp) -> list[str]:
 
 
 def charts_of(app: LabApp) -> tuple[ChartSpec, ...]:
-    """All charts of what was measured, real and rehearsed."""
     results = app.view_model.view().results
     assert results is not None
     return tuple(catalogue(results))
@@ -104,7 +103,6 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
 
 
 def check_mirrors(cluster: Cluster, session: Session) -> None:
-    """Every mirror is its remote file, byte for byte."""
     for token, submission in session.state.submissions.items():
         assert submission.job is not None
         for stream, remote in submission.remote_logs.items():

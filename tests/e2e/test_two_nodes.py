@@ -42,7 +42,6 @@ def member(pair: Cluster) -> Iterator[Student]:
 
 
 def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str = str(TORCH_PYTHON)) -> Labtui:
-    """A lab folder for the two nodes."""
     home = folder / "home"
     home.mkdir()
     labtui = Labtui(home, folder / "lab")

@@ -50,14 +50,11 @@ ANSWERS = {"short": SHORT, "long": LONG, "languages": LANGUAGES, "maths": MATHS,
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab folder and the state that goes with it."""
-
     folder: LabFolder
     edition: Edition
     state: LabState
 
     def contents(self) -> LabContents:
-        """What a deck would be made of."""
         return read_contents(self.folder, state=self.state, today=DAY)
 
 
@@ -103,7 +100,6 @@ def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, f
 
 
 def has(program: str) -> bool:
-    """Whether a program for looking is here."""
     return shutil.which(program) is not None
 
 
@@ -120,7 +116,6 @@ def small_of(lab: Lab) -> Lab:
 
 
 def page_text(page: Page) -> str:
-    """Everything a page says."""
     answers = (block for answer in page.answers for block in answer.blocks)
     words = map(block_text, (*page.blocks, *answers))
     facts = (f"{value} {label}" for value, label in page.facts)

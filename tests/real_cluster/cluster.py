@@ -107,7 +107,6 @@ class Cluster:
 
     @classmethod
     def attach(cls, folder: Path) -> Cluster:
-        """A cluster somebody else started in `folder`."""
         folder = folder.resolve()
         if not (folder / "settings.json").exists():
             raise ClusterFailed(f"no cluster in {folder}")
@@ -147,7 +146,6 @@ class Cluster:
             time.sleep(0.02)
 
     def down(self) -> None:
-        """End every process, drop every mount, remove the folder's contents."""
         self._end_processes()
         if self._pipe is not None:
             os.close(self._pipe)
@@ -237,12 +235,10 @@ class Cluster:
         return int(found[1]) if found else 0
 
     def jobs(self) -> dict[str, str]:
-        """Job id to state, for every job the controller remembers."""
         lines = self.as_root("squeue", "-h", "-r", "-t", "all", "-o", "%i %T").out.splitlines()
         return dict(line.split() for line in lines)
 
     def cancel_all(self) -> None:
-        """Cancel every job and wait until none is left alive."""
         self.as_root("scancel", "--user", self.settings.user)
         alive = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")
         wait_until(
@@ -320,7 +316,6 @@ class Cluster:
         ask(self.folder, "limit", path=path, size=size)
 
     def unlimit_disk(self, path: str) -> None:
-        """Take the small disk away; what lay below is there again."""
         ask(self.folder, "unlimit", path=path)
 
     def set_login_noise(self, text: str | None) -> None:
@@ -347,7 +342,6 @@ class Cluster:
         self.set_login_noise('export PATH="$HOME/bin:$PATH"\n')
 
     def set_bashrc(self, text: str) -> None:
-        """The student's ``~/.bashrc``, which bash reads for every command over SSH as well."""
         self.outside(f"{self.settings.home}/.bashrc").write_text(text)
 
 

@@ -94,7 +94,6 @@ def slurmdbd_conf(settings: ClusterSettings) -> str:
 
 
 def hosts(settings: ClusterSettings) -> str:
-    """/etc/hosts, the same on all nodes."""
     names = [("127.0.0.1", "localhost"), (settings.address, settings.hostname)]
     if settings.separate_nodes:
         names += [
@@ -119,7 +118,6 @@ PAM_ACCOUNT = (
 
 
 def sshd_config(settings: ClusterSettings, name: str) -> str:
-    """One of the three sshd, by its name in `LOGINS`."""
     port = settings.ports["ssh" if name == "main" else f"ssh_{name}"]
     login = LOGINS[name]
     return (

@@ -25,12 +25,10 @@ class Done:
 
     @property
     def out(self) -> str:
-        """Standard output as text, without the blanks around it."""
         return self.stdout.decode(errors="replace").strip()
 
     @property
     def err(self) -> str:
-        """Standard error as text, without the blanks around it."""
         return self.stderr.decode(errors="replace").strip()
 
 
@@ -57,7 +55,6 @@ def ask(folder: Path, op: str, *, deadline_s: float = 480.0, **request: Any) -> 
 def execute(
     folder: Path, argv: list[str], *, user: str, stdin: bytes = b"", timeout_s: float = 240.0, cwd: str = "/"
 ) -> Done:
-    """Run a program inside the cluster without SSH."""
     value = ask(
         folder, "exec", argv=argv, user=user, stdin=base64.b64encode(stdin).decode(), timeout=timeout_s,
         cwd=cwd, deadline_s=timeout_s + 10,

@@ -64,7 +64,6 @@ class Daemons:
     # ---------------------------------------------------------------- one daemon
 
     def start(self, name: str) -> None:
-        """Start it; returns when it answers on its port or socket."""
         if self.alive(name):
             return
         log = (self.root / "var/log" / f"start-{name}.log").open("ab")
@@ -79,7 +78,6 @@ class Daemons:
         self._wait(name, lambda: self._answers(name))
 
     def stop(self, name: str, *, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it and wait until it is gone."""
         process = self.processes.get(name)
         if process is None or process.poll() is not None:
             return
@@ -97,7 +95,6 @@ class Daemons:
         os.kill(self.processes[name].pid, number)
 
     def alive(self, name: str) -> bool:
-        """Whether its process runs (frozen counts as running)."""
         process = self.processes.get(name)
         return process is not None and process.poll() is None
 
@@ -121,7 +118,6 @@ class Daemons:
             time.sleep(0.02)
 
     def log_tail(self, name: str) -> str:
-        """The last lines of what it said."""
         texts = []
         for path in sorted((self.root / "var/log").glob(f"*{name.split('_', maxsplit=1)[0]}*")):
             if path.is_file():
@@ -133,7 +129,6 @@ class Daemons:
     # ---------------------------------------------------------------- all of them
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a program as root inside."""
         done = subprocess.run(
             ["chroot", str(self.root), *argv], capture_output=True, text=True, check=False, env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
@@ -143,7 +138,6 @@ class Daemons:
         return done
 
     def start_all(self) -> None:
-        """munged, MariaDB, slurmdbd, accounts, slurmctld, one slurmd a node, the two sshd."""
         self._install_database()
         for name in ("munged", "mariadb", *SSH_DAEMONS, "slurmdbd"):
             self.start(name)
@@ -155,7 +149,6 @@ class Daemons:
         self._wait("slurmctld", self.nodes_ready)
 
     def nodes_ready(self) -> bool:
-        """Whether every node is idle or at work."""
         states = self.run("sinfo", "-h", "-N", "-o", "%N %T", check=False).stdout.split()[1::2]
         good = ("idle", "allocated", "mixed")
         return len(states) >= len(self.settings.nodes) and all(state in good for state in states)
@@ -170,5 +163,4 @@ class Daemons:
 
 
 def _number(name: str) -> int:
-    """The number of a node's daemon."""
     return int(name.rpartition("_")[2])

@@ -53,7 +53,6 @@ def build_tree(release: str, trees: Path) -> Path:
 
 
 def run(tree: Path, *words: str) -> int:
-    """Run a module of Python with a tree as the cluster's system; its exit status."""
     environment = os.environ | {"LABTUI_TEST_CLUSTER_ROOT": str(tree)}
     return subprocess.run(
         [sys.executable, "-m", *words], cwd=PROJECT, env=environment, check=False
@@ -61,7 +60,6 @@ def run(tree: Path, *words: str) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """0 when the contract holds on every release asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.real_cluster.generations", description=__doc__)
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help=" ".join(SUITES) + " (all of them)")
     parser.add_argument("--trees", type=Path, default=TREES, help=f"where the trees are kept ({TREES})")

@@ -43,5 +43,4 @@ def replace_host_keys(folder: Path) -> None:
 
 
 def fingerprint(public_key: Path) -> str:
-    """The key's ``SHA256:...`` fingerprint, as OpenSSH prints it."""
     return _keygen("-l", "-E", "sha256", "-f", public_key).split()[1]

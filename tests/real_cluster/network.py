@@ -34,7 +34,6 @@ class Network:
         self.settings = settings
 
     def build(self) -> None:
-        """Leave the host's network and lay the new one."""
         settings = self.settings
         host = os.open("/proc/self/ns/net", os.O_RDONLY)
         if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
@@ -71,7 +70,6 @@ class Network:
         ip("link", "set", "eth0", "up", before=inside)
 
     def command(self, index: int, words: list[str]) -> list[str]:
-        """A command line that runs `words` on a node."""
         name = self.settings.nodes[index - 1].name
         named = f'hostname {name} && exec "$@"'
         return ["nsenter", f"--net={PLACES / name}", "unshare", "--uts", "sh", "-c", named, name, *words]
@@ -90,12 +88,10 @@ class Network:
         return found
 
     def cut(self, index: int, up: bool = False) -> None:
-        """Pull a node's network cable, or put it back."""
         ip("link", "set", f"node{index}", "up" if up else "down")
 
 
 def ip(*words: str, before: list[str] | None = None, keep: int | None = None) -> None:
-    """One command of iproute2."""
     _run([*(before or []), "ip", *words], keep)
 
 

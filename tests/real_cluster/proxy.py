@@ -163,7 +163,6 @@ class FaultProxy:
         self.refusing = refusing
 
     def close(self) -> None:
-        """Stop listening and break what is open."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -179,18 +178,15 @@ class FaultProxy:
     # ---------------------------------------------------------------- what the links say
 
     def hold(self, link: _Link) -> None:
-        """Block while this link is stalled."""
         with self._gate:
             while link in self._stalled and link.open:
                 self._gate.wait(0.2)
 
     def stall(self, link: _Link) -> None:
-        """Stall this link until `thaw`."""
         with self._gate:
             self._stalled.add(link)
 
     def stalled(self, link: _Link) -> bool:
-        """Whether this link is stalled."""
         with self._gate:
             return link in self._stalled
 

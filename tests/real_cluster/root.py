@@ -27,7 +27,6 @@ NOT_BOUND = {*OWN, "etc", "proc", "sys", "dev", "run", "root", "apps", "boot", "
 
 
 def run(*argv: str | Path, stdin: bytes = b"") -> bytes:
-    """Run a program that must succeed; its standard output."""
     done = subprocess.run([str(part) for part in argv], input=stdin, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(
@@ -37,7 +36,6 @@ def run(*argv: str | Path, stdin: bytes = b"") -> bytes:
 
 
 def build_root(folder: Path, settings: ClusterSettings) -> Path:
-    """Mount and fill ``folder/root``; returns it."""
     root = folder / "root"
     root.mkdir(exist_ok=True)
     run("mount", "-t", "tmpfs", "-o", "mode=755,size=256m", "cluster-root", root)
@@ -159,7 +157,6 @@ def _write_configs(folder: Path, root: Path, settings: ClusterSettings) -> None:
 
 
 def set_noise(root: Path, settings: ClusterSettings) -> None:
-    """The usual noise of a login, or none."""
     path = root / "etc/profile.d/noise.sh"
     path.unlink(missing_ok=True)
     if settings.noisy_login:

@@ -70,45 +70,36 @@ class ClusterSettings:
 
     @property
     def address(self) -> str:
-        """Where the login node and the controller listen."""
         return f"{self.subnet}.2" if self.separate_nodes else "127.0.0.1"
 
     def address_of(self, index: int) -> str:
-        """Where node number `index`, counted from 1, listens."""
         return f"{self.subnet}.{10 + index}" if self.separate_nodes else "127.0.0.1"
 
     @property
     def home(self) -> str:
-        """The student's home directory, as seen inside."""
         return f"/home/nct/{self.user}"
 
     @property
     def projects(self) -> str:
-        """The group's project directory, as seen inside."""
         return f"/gpfs/projects/{self.account}"
 
     @property
     def scratch(self) -> str:
-        """The student's own scratch directory, as seen inside."""
         return f"/gpfs/scratch/{self.account}/{self.user}"
 
     @property
     def data_dir(self) -> str:
-        """The CIFAR-10 pickles, as seen inside."""
         return f"{self.projects}/cifar-utils/cifar-10-batches-py"
 
     @property
     def container(self) -> str:
-        """The container image, as seen inside."""
         return f"{self.projects}/MN5-NGC-TensorFlow-23.03.sif"
 
     def save(self, path: Path) -> None:
-        """Write as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1))
 
     @classmethod
     def load(cls, path: Path) -> ClusterSettings:
-        """Read what `save` wrote."""
         values = json.loads(path.read_text())
         values["nodes"] = [Node(**node) for node in values["nodes"]]
         return cls(**values)

@@ -32,7 +32,6 @@ class Site:
 
 
 def site_of(settings: ClusterSettings) -> Site:
-    """The site that the settings name."""
     sites = {
         "marenostrum": _marenostrum,
         "partitions": _partitions,

@@ -41,7 +41,6 @@ class Supervisor:
         self.covered: list[str] = []
 
     def start(self) -> None:
-        """Build the file system and start every daemon."""
         socket.sethostname(self.settings.hostname)
         self.network = Network(self.settings) if self.settings.separate_nodes else None
         if self.network is not None:
@@ -51,7 +50,6 @@ class Supervisor:
         self.daemons.start_all()
 
     def serve(self) -> None:
-        """Answer requests until the namespace ends."""
         path = self.folder / "control.sock"
         path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX)
@@ -109,7 +107,6 @@ class Supervisor:
         actions[action](name)
 
     def do_lose_node(self, index: int) -> None:
-        """Kill every process of a node."""
         assert self.network is not None
         for pid in self.network.pids(index, self.root / "proc"):
             with contextlib.suppress(ProcessLookupError):
@@ -117,7 +114,6 @@ class Supervisor:
         self.daemons.stop(f"slurmd_{index}", how=signal.SIGKILL)
 
     def do_cut_node(self, index: int, up: bool) -> None:
-        """Pull a node's network cable, or put it back."""
         assert self.network is not None
         self.network.cut(index, up)
 
@@ -128,12 +124,10 @@ class Supervisor:
         self.covered.append(path)
 
     def do_unlimit(self, path: str) -> None:
-        """Take the tmpfs away again."""
         run("umount", "--lazy", self.root / path.lstrip("/"))
         self.covered.remove(path)
 
     def do_repair(self) -> None:
-        """Undo what tests did: see `Cluster.repair`."""
         for path in list(self.covered):
             self.do_unlimit(path)
         if self.network is not None:

@@ -179,7 +179,6 @@ class Lane:
         self._fault: Fault | None = None
 
     def run(self, rounds: int) -> Counter[str]:
-        """So many lives."""
         student = self.cluster.student
         self._zygote = Zygote()
         try:
@@ -356,7 +355,6 @@ def campaign(
 
 
 def main() -> None:
-    """The campaign by hand."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -74,11 +74,9 @@ class Terminal:
         os.close(self.master)
 
     def resize(self, columns: int, rows: int) -> None:
-        """The window gets another size."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def press(self, keys: str | bytes) -> None:
-        """Type."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def read(self, seconds: float) -> bytes:
@@ -100,7 +98,6 @@ class Terminal:
         return self.output[start:]
 
     def until(self, condition: Callable[[bytes], bool], *, seconds: float = 240.0, what: str = "") -> None:
-        """Read until all output satisfies `condition`."""
         deadline = time.monotonic() + seconds
         while not condition(self.output):
             if time.monotonic() > deadline or (self.process.poll() is not None and not self.read(0.2)):
@@ -114,7 +111,6 @@ class Terminal:
         return first + self.read(0.08)
 
     def end(self, seconds: float = 240.0) -> int:
-        """Wait for the program's end; its status."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:
             self.read(0.1)

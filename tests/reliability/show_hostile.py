@@ -50,8 +50,6 @@ def evil(value: Any) -> Any:
 
 
 class EvilSession(fed_session.FedSession):
-    """Feeds nothing but malice."""
-
     clean = LabState()
 
     def feed(self, *news: Change) -> None:
@@ -118,7 +116,6 @@ def evil_folder(path: Path) -> LabFolder:
 
 
 def fill(session: EvilSession) -> None:
-    """A lab session, then what the cluster says, prints and refuses."""
     fed_session.lab_session(session)
     for token in list(session.state.submissions)[:4]:
         text = fed_session.log_text(fed_session.spec(gpus=4), 3)
@@ -130,7 +127,6 @@ def fill(session: EvilSession) -> None:
 
 
 def main() -> None:
-    """Show it."""
     folder = evil_folder(Path(sys.argv[1]))
     session: Any = EvilSession.open(folder.path, start=False, clock=fed_session.FrozenClock())
     session.requests = []

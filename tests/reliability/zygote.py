@@ -39,7 +39,6 @@ def tell(update: Update) -> None:
 
 
 def live(order: dict[str, object]) -> None:
-    """One life of labtui."""
     with Session.open(Path(str(order["path"])), start=False) as session:
         assert not session.read_only, "a killed process still holds the folder"
         _work(session, order)
@@ -62,7 +61,6 @@ def _work(session: Session, order: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Serve orders until stdin ends."""
     say("ready")
     for line in sys.stdin:
         pid = os.fork()

@@ -33,7 +33,6 @@ class Trained:
 
     @property
     def lines(self) -> list[str]:
-        """Standard output without its line ends."""
         return self.out.decode().split("\n")
 
 
@@ -82,7 +81,6 @@ def training(script: str, *words: str) -> list[str]:
 
 
 def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
-    """Run a training script to its end."""
     return ended(started(folder, *training(script, *words), **more), folder)
 
 

@@ -30,12 +30,10 @@ def records(run: Trained) -> list[tuple[str, Any, dict[str, Any]]]:
 
 
 def facts(run: Trained) -> dict[str, Any]:
-    """Records that state a value, by key."""
     return {key: value for key, value, _ in records(run) if value is not None}
 
 
 def metadata(run: Trained, key: str) -> list[dict[str, Any]]:
-    """The metadata of all records with this key."""
     return [found for name, _, found in records(run) if name == key]
 
 

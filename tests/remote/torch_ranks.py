@@ -33,7 +33,6 @@ class Ended:
 
     @property
     def errors(self) -> list[str]:
-        """The sentences in which it says why it failed."""
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
@@ -63,7 +62,6 @@ def run_code(folder: Path, code: str, *words: str, **more: str) -> Ended:
 
 
 def run(words: list[str], cwd: Path, **more: str) -> Ended:
-    """Run a command to its end."""
     done = subprocess.run(
         words, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=900, check=False
     )
@@ -117,7 +115,6 @@ class Ranks:
         return (self.folder / f"{rank}.{stream}").read_text("utf-8")
 
     def wait_for(self, text: str) -> None:
-        """Until rank 0 has printed this."""
         until = time.monotonic() + 480
         while text not in self.read(0, "out"):
             if time.monotonic() > until or self.processes[0].poll() is not None:
@@ -141,5 +138,4 @@ def trained(folder: Path, ranks: int, *words: str) -> Ended:
 
 
 def errors(ended: list[Ended]) -> list[str]:
-    """The sentences of all ranks."""
     return [sentence for one in ended for sentence in one.errors]

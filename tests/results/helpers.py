@@ -20,7 +20,6 @@ DERIVATIONS = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(
 
 
 def published(name: str) -> dict[str, Any]:
-    """A file of published numbers."""
     return tomllib.loads((PUBLISHED / name).read_text("utf-8"))
 
 
@@ -31,7 +30,6 @@ def read_logs(*names: str) -> tuple[MeasuredRun, ...]:
 
 
 def results_of(*names: str, images: int = 50_000) -> Results:
-    """The results of published logs."""
     return compute_results(read_logs(*names), images=images)
 
 
@@ -117,7 +115,6 @@ def spec(n_gpus: int, epochs: int = 3) -> RunSpec:
 
 
 def task_charts(results, *, model=None):
-    """The four charts of a task, by GPU count."""
     from labtui.results.catalogue import catalogue
 
     four = ("epoch-time", "throughput", "speedup", "efficiency")

@@ -13,7 +13,6 @@ VERSIONS = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 def answer(version: str, name: str) -> CommandResult:
-    """One recorded answer."""
     recording = load_all(version)[name]
     return CommandResult(recording.stdout, recording.stderr, recording.status)
 

@@ -115,7 +115,6 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
 
 
 def rendered(form: JobForm, profile: Profile = PROFILE, **more: object) -> str:
-    """The job script of `draft(form)`."""
     return job_script(draft(form, **more), profile, CONTEXT, read_template(form))
 
 

@@ -69,7 +69,6 @@ class JobFolder:
         self.programs.mkdir()
 
     def program(self, name: str, text: str) -> None:
-        """Put a program in front of the PATH."""
         path = self.programs / name
         path.write_text(text)
         path.chmod(0o755)
@@ -106,7 +105,6 @@ def job_folder(tmp_path: Path) -> JobFolder:
 
 
 def until(condition: object, what: str) -> None:
-    """Wait for something another process does."""
     assert callable(condition)
     deadline = time.monotonic() + 120
     while not condition():

@@ -43,11 +43,9 @@ class Place:
         return done.out + done.err
 
     def write(self, name: str, text: str) -> None:
-        """Write a file."""
         self.shell(f"cat > {shlex.quote(name)}", stdin=text)
 
     def submit(self) -> str:
-        """Submit job.slurm; the job id."""
         return self.shell("sbatch --parsable job.slurm").strip()
 
     def read(self, pattern: str) -> str:
