@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,13 @@ def openssh(name: str) -> str:
     if found is None:
         pytest.skip("needs the OpenSSH client")
     return found
+
+
+def keygen(*words: str | Path, check: bool = True) -> str:
+    """What ``ssh-keygen`` prints."""
+    command = [openssh("ssh-keygen"), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=check, stdin=subprocess.DEVNULL)
+    return done.stdout
 
 
 needs_openssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")

@@ -14,12 +14,11 @@ from labtui.cluster.keys import certificate_end, choose_key, within
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import LoginRefused
 from tests.cluster.prompting import Person
-from tests.openssh import openssh
+from tests.openssh import keygen, openssh
 
 
 def make(path: Path, passphrase: str = "", kind: str = "ed25519", *more: str) -> Path:
-    words = [openssh("ssh-keygen"), "-q", "-t", kind, "-N", passphrase, "-f", str(path), *more]
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+    keygen("-q", "-t", kind, "-N", passphrase, "-f", path, *more)
     return path
 
 
@@ -113,7 +112,7 @@ def test_one_of_the_defaults_is_offered_and_not_all(tmp_path: Path) -> None:
 def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path: Path, agent: str) -> None:
     path = make(tmp_path / "key")
     load(agent, path)
-    subprocess.run([openssh("ssh-keygen"), "-q", "-p", "-N", "locked now", "-f", str(path)], check=True)
+    keygen("-q", "-p", "-N", "locked now", "-f", path)
     person = Person()
     chosen = choose_key(at(path, agent=agent), person)
     assert chosen is not None and "agent" in chosen.origin and not person.questions
@@ -151,8 +150,7 @@ def certify(tmp_path: Path, key: Path, validity: str) -> Path:
     authority = tmp_path / "ca"
     if not authority.exists():
         make(authority)
-    words = [openssh("ssh-keygen"), "-q", "-s", str(authority), "-I", "me", "-n", "me", "-V", validity]
-    subprocess.run([*words, f"{key}.pub"], check=True)
+    keygen("-q", "-s", authority, "-I", "me", "-n", "me", "-V", validity, f"{key}.pub")
     return key.with_name(key.name + "-cert.pub")
 
 

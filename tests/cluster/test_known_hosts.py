@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import shutil
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,11 @@ from labtui.cluster.known_hosts import (
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import HostKeyProblem
 from tests.cluster.prompting import Person
-from tests.openssh import needs_openssh, openssh
+from tests.openssh import keygen, needs_openssh, openssh
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIIA2yFI0X0VQO0QbYpVX0nMWCm7rmTjRdXh0uR9c9Wcp"
 OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIGb9Lr2tQ0v1Ck0GqjyJ9A6hQq8r0c8o3V7y7mQ5m4Xk"
 blob = base64.b64decode
-
-
-def keygen(*arguments: str | Path) -> str:
-    return subprocess.run(
-        [openssh("ssh-keygen"), *map(str, arguments)], capture_output=True, text=True, check=False
-    ).stdout
 
 
 def check(

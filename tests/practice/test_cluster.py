@@ -22,6 +22,7 @@ from labtui.practice.slurm.job import Job
 from labtui.practice.slurm.request import build_request, practice_site
 from labtui.practice.slurm.written import MIN_JOB_AGE_S, Call
 from labtui.practice.sshd import confined
+from tests.real_cluster.cluster import alive, wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 
@@ -114,19 +115,6 @@ def test_the_folder_is_for_its_owner_alone(cluster):
     assert cluster.login.identity_file.stat().st_mode & 0o077 == 0
 
 
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    if not Path("/proc/self").exists():
-        return True
-    try:  # a zombie is as good as gone: its parent has only not looked yet
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False  # its parent looked just now
-
-
 SCRIPT = textwrap.dedent(
     """
     import os, subprocess, sys, time
@@ -160,11 +148,8 @@ def test_nothing_stays_behind(how):
         assert all(alive(int(pid)) for pid in pids)
         process.send_signal(signal.SIGKILL if how.endswith("9") else signal.SIGTERM)
     process.wait(240)
-    deadline = time.monotonic() + 480
-    while time.monotonic() < deadline and (Path(root).exists() or any(alive(int(pid)) for pid in pids)):
-        time.sleep(0.05)
-    assert not Path(root).exists()
-    assert not any(alive(int(pid)) for pid in pids)
+    wait_until(lambda: not Path(root).exists(), what="the folder to go", deadline_s=480)
+    wait_until(lambda: not any(alive(int(pid)) for pid in pids), what="every process to end")
     for port in (ssh_port, control_port):
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", int(port)), timeout=5)
@@ -228,13 +213,6 @@ def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monk
 # ------------------------------------------------------------------ a kept cluster
 
 
-def hold_on(condition, seconds=240):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def submit_here(cluster, script, **options):
     control = cluster.controller
     options = {"account": "nct_000", "qos": "gp_training", "time": "10", **options}
@@ -263,7 +241,10 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
     again = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", requeue="")
     waiting = submit_here(first, b"#!/bin/sh\necho $MINE $LABTUI_PRACTICE_X > waited\n", hold="")
     jobs = first.controller.jobs
-    hold_on(lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING")
+    wait_until(
+        lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING",
+        what="two jobs to run",
+    )
     text = run_program(first, "sacct", *SACCT, str(over))
     assert text[1].startswith(f"{over}|FAILED|")
     if how == "killed":
@@ -285,7 +266,7 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
         assert not any(line.startswith((f"{over} ", f"{running} ")) for line in listed)
         assert submit_here(second, b"#!/bin/sh\n", hold="") == waiting + 1
         assert run_program(second, "scontrol", "release", str(waiting))[0] == 0
-        hold_on(lambda: second.controller.jobs[waiting].finished)
+        wait_until(lambda: second.controller.jobs[waiting].finished, what="the released job")
         assert (second.layout.home / "waited").read_text() == "1\n", (
             "its script and its own environment are kept"
         )

@@ -6,14 +6,13 @@ What srun prints is compared with the real one in `tests/contract/test_srun.py`.
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.slurm.written import CommandError, compressed, expanded
 from labtui.practice.srun import plan_step
-from tests.practice.test_cluster import alive
+from tests.real_cluster.cluster import alive, wait_until
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_CPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "1"}
@@ -73,15 +72,8 @@ def test_the_tasks_of_a_cancelled_job_end_with_it():
         begun = b"srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'\n"
         job = submitted(cluster, begun)
         pids = [cluster.layout.home / "pid.0", cluster.layout.home / "pid.1"]
-        wait_until(lambda: all(path.exists() and path.read_text().strip() for path in pids))
+        wait_until(lambda: all(path.exists() and path.read_text().strip() for path in pids), what="the tasks")
         cluster.controller.cancel(job.job_id, cluster.clock.now())
-        wait_until(lambda: job.finished)
+        wait_until(lambda: job.finished, what="the tasks")
         assert job.state == "CANCELLED"
-        wait_until(lambda: not any(alive(int(path.read_text())) for path in pids))
-
-
-def wait_until(condition, deadline_s=240):
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        wait_until(lambda: not any(alive(int(path.read_text())) for path in pids), what="the tasks to end")

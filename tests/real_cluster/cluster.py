@@ -354,6 +354,19 @@ def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 
         time.sleep(0.05)
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie is as good as gone, its parent has only not looked yet."""
+    try:
+        os.kill(pid, 0)
+        return not sys.platform.startswith("linux") or _state(pid) != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def mounted_below(folder: Path) -> bool:
     """Whether this process sees a mount at or below `folder` (then nothing there may be removed)."""
     prefix = str(folder.resolve())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,13 @@ from labtui.domain.errors import DataError, FolderError
 from labtui.session.journal import FaultLog
 from labtui.session.opening import FolderLock
 from labtui.session.settings import Settings, read_settings, write_settings
-from tests.openssh import openssh
+from tests.openssh import keygen
 from tests.reliability.saying import explains
-
-
-def keygen(*words: str | Path) -> None:
-    subprocess.run([openssh("ssh-keygen"), "-q", *map(str, words)], check=True)
 
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    keygen("-t", "ed25519", "-N", "", "-f", tmp_path / "id_ed25519")
+    keygen("-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "id_ed25519")
     return tmp_path / "id_ed25519"
 
 
@@ -51,8 +46,8 @@ def test_the_doctor_on_keys_and_certificates(key: Path, trouble: str, status: st
         key.with_name(f"{key.name}-cert.pub").write_text("ssh-ed25519-cert-v01@openssh.com AAAA broken\n")
     elif ":" in trouble:
         authority = key.with_name("authority")
-        keygen("-t", "ed25519", "-N", "", "-f", authority)
-        keygen("-s", authority, "-I", "me", "-n", "me", "-V", trouble, f"{key}.pub")
+        keygen("-q", "-t", "ed25519", "-N", "", "-f", authority)
+        keygen("-q", "-s", authority, "-I", "me", "-n", "me", "-V", trouble, f"{key}.pub")
     endpoint = Endpoint(
         alias="mn5", host="mn5", port=22, user="me", identity_files=(key,), identity_named=True
     )

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from labtui.slurm.job_script import job_script, training_command
 from labtui.slurm.submit import TWIN_STATUS
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.training_logs.reader import parse_log
+from tests.real_cluster.cluster import alive, wait_until
 from tests.slurm_templates.samples import CONTEXT, HEADER_BEGIN, HEADER_END, PLAIN, draft, rendered, run
 
 pytestmark = pytest.mark.skipif(
@@ -104,21 +104,6 @@ def job_folder(tmp_path: Path) -> JobFolder:
     return JobFolder(tmp_path)
 
 
-def until(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(job_folder: JobFolder) -> None:
     job_folder.program("python", FAILING)
     status, out, err = job_folder.run(rendered("one-job", PLAIN))
@@ -165,7 +150,7 @@ def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFold
     assert len(samples) >= 3 and samples[0].utilization == 0.97
     assert (samples[0].clock_mhz, samples[0].slowed_by) == (1755, {"power cap"})
     pid = int((job_folder.folder / "sampler.pid").read_text())
-    until(lambda: not alive(pid), "the sampler to end")
+    wait_until(lambda: not alive(pid), what="the sampler to end")
 
 
 def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFolder) -> None:
@@ -174,16 +159,16 @@ def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFo
     job_folder.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
     process = job_folder.start(rendered("one-job", PLAIN))
     trainings = job_folder.folder / "trainings"
-    until(
+    wait_until(
         lambda: trainings.exists() and trainings.read_text() and (job_folder.folder / "sampler.pid").exists(),
-        "the first training",
+        what="the first training",
     )
     os.killpg(process.pid, signal.SIGTERM)
     process.communicate(timeout=240)
     assert process.returncode == 143
     assert len(trainings.read_text().split()) == 1, "the other trainings do not start"
     pids = [int(trainings.read_text()), int((job_folder.folder / "sampler.pid").read_text())]
-    until(lambda: not any(map(alive, pids)), "training and sampler to end")
+    wait_until(lambda: not any(map(alive, pids)), what="training and sampler to end")
 
 
 def test_container(job_folder: JobFolder) -> None:
