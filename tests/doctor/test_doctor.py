@@ -6,9 +6,10 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -44,6 +45,7 @@ from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
 from labtui.slurm.site_profile import Choices, site_profile
 from tests.real_cluster import Cluster, Student
+from tests.slurm.recorded import PROBE
 
 PROFILE = Profile(
     id="p",
@@ -55,20 +57,15 @@ PROFILE = Profile(
 )
 
 
-def probe(**values: object) -> SlurmProbe:
-    report: dict[str, object] = {
-        "user": "me",
-        "server_time": 1000.0,
-        "missing": (),
-        "version": (22, 5),
-        "version_text": "slurm 22.05.8",
-        "queue_problem": "",
-        "accounting_problem": "",
-        "associations": (Association(account="nct_000", qos=("acc_debug",)),),
-        "qos": (QosLimits(name="acc_debug", max_submit_per_user=1, max_wall_s=7200.0),),
-        "has_module": True,
-    }
-    return SlurmProbe(**(report | values))  # type: ignore[arg-type]
+OURS = replace(
+    PROBE,
+    associations=(Association(account="nct_000", qos=("acc_debug",)),),
+    qos=(QosLimits(name="acc_debug", max_submit_per_user=1, max_wall_s=7200.0),),
+)
+
+
+def probe(**values: Any) -> SlurmProbe:
+    return replace(OURS, **values)
 
 
 def statuses(checks: Iterable[Check]) -> dict[str, str]:
@@ -242,16 +239,14 @@ def test_quota_tables() -> None:
 # --------------------------------------------------------------------------- by the command line
 
 
-def arguments(student: Student, *more: str) -> list[str]:
-    return [
-        "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(student.port), "--user", student.user,
-        "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
-    ]  # fmt: skip
-
-
 def doctor_checks(
-    capsys: pytest.CaptureFixture[str], words: list[str]
+    capsys: pytest.CaptureFixture[str], student: Student, *more: str, port: int = 0
 ) -> tuple[int, dict[str, dict[str, str]]]:
+    """The doctor's exit status, and its checks by key."""
+    words = [
+        "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(port or student.port), "--user",
+        student.user, "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
+    ]  # fmt: skip
     status = main(words)
     report = json.loads(capsys.readouterr().out)
     return status, {check["key"]: check for check in report["checks"]}
@@ -259,7 +254,7 @@ def doctor_checks(
 
 @pytest.mark.cluster
 def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) -> None:
-    status, checks = doctor_checks(capsys, arguments(student))
+    status, checks = doctor_checks(capsys, student)
     assert status == 0, checks
     expected = (
         "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct "
@@ -275,7 +270,7 @@ def test_nothing_is_changed_there(
 ) -> None:
     listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
     before = cluster.as_student(listing).out
-    doctor_checks(capsys, arguments(student, "--root", "new folder/of mine"))
+    doctor_checks(capsys, student, "--root", "new folder/of mine")
     assert cluster.as_student(listing).out == before
 
 
@@ -296,7 +291,7 @@ def test_nothing_is_changed_there(
 def test_what_is_wrong_is_found(
     student: Student, capsys: pytest.CaptureFixture[str], more: list[str], wrong: set[str]
 ) -> None:
-    status, checks = doctor_checks(capsys, arguments(student, *more))
+    status, checks = doctor_checks(capsys, student, *more)
     assert status == 1
     assert {key for key, check in checks.items() if check["status"] == "problem"} == wrong
     assert all(checks[key]["fix"] for key in wrong)
@@ -321,7 +316,7 @@ def test_trouble_of_the_cluster_is_found(
 ) -> None:
     act, status, key, found, word = TROUBLES[name]
     act(cluster)
-    seen, checks = doctor_checks(capsys, arguments(student, "--account", student.account))
+    seen, checks = doctor_checks(capsys, student, "--account", student.account)
     assert (seen, checks[key]["status"]) == (status, found), checks
     assert checks[key]["fix"] and word in checks[key]["sentence"] + checks[key]["fix"]
     assert checks.get("account", {}).get("status") != "problem", "what could not be asked is not wrong"
@@ -356,11 +351,8 @@ def test_a_profile_takes_a_sites_words_as_data() -> None:
         data=(hostile,),
         refused={hostile: hostile},
     )
-    slurm = SlurmProbe(
-        user="me", server_time=0.0, missing=(), version=None, version_text=hostile, queue_problem="",
-        accounting_problem="", associations=(Association(account=hostile, qos=(hostile, "b")),), qos=None,
-        has_module=False,
-    )  # fmt: skip
+    accounts = (Association(account=hostile, qos=(hostile, "b")),)
+    slurm = probe(version=None, version_text=hostile, associations=accounts, qos=None)
     text = site_profile(hostile, slurm, site, Choices(), "2026-11-22").text
     profile = parse_profile(text, "x")
     assert profile.title == profile.queues[0].name == profile.data_dir == profile.default_account == hostile

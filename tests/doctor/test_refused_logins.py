@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import pytest
 
 from labtui.cluster.login import refused_by_server
 from labtui.cluster.target import Endpoint
-from labtui.commands.cli import main
 from labtui.doctor.findings import check_refusal
 from labtui.domain.errors import CannotConnect, LoginRefused
 from labtui.domain.profile import Profile
 from labtui.session.settings import load_profile
 from tests.cluster.prompting import Person, connection
+from tests.doctor.test_doctor import doctor_checks
 from tests.real_cluster import Cluster, Student
 
 HERE = Endpoint(alias="h", host="h", port=22, user="me")
@@ -25,15 +24,9 @@ SITE = Profile(
 )
 
 
-def doctor(student: Student, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, str]]:
-    main(
-        [
-            "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(student.pam_port),
-            "--user", student.user, "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
-        ]
-    )  # fmt: skip
-    checks = json.loads(capsys.readouterr().out)["checks"]
-    return {check["key"]: check for check in checks if check["status"] == "problem"}
+def problems(student: Student, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
+    _, checks = doctor_checks(capsys, student, port=student.pam_port)
+    return {key: check for key, check in checks.items() if check["status"] == "problem"}
 
 
 TROUBLES: dict[str, tuple[Callable[[Cluster], None], str]] = {
@@ -51,10 +44,10 @@ troubles = pytest.mark.parametrize("reason", TROUBLES)
 def test_the_doctor_names_the_trouble(
     student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str], reason: str
 ) -> None:
-    assert doctor(student, capsys) == {}
+    assert problems(student, capsys) == {}
     strike, words = TROUBLES[reason]
     strike(cluster)
-    found = doctor(student, capsys)
+    found = problems(student, capsys)
     assert set(found) == {reason} and words in found[reason]["sentence"]
     assert "bsc.es" not in found[reason]["fix"], "the test cluster is no host of the site"
 
@@ -101,7 +94,7 @@ def test_the_doctor_on_a_full_quota(
     quota.chmod(0o755)
     cluster.limit_disk(student.scratch, "512k")
     try:
-        found = doctor(student, capsys)
+        found = problems(student, capsys)
         assert set(found) == {"quota", "room"}
         assert "110 % full" in found["quota"]["sentence"]
     finally:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import Call, CommandResult, T
 from tests.contract.recorder import load_all
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "slurm"
 NONCE = "5ca1ab1e"
 VERSIONS = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+PROBE = SlurmProbe(
+    user="me", server_time=1000.0, missing=(), version=(24, 11), version_text="slurm 24.11.5", queue_problem="",
+    accounting_problem="", associations=(Association(account="a", qos=("normal",)),), qos=(), has_module=False,
+)  # fmt: skip
+"""A cluster without anything special, for `dataclasses.replace`."""
 
 
 def answer(version: str, name: str) -> CommandResult:

@@ -16,6 +16,7 @@ from labtui.slurm.site_probe import (
     site_probe,
 )
 from labtui.slurm.site_profile import Choices, questions, site_profile
+from tests.slurm.recorded import PROBE
 
 MARK = "\x1dabc "
 PARTITION = (
@@ -42,13 +43,6 @@ def answer(
     )
     errors = "".join(f"{MARK}{name}\n{words}\n" for name, words in (err or {}).items())
     return CommandResult(text.encode(), errors.encode(), 0)
-
-
-SLURM = SlurmProbe(
-    user="me", server_time=0.0, missing=(), version=(24, 11), version_text="slurm 24.11.5",
-    queue_problem="", accounting_problem="", associations=(Association(account="a", qos=("normal",)),),
-    qos=(), has_module=False,
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -108,11 +102,11 @@ def gpu(name: str = "gpu", **more: object) -> SitePartition:
     return replace(SitePartition(name=name, cpus=64, gpus=4, max_seconds=86400.0, nodes_from="sinfo"), **more)  # type: ignore[arg-type]
 
 
-def values(site: SiteProbe, slurm: SlurmProbe = SLURM, **more: str) -> dict[str, object]:
+def values(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> dict[str, object]:
     return tomllib.loads(site_profile("h", slurm, site, Choices(**more)).text)
 
 
-def question_keys(site: SiteProbe, slurm: SlurmProbe = SLURM, **more: str) -> list[str]:
+def question_keys(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> list[str]:
     return [question.key for question in questions(slurm, site, Choices(**more))]
 
 
@@ -132,7 +126,7 @@ def test_queues_stand_in_slurms_order_and_the_first_is_proposed() -> None:
     site = SiteProbe(
         partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short", max_seconds=7200.0))
     )
-    question = next(q for q in questions(SLURM, site, Choices()) if q.key == "queue")
+    question = next(q for q in questions(PROBE, site, Choices()) if q.key == "queue")
     assert question.default == "long" and question.options[1].startswith("debug (at most 15 min")
     assert (
         question.choose("2") == "debug"
@@ -147,7 +141,7 @@ def test_queues_stand_in_slurms_order_and_the_first_is_proposed() -> None:
 
 def test_a_qos_is_no_partition() -> None:
     """`init --host H --qos acc_debug` where queues are partitions, and where a partition has its own QoS."""
-    slurm = replace(SLURM, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
+    slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
     found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
     assert (found["queue_option"], found["gpu_queue"], found["gpus_per_node"]) == ("partition", "acc", 4)
     site = SiteProbe(partitions=(gpu("acc", qos=("gpu-short", "acc_debug", "gpu-long")),))
@@ -159,19 +153,19 @@ def test_a_qos_is_no_partition() -> None:
 def test_a_data_folder_is_a_whole_path() -> None:
     site = SiteProbe(partitions=(gpu(),), home="/home/me")
     assert values(site)["data_dir"] == "/home/me/cifar-utils/cifar-10-batches-py"
-    (question,) = (each for each in questions(SLURM, site, Choices(training="x")) if each.key == "data_dir")
+    (question,) = (each for each in questions(PROBE, site, Choices(training="x")) if each.key == "data_dir")
     assert question.default.startswith("/home/me/") and "cs.toronto.edu" in question.text
 
 
 def test_without_accounting_the_account_is_asked_for_and_may_stay_empty() -> None:
-    slurm = replace(SLURM, associations=None, qos=None)
+    slurm = replace(PROBE, associations=None, qos=None)
     site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d",))
     assert question_keys(site, slurm) == ["account"]
     assert "default_account" not in values(site, slurm)
 
 
 def test_notes_keep_what_a_student_may_want_to_know() -> None:
-    slurm = replace(SLURM, associations=(Association(account="a", qos=("normal", "debug")),))
+    slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "debug")),))
     notes = " ".join(values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"])  # type: ignore[call-overload]
     assert "tensorflow/2.15" in notes and "normal, debug" in notes
     assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
@@ -179,7 +173,7 @@ def test_notes_keep_what_a_student_may_want_to_know() -> None:
 
 def test_without_a_gpu_partition_the_profile_says_so() -> None:
     site = SiteProbe(partitions=(SitePartition(name="cpu", cpus=64, default=True),))
-    made = site_profile("login.x.org", SLURM, site, Choices())
+    made = site_profile("login.x.org", PROBE, site, Choices())
     assert any("No partition with GPUs" in sentence for sentence in made.unknown)
     assert "gpus_per_node" not in made.text
 
@@ -197,6 +191,6 @@ def test_without_a_gpu_partition_the_profile_says_so() -> None:
 )
 def test_how_python_is_started(training: str, programs: tuple[str, ...], launch: dict[str, object]) -> None:
     site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
-    made = site_profile("h", SLURM, site, Choices(training=training))
+    made = site_profile("h", PROBE, site, Choices(training=training))
     found = tomllib.loads(made.text)["launch"]
     assert {key: found.get(key, []) for key in launch} == launch
