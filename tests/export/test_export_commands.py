@@ -17,7 +17,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.export.helpers import ANSWERS, DAY, make_lab
 from tests.results.helpers import PUBLISHED
-from tests.results.test_results_of_a_folder import folder as stored  # noqa: F401 - a fixture: a folder with a database
+from tests.results.test_results_command import folder as stored  # noqa: F401 - a fixture: a folder with a database
 
 LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.31338.out")]
 

@@ -1,5 +1,7 @@
 """`python SCRIPT` in a practice job: the student's script runs, mistakes fail as they would there."""
 
+from __future__ import annotations
+
 import json
 import os
 import pickle
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from labtui.practice.layout import DATA_FILES
+from labtui.practice.pace import Training
 from labtui.training_logs.reader import parse_log
 
 REMOTE = Path(__file__).parents[2] / "remote"
@@ -191,3 +194,34 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
     done = rehearse(lab, "mine.py")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("practice: yes") == 2 and "recorded" in done.stdout
+
+
+# --------------------------------------------------------------------------- the timing model
+
+
+PUBLISHED = [
+    # network, GPUs, global batch, steps, seconds of the first epoch and of the others
+    ("ResNet50V2", 0, 256, 196, 220, 215),
+    ("ResNet50V2", 1, 256, 196, 24, 14.3),
+    ("ResNet50V2", 1, 2048, 25, 29, 13.6),
+    ("ResNet50V2", 2, 4096, 13, 31, 8.1),
+    ("ResNet50V2", 4, 8192, 7, 47, 5.38),
+    ("ResNet152V2", 1, 1024, 49, 63, 32.73),
+    ("ResNet152V2", 2, 2048, 25, 76, 17.95),
+    ("ResNet152V2", 4, 4096, 13, 126, 10.05),
+]
+
+
+@pytest.mark.parametrize(("network", "gpus", "batch", "steps", "first", "steady"), PUBLISHED)
+def test_published_epochs_come_out(network, gpus, batch, steps, first, steady):
+    training = Training(network, gpus, batch)
+    assert training.steps == steps
+    assert (training.first_s, training.steady_s) == pytest.approx((first, steady))
+
+
+def test_batches_that_do_not_fit_64_gb():
+    assert Training("ResNet50V2", 1, 2048).fits
+    assert not Training("ResNet50V2", 1, 4096).fits
+    assert Training("ResNet152V2", 4, 4096).fits
+    assert not Training("ResNet152V2", 1, 2048).fits, "the reason why the lab uses 1024 per GPU"
+    assert Training("ResNet152V2", 0, 8192).fits, "the CPU has the node's memory"

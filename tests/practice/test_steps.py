@@ -1,6 +1,6 @@
 """The steps of a job: how large they are, which wait for which, and that they end with their job.
 
-What srun prints is compared with the real one in `tests/contract/test_srun.py`.
+What srun prints is compared with the real one in `tests/contract/test_sbatch.py`.
 """
 
 import os

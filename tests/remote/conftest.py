@@ -88,7 +88,7 @@ def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
 def two_replicas(data: Path, small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """ResNet50.py on two CPU devices: 40 images in batches of 16, so the third step is short.
 
-    With the small network: test_checks.py builds the lab's own.
+    With the small network: driver.py builds the lab's own.
     """
     words = ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
     return trained(tmp_path_factory.mktemp("two"), str(small_scripts / "ResNet50.py"), *words)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from tests.remote.conftest import REMOTE
+from tests.remote.conftest import REMOTE, environment
 
 FILES = sorted(path for path in REMOTE.rglob("*.py"))
 SCRIPTS = [path for path in FILES if path.name.startswith("ResNet")]
@@ -53,3 +56,74 @@ def test_the_labs_edit_is_one_word(kind: str) -> None:
 def test_every_model_has_both_scripts() -> None:
     expected = {f"ResNet{depth}{kind}.py" for depth in (50, 101, 152) for kind in ("", "_seq")}
     assert {path.name for path in SCRIPTS} == expected
+
+
+# --------------------------------------------------------------------------- over several workers
+
+
+SCRIPT = REMOTE / "tensorflow" / "train_multiworker.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("train_multiworker", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("short", "names"),
+    [
+        ("as01r1b05", ["as01r1b05"]),
+        ("as01r1b[09-11,20]", ["as01r1b09", "as01r1b10", "as01r1b11", "as01r1b20"]),
+        ("login1,as[1-2],b", ["login1", "as1", "as2", "b"]),
+    ],
+)
+def test_nodes_are_expanded_without_scontrol(
+    script: ModuleType, short: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert script.expand(short) == names
+
+
+def test_tf_config_from_slurm(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    job = {"SLURM_JOB_ID": "31337", "SLURM_STEP_NODELIST": "as[1-2]", "SLURM_PROCID": "2"}
+    found = script.tf_config({**job, "SLURM_STEP_NUM_TASKS": "4"})
+    assert found == {
+        "cluster": {"worker": ["as1:21337", "as1:21338", "as2:21337", "as2:21338"]},
+        "task": {"type": "worker", "index": 2},
+    }
+    assert script.tf_config({**job, "SLURM_STEP_NUM_TASKS": "1"}) is None, "one task is a single worker"
+    assert script.tf_config({}) is None
+    with pytest.raises(script.Problem) as raised:
+        script.tf_config({**job, "SLURM_STEP_NUM_TASKS": "3"})
+    assert "3 tasks on 2 nodes" in str(raised.value)
+
+
+def test_a_wrong_number_of_tasks_is_said_once(tmp_path: Path) -> None:
+    job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2"}
+    sentences = []
+    for rank in ("0", "1"):
+        command = [sys.executable, str(SCRIPT), "--expect_workers", "8"]
+        env = environment(**job, SLURM_PROCID=rank)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 4
+        sentences.append(done.stderr)
+    assert "--expect_workers is 8, but there are 2 tasks" in sentences[0] and sentences[1] == ""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.xdist_group("tensorflow")
+def test_without_tf_keras_a_sentence_says_what_to_install(tmp_path: Path) -> None:
+    hide = "import sys, importlib.util as u; find = u.find_spec\n"
+    hide += "u.find_spec = lambda name, *more: None if name == 'tf_keras' else find(name, *more)\n"
+    hide += f"import runpy; sys.argv[0] = {str(SCRIPT)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-c", hide, "--device", "cpu", "--model", "small", "--dataset", "synthetic"]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 4 and "pip install tf_keras" in done.stderr, done.stderr

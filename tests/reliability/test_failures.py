@@ -1,0 +1,287 @@
+"""Failures between labtui and Slurm that no other test makes: answers, logging in, the SSH configuration."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import paramiko
+import pytest
+from filelock import FileLock
+
+from labtui.cluster import connection as connecting
+from labtui.cluster.connection import Connection
+from labtui.cluster.target import Endpoint
+from labtui.doctor import examine
+from labtui.domain.errors import ConnectionLost, DataError, FolderError, LabError, RemoteFailure
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.session.journal import FaultLog
+from labtui.session.opening import FolderLock
+from labtui.session.settings import Settings, read_settings, write_settings
+from labtui.slurm.job_control import cancel, end_after
+from labtui.slurm.probe import present
+from labtui.slurm.queue import job_row
+from labtui.slurm.remote_command import Call, CommandResult
+from labtui.slurm.submit import submit
+from tests.cluster.prompting import connection
+from tests.openssh import keygen
+from tests.reliability.saying import explains
+from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
+
+# ----------------------------------------------------------------------------- what Slurm and the shell answer
+
+
+class AnsweringConnection:
+    """A connection whose commands end as a test says."""
+
+    host = "login1"
+
+    def __init__(self, status: int | None, out: str, err: str) -> None:
+        self.result = CommandResult(out.encode(), err.encode(), status)
+        self.files = SimpleNamespace(write_atomic=lambda *_: None, stat=None, read=None, read_into=None)
+
+    def ask(self, call: Call[Any]) -> Any:
+        return call.answer(self.result, "abc")
+
+
+ASKS: dict[str, Callable[[AnsweringConnection], object]] = {
+    "cancel": lambda line: line.ask(cancel("7")),
+    "limit": lambda line: line.ask(end_after("7", 5)),
+    "paths": lambda line: line.ask(present(["/a", "/b"])),
+    "submit": lambda line: line.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
+    "push": lambda line: Connection.push(line, {"a.py": b"print()\n"}, "/r"),  # type: ignore[arg-type],
+}
+NO_ANSWER = (None, "", "")
+DENIED = (1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")
+NO_CONTROLLER = (1, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n")
+READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer", "error", "words"),
+    [
+        ("cancel", NO_ANSWER, ConnectionLost, ["did not answer"]),
+        ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
+        ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
+        ("limit", NO_ANSWER, ConnectionLost, []),
+        ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
+        ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
+        ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
+        ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["named no job number"]),
+        ("push", NO_ANSWER, ConnectionLost, []),
+        ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
+        ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
+    ],
+)
+def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(
+    ask: str, answer: tuple[int | None, str, str], error: type[Exception], words: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        ASKS[ask](AnsweringConnection(*answer))
+    explains(caught.value, *words)
+
+
+def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = connection(tmp_path, port=22, user="me")
+    monkeypatch.setattr(line, "_transport", lambda: SimpleNamespace(is_active=lambda: True))
+
+    def refuse(*_: object, **__: object) -> CommandResult:
+        raise paramiko.ChannelException(1, "Administratively prohibited")
+
+    monkeypatch.setattr(connecting, "execute", refuse)
+    with pytest.raises(RemoteFailure) as caught:
+        line.run("true", timeout_s=5)
+    explains(caught.value, "refuses another channel", "Close other sessions")
+    assert caught.value.wait
+
+
+def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two questions to a hung controller must not keep the worker, which reads the logs, from going on."""
+    monkeypatch.setattr(connecting, "TURN_LIMIT_S", 0.05)
+    line = connection(tmp_path, port=22, user="me")
+    assert [line._execs.acquire(blocking=False) for _ in range(3)] == [True, True, False]
+    with pytest.raises(RemoteFailure) as refused:
+        line.run("true", timeout_s=5)
+    explains(refused.value, "two earlier requests")
+    assert refused.value.wait
+    for _ in range(2):
+        line._execs.release()
+    with pytest.raises(ConnectionLost):  # its turn came, and there is no line
+        line.run("true", timeout_s=5)
+
+
+# --------------------------------------------------------------------------- on the student's own computer
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    keygen("-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "id_ed25519")
+    return tmp_path / "id_ed25519"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "words"),
+    [
+        ("none", "ok", ""),
+        ("gone", "problem", ""),
+        ("open to others", "warning", "chmod 600"),
+        ("broken certificate", "ok", ""),
+        ("-5h:-1h", "problem", "expired"),
+        ("-1h:+1h", "warning", "valid until"),
+        ("always:forever", "ok", "with the certificate"),
+    ],
+)
+def test_the_doctor_on_keys_and_certificates(key: Path, trouble: str, status: str, words: str) -> None:
+    if trouble == "gone":
+        key.unlink()
+    elif trouble == "open to others":
+        key.chmod(0o644)
+    elif trouble == "broken certificate":
+        key.with_name(f"{key.name}-cert.pub").write_text("ssh-ed25519-cert-v01@openssh.com AAAA broken\n")
+    elif ":" in trouble:
+        authority = key.with_name("authority")
+        keygen("-q", "-t", "ed25519", "-N", "", "-f", authority)
+        keygen("-q", "-s", authority, "-I", "me", "-n", "me", "-V", trouble, f"{key}.pub")
+    endpoint = Endpoint(
+        alias="mn5", host="mn5", port=22, user="me", identity_files=(key,), identity_named=True
+    )
+    check = examine._key(endpoint)
+    assert check.status == status, check
+    assert words in f"{check.sentence} {check.fix}"
+    assert bool(check.fix) == (status != "ok")
+
+
+def test_a_disk_without_locks_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with pytest.raises(FolderError) as caught:
+        FolderLock(tmp_path / "lock").acquire()
+    explains(caught.value, "cannot be locked")
+
+
+def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError) as unread:
+        read_settings(tmp_path)  # a folder where the file should be
+    explains(unread.value, "cannot be read")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderError) as blocked:
+        write_settings(tmp_path / "file" / "lab.toml", Settings(edition="x", profile="y"))
+    explains(blocked.value, "cannot be written")
+    whole = tmp_path / "lab.toml"
+    write_settings(whole, Settings(edition="x", profile="y"))
+    before = whole.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(FolderError) as caught:
+            write_settings(whole, Settings(edition="other", profile="y"))
+        explains(caught.value, "Free disk space")
+    assert whole.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_file_of_faults_does_not_grow_without_bound(tmp_path: Path) -> None:
+    log = FaultLog(tmp_path / "problems.log")
+    for _ in range(2):
+        log.path.write_text("x" * 1_000_001)
+        log.write(ValueError("the newest"))
+        assert log.path.stat().st_size < 10_000
+        assert "the newest" in log.path.read_text()
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+# --------------------------------------------------------------------------- in the worker, by a scripted cluster
+
+
+__all__ = ["bench", "lab_path", "open_bench"]  # fixtures
+
+CUT = ConnectionLost("The connection is gone.")
+UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
+
+
+def test_a_cancel_that_goes_wrong_inside_is_told_and_written_down(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("cancel", ZeroDivisionError("surprise"))
+    done = bench.session.cancel(1)
+    bench.run(20, done.done)
+    assert isinstance(done.exception(), LabError)
+    assert "surprise" in bench.session.folder.problem_log.read_text()
+    again = bench.session.cancel(1)
+    bench.run(20, again.done)
+    assert again.exception() is None
+
+
+def test_closing_tells_who_waits_for_a_cancel(bench: Bench) -> None:
+    bench.cluster.submit_then_cut = 1
+    bench.cluster.fail("find_token", *[CUT] * 50)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
+    done = bench.session.cancel(1)
+    bench.run(3)
+    bench.session.close()
+    assert isinstance(done.exception(0), LabError)
+
+
+ENDED = job_row("100", "TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
+
+
+@pytest.mark.parametrize(
+    ("answer", "phase", "outcome"),
+    [
+        (ENDED, JobPhase.FINISHED, "time-limit"),
+        (job_row("100", "RUNNING"), JobPhase.SETTLING, None),
+        (UNCLEAR, JobPhase.SETTLING, None),
+        (CUT, JobPhase.SETTLING, None),
+    ],
+    ids=["ended", "lives", "no answer", "line lost"],
+)
+def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(
+    bench: Bench, answer: JobView | LabError, phase: JobPhase, outcome: str | None
+) -> None:
+    accepted(bench)
+    bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.end("100", in_queue=False)
+    if isinstance(answer, LabError):
+        bench.cluster.fail("job_details", *[answer] * 3)
+    else:
+        bench.cluster.job_details = lambda job_id: answer  # type: ignore[method-assign]
+    bench.run(600)
+    assert only(bench).job.phase is phase
+    assert bench.session.state.runs[1].outcome == outcome
+
+
+def test_a_stale_line_that_answers_is_online_again(bench: Bench) -> None:
+    bench.online()
+    bench.worker._connection.mark_stale(6.0)
+    assert bench.session.state.connection.status == "stale"
+    assert "6 seconds" in bench.session.state.connection.sentence
+    bench.run(30, lambda: bench.session.state.connection.status == "online")
+
+
+@pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])
+def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench: Bench, error: LabError) -> None:
+    bench.online()
+
+    def fails(paths: object) -> dict[str, bool]:
+        if isinstance(error, ConnectionLost):
+            bench.cluster.connected = False
+        raise error
+
+    bench.cluster.present = fails  # type: ignore[method-assign]
+    future = bench.worker.look_at(["/gpfs/projects/data"])
+    bench.run(10, future.done)
+    assert future.exception() is error
+    assert bench.session.state.places == {}
+    bench.run(60, lambda: bench.session.state.connection.status == "online")

@@ -1,0 +1,320 @@
+"""The tables of chapter 11 from logs with its lines: rates, times, memory as printed; what contradicts is listed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from labtui.export.tables import csv_text
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.numbers import PRECISE, cells, columns_of
+from labtui.results.report import report_text
+from labtui.results.rows import ResultRow, Results
+from labtui.results.scaling import gpu_hours_per_million
+from labtui.results.scaling_charts import tuning_charts
+from labtui.results.serialize import results_json
+from labtui.session.labs import load_edition
+from labtui.training_logs.reader import parse_log
+from tests.results.helpers import task_charts
+
+from .helpers import course_log, published
+
+CHAPTER11 = published("chapter11.toml")
+TABLES: list[dict[str, Any]] = CHAPTER11["tables"]
+
+
+def images(table: dict[str, Any], place: int) -> int:
+    """Images of an epoch: whole batches of one process."""
+    batch: int = table["batch"][place]
+    return int(CHAPTER11["images"][table["data_set"]]) // batch * batch
+
+
+@cache
+def runs11(name: str) -> tuple[MeasuredRun, ...]:
+    table = next(each for each in TABLES if each["id"] == name)
+    places = [place for place, rate in enumerate(table["throughput"]) if rate >= 0]
+    start = "torchrun --standalone --nproc_per_node=1 train.py"
+    logs = (
+        course_log(
+            start, table["model"], table["batch"][place], images(table, place), table["throughput"][place],
+            (table["seconds"][place], table["memory"][place]), *table["options"][place],
+        )
+        for place in places
+    )  # fmt: skip
+    reports = [(f"{name}-{place}.out", parse_log(text)) for place, text in enumerate(logs)]
+    return tuple(replace(run, data_set=table["data_set"]) for run in measured_from_reports(reports))
+
+
+def row_of(run: MeasuredRun) -> ResultRow:
+    (row,) = compute_results([run]).rows
+    return row
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table["id"])
+def test_rate_time_and_memory_as_printed(table):
+    places = [place for place, rate in enumerate(table["throughput"]) if rate >= 0]
+    for run, place in zip(runs11(table["id"]), places, strict=True):
+        row, rate = row_of(run), table["throughput"][place]
+        assert row.throughput.value == pytest.approx(rate, rel=1e-5)
+        assert (run.run.throughput.lo, run.run.throughput.hi) == (rate, rate + 1)
+        assert row.configuration.images == images(table, place)
+        assert (row.total_seconds.lo, row.gpu_memory.lo) == (table["seconds"][place], table["memory"][place])
+        assert row.total_seconds.hi == row.total_seconds.lo + 1
+        if table["seconds"][place]:  # the whole training is no shorter than five epochs at its rate
+            epochs = 5 * images(table, place) / (rate + 1)
+            assert epochs < table["seconds"][place] + 1, (table["id"], place)
+
+
+def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
+    rows = compute_results([*runs11("11.4"), *runs11("11.5")]).rows
+    assert {row.configuration.tuning for row in rows} >= {(), ("1 worker",), ("fp16", "10 workers")}
+    pooled = [row for row in rows if row.runs > 1]
+    assert [row.configuration.tuning for row in pooled] == [("10 workers",)]  # of both tables
+    assert all(row.baseline == row.configuration for row in rows)
+
+
+def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
+    (chart,) = tuning_charts(compute_results(runs11("11.3")).rows)
+    assert chart.x_label == "workers"
+    assert [text for _, text in chart.x_ticks] == ["0", "1", "2", "4", "8", "10", "16", "20"]
+    assert [round(point.y) for point in chart.series[0].points] == TABLES[2]["throughput"]
+    (chart,) = tuning_charts(compute_results(runs11("11.1")).rows)
+    assert [text for _, text in chart.x_ticks] == ["16", "32", "64"]
+    assert chart.x_label == "batch per GPU"
+    (chart,) = tuning_charts(compute_results(runs11("11.6")).rows)
+    assert {text for _, text in chart.x_ticks} == {"not compiled", "compiled"}
+
+
+def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
+    rows = compute_results(runs11("11.5")).rows
+    columns = columns_of(rows, PRECISE)
+    assert [column.heading for column in columns].count("GPU memory, GB") == 1
+    names = {line[0] for line in cells(rows, columns)}
+    assert names == {f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")}
+    place = [column.heading for column in columns].index("GPU memory, GB")
+    assert {line[place] for line in cells(rows, columns)} == {"46", "27", "50"}
+
+
+def test_the_editions_bands_and_reference_hold_the_tables():
+    edition = load_edition("hpc4ai-ch11")
+    precision = {"11.1": "tf32", "11.2": "tf32", "11.3": "tf32", "11.4": "tf32"}
+    for table in TABLES:
+        for run in runs11(table["id"]):
+            row = row_of(run)
+            tuning = row.configuration.tuning
+            if not {"fp16", "bf16"} & set(tuning):  # the chapter's fp32 is TF32
+                tuning = (precision.get(table["id"], "tf32"), *tuning)
+            key = ("vit" if table["model"] == "vit" else "custom", row.batch_size, tuning)
+            (band,) = (b for b in edition.bands if (b.model, b.batch_size, b.tuning) == key)
+            assert band.low < row.epoch_seconds.value < band.high
+            found = [
+                each
+                for each in edition.published_rows
+                if each.task in ("", table["id"]) and (each.model, each.batch_size, each.tuning) == key
+            ]
+            assert [each.epoch_seconds for each in found] == [
+                pytest.approx(row.epoch_seconds.value, abs=0.01)
+            ]
+
+
+# --------------------------------------------------------------------------- chapter 12
+
+
+CHAPTER12 = published("chapter12.toml")
+ODD: dict[str, str] = CHAPTER12["contradictions"]
+PER_GPU = CHAPTER12["batch_per_gpu"]
+
+
+def runs_of(table: dict[str, Any]) -> tuple[MeasuredRun, ...]:
+    reports = []
+    for place, gpus in enumerate(table["gpus"]):
+        start = f"torchrun --nnodes={max(1, gpus // 4)} --nproc_per_node={min(4, gpus)} train_ddp.py"
+        text = course_log(
+            f"srun {start} --model_name vit", "vit", PER_GPU, table["batches"][place] * PER_GPU,
+            table["throughput"][place], (table["total_seconds"][place], 53), "Total number of parameters 631021000",
+        )  # fmt: skip
+        reports.append((f"{table['data_set']}-{place}.out", parse_log(text)))
+    return tuple(replace(run, data_set=table["data_set"]) for run in measured_from_reports(reports))
+
+
+def rows12(table: dict[str, Any]) -> tuple[ResultRow, ...]:
+    rows = compute_results(runs_of(table)).rows
+    assert [row.n_gpus for row in rows] == table["gpus"]
+    return rows
+
+
+@pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
+def test_what_follows_from_the_rates(table):
+    rows = rows12(table)
+    one = rows[0].throughput.value
+    for place, row in enumerate(rows):
+        name = f"{table['data_set']} {{}} {row.n_gpus}"
+        assert row.throughput.value == pytest.approx(table["throughput"][place], rel=1e-6)
+        assert row.configuration.images == table["batches"][place] * PER_GPU * row.n_gpus
+        derived = f"{100 * row.efficiency.value:.1f}".removesuffix(".0")
+        assert derived == ODD.get(name.format("efficiency"), table["efficiency"][place])
+        if "ideal" in table:
+            ideal = f"{one * row.n_gpus:.0f}"
+            assert ideal == ODD.get(name.format("ideal"), table["ideal"][place])
+
+
+@pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
+def test_the_gain_of_each_doubling_as_printed(table):
+    rows = rows12(table)
+    assert rows[0].doubling_gain is None
+    for before, row, printed in zip(rows, rows[1:], table["gain"], strict=False):
+        more = row.throughput.value - before.throughput.value
+        assert f"+{more:.0f} ({100 * row.doubling_gain.value:.0f} %)" == printed
+        assert row.doubling_gain.lo < row.doubling_gain.value < row.doubling_gain.hi
+
+
+def both() -> Results:
+    return compute_results([run for table in CHAPTER12["tables"] for run in runs_of(table)])
+
+
+def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
+    charts = {chart.key: chart for chart in task_charts(both())}
+    for chart in charts.values():
+        measured = [series for series in chart.series if series.role == "measured"]
+        assert {series.name for series in measured} == {"vit (micro-224)", "vit (tiny-224)"}
+        assert [text for _, text in chart.x_ticks] == ["1", "2", "4", "8", "16", "32"]
+        assert chart.x_log and chart.y_log is (chart.family != "efficiency")
+        assert [series.short for series in measured] == ["micro-224", "tiny-224"]
+        assert all([p.x for p in series.points] == [1, 2, 4, 8, 16, 32] for series in measured)
+    (ideal,) = (series for series in charts["speedup"].series if series.role == "ideal")
+    assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
+    assert any("weak scaling" in note for note in charts["efficiency"].notes)
+    assert not any("weak scaling" in note for note in charts["throughput"].notes)
+
+
+def test_the_report_says_what_each_doubling_gained():
+    text = report_text(both())
+    assert (
+        "vit (micro-224): images per second gained by doubling the GPUs (100 % is ideal): "
+        "2 GPUs +93 %, 4 GPUs +92 %, 8 GPUs +87 %, 16 GPUs +84 %, 32 GPUs +69 %."
+    ) in text
+    results = compute_results(runs_of(CHAPTER12["tables"][0]))
+    assert gpu_hours_per_million(results.rows[0]).value == pytest.approx(1e6 / 240 / 3600, rel=1e-5)
+
+
+def test_without_names_the_two_data_sets_are_still_not_mixed():
+    """Whole batches make 12,416 images on one GPU and 12,288 on 32 of one data set; 99,968 are another."""
+    runs = [replace(run, data_set="") for table in CHAPTER12["tables"] for run in runs_of(table)]
+    rows = compute_results(runs).rows
+    assert len(rows) == 12
+    (chart, *_) = task_charts(compute_results(runs))
+    assert {s.name for s in chart.series} == {"vit (12,416 images an epoch)", "vit (99,968 images an epoch)"}
+    for row in rows:
+        assert row.baseline is not None
+        assert (row.configuration.images > 90_000) == (row.baseline.images > 90_000)
+
+
+# --------------------------------------------------------------------------- chapter 15
+
+
+CHAPTER15 = published("chapter15.toml")
+SCALING: dict[str, Any] = CHAPTER15["scaling"]
+ODD15: dict[str, str] = CHAPTER15["contradictions"]
+STAMP = "[11/22/2026 01:00:00 PM] INFO - "
+
+
+def log15(gpus: int, batch: int, options: list[str], tokens: str, memory: str) -> bytes:
+    """A log15 as the chapter's benchmark.py prints it under ``torchrun --tee 3``, with the command of its job."""
+    nodes = max(1, gpus // 4)
+    start = (
+        f"torchrun --nnodes={nodes} --nproc_per_node={gpus // nodes} --rdzv_backend=c10d --tee 3 benchmark.py"
+    )
+    given = f"--per_device_train_batch_size {batch} --sequence_length 1024 --max_steps 450 --model llama-1b"
+    lines = [f"+ srun {start} {given} {' '.join(options)}"]
+    lines += [f"[default0]:{STAMP}> Training throughput:     {tokens}.00 Tokens/s/GPU"]
+    lines += [f"[default0]:{STAMP}> Max reserved GPU Memory: {memory}"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def tokens_of(logs: list[bytes]) -> Results:
+    return compute_results(
+        measured_from_reports((f"{i}.out", parse_log(text)) for i, text in enumerate(logs))
+    )
+
+
+def one_gpu() -> Results:
+    return tokens_of(
+        [log15(1, run["batch"], run["options"], run["tokens"], run["memory"]) for run in CHAPTER15["runs"]]
+    )
+
+
+def scaling() -> Results:
+    options = CHAPTER15["runs"][-1]["options"]
+    rows = zip(SCALING["gpus"], SCALING["tokens"], SCALING["memory"], strict=True)
+    return tokens_of([log15(gpus, 37, options, tokens, memory) for gpus, tokens, memory in rows])
+
+
+def test_each_step_on_one_gpu_is_a_row_of_its_own_in_tokens():
+    results = one_gpu()
+    assert len(results.rows) == len(CHAPTER15["runs"])
+    found = {(row.batch_size, row.configuration.tuning): row for row in results.rows}
+    assert len(found) == len(results.rows)
+    for row in results.rows:
+        assert (row.configuration.unit, row.configuration.sequence_length) == ("tokens", 1024)
+        assert row.model == "llama-1b"
+        assert row.epoch_seconds is None
+    printed = {(f"{row.throughput.value:.0f}", f"{row.gpu_memory.value:.2f}") for row in results.rows}
+    assert printed == {(run["tokens"], run["memory"]) for run in CHAPTER15["runs"]}
+    first, last = (int(CHAPTER15["runs"][place]["tokens"]) for place in (0, -1))
+    assert f"{last / first:.2f}" == ODD15["first against tuned"]
+    assert not tuning_charts(results.rows)  # eight bars that differ in five things: the table says it
+    precision = [row for row in results.rows if row.batch_size == 5]
+    (chart,) = tuning_charts(precision)
+    assert chart.y_label == "tokens per second"
+    assert {text for _, text in chart.x_ticks} == {"bf16 weights", "fp32 weights"}
+
+
+def test_totals_speedups_and_efficiencies_follow_from_the_rates():
+    rows = scaling().rows
+    assert [row.n_gpus for row in rows] == SCALING["gpus"]
+    for place, row in enumerate(rows):
+        assert f"{row.throughput.value:.0f}" == SCALING["total"][place]
+        assert f"{row.per_gpu_throughput.value:.0f}" == SCALING["tokens"][place]
+        assert f"{row.gpu_memory.value:.2f}" == SCALING["memory"][place]
+        speedup = ODD15.get(f"speedup {row.n_gpus}", SCALING["speedup"][place])
+        assert f"{row.speedup.value:.2f}" == f"{row.as_printed.speedup:.2f}" == speedup
+        assert f"{100 * row.efficiency.value:.0f}" == SCALING["efficiency"][place]
+        # GPUs over tokens per second, against one GPU: the cost of a token
+        cost = rows[0].throughput.value * row.n_gpus / row.throughput.value
+        assert f"{1 / cost:.2f}" == SCALING["cost_efficiency"][place]
+        step = 37 * row.n_gpus * 1024 / row.throughput.value
+        assert row.step_seconds.value == pytest.approx(step)
+        assert row.batch_factor == 1
+
+
+def test_tokens_and_images_never_share_a_chart_or_a_baseline():
+
+    images = runs_of(CHAPTER12["tables"][0])
+    tokens = [run for row in scaling().rows for run in row.members]
+    results = compute_results([*images, *tokens])
+    charts = {chart.key: chart for chart in task_charts(results)}
+    assert charts["throughput"].y_label == "tokens per second"
+    assert charts["throughput-images"].y_label == "images per second"
+    assert {series.name for series in charts["throughput"].series} == {"llama-1b"}
+    for row in results.rows:
+        assert row.baseline is not None and row.baseline.unit == row.configuration.unit
+
+
+def test_every_output_says_tokens():
+    results = scaling()
+    text = report_text(results)
+    assert "tokens/s" in text
+    assert "images/s" not in text
+    assert "epoch, s" not in text.splitlines()[1]
+    assert "tokens" in csv_text(results)
+    rows = results_json(results)["rows"]
+    assert {row["unit"] for row in rows} == {"tokens"}
+    assert rows[0]["gpu_memory_gib"]["value"] == 62.34
+    json.dumps(rows, allow_nan=False)
+    notes = task_charts(results)[-1].notes
+    assert any(note.startswith("Tokens per second against one GPU's") for note in notes)
