@@ -177,13 +177,11 @@ def _says(fold: Fold, line: int, said: Says) -> None:
         run.fresh = run.fresh or said.starts
         run.out_of_data = run.out_of_data if said.shortage is None else said.shortage
     waits = run is not None and not run.trained and not run.ended
-    if said.stands_in and run is not None and run.facts.stand_in:
-        return
     if said.option is not None:
         about = run if run is not None and not run.ended and not run.epochs else fold.coming
         about.options[said.option[0]] = said.option[1]
     again = run is not None and run.batch_line and (run.broken or not waits)
-    if (said.samples is not None and not waits) or (said.batch_line and (run is None or run.ended or again)):
+    if said.batch_line and (run is None or run.ended or again):
         run, waits = fold.begin(line), True
     if said.totals:
         run = run or fold.begin(line)
@@ -195,7 +193,6 @@ def _says(fold: Fold, line: int, said: Says) -> None:
         batch = run.facts.batch_size or 0
         run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
     run.last_line = max(run.last_line, line)
-    run.samples = said.samples or run.samples
     run.batch_line = run.batch_line or said.batch_line
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
     run.images_line = line if said.facts.images else run.images_line

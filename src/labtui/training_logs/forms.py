@@ -27,7 +27,6 @@ _COUNTS = (
     *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
     *("process_samples", "process_steps"),
 )
-_SAME = {"workers": "n_gpus", "samples": "images"}
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
@@ -40,10 +39,10 @@ class Form:
     line: re.Pattern[str]
     says: str
     example: str
-    form: str
     facts: RunFacts
-    cut: bool
     more: dict[str, Any]
+    form: str = ""
+    cut: bool = False
 
     def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
         """What a line of this form says; `at` is the clock before it, in seconds."""
@@ -55,28 +54,21 @@ def _form(row: dict[str, Any]) -> Form:
     line = row.pop("line").replace("<N>", NUMBER).replace("<T>", patterns.DURATION)
     line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
     named = {"framework": row["form"]} if "form" in row and "totals" not in row else {}
-    facts = {**named, **row.pop("facts", {})}
-    return Form(
-        word=row.pop("word"),
-        line=re.compile(line),
-        says=row.pop("says"),
-        example=row.pop("example"),
-        form=row.pop("form", ""),
-        facts=RunFacts(**facts),
-        cut=row.pop("cut", False),
-        more=row,
-    )
+    facts = RunFacts(**{**named, **row.pop("facts", {})})
+    own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
+    return Form(line=re.compile(line), facts=facts, more=row, **own)
 
 
 def _facts(form: Form, groups: Groups) -> RunFacts:
     """What the groups of a line tell of its run, beside what the form alone tells."""
-    counts = {_SAME.get(name, name): text for name, text in groups.items()}
     values: dict[str, Any] = {
-        name: int(counts[name].replace(",", "")) or None for name in _COUNTS if name in counts
+        name: int(groups[name].replace(",", "")) or None for name in _COUNTS if name in groups
     }
     device = run_headers.device_of(groups.get("device", "")) or form.facts.device
     if "devices" in groups:
         device, values["n_gpus"] = "gpu", len(_GPU.findall(groups["devices"])) or None
+    if "job_name" in groups:
+        return run_headers.facts_of_job_name(groups["job_name"]) or form.facts
     if "model" in groups:
         values["model"] = run_headers.short_model(groups["model"])
     if "gpu_kind" in groups:
@@ -91,8 +83,7 @@ def _facts(form: Form, groups: Groups) -> RunFacts:
 
 def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
     """A fact; of a script's own options those that change its speed."""
-    names = ("samples", "workers", "shortage")
-    more = {**form.more, **{name: int(groups[name]) for name in names if name in groups}}
+    more = {**form.more, **{name: int(groups[name]) for name in ("workers", "shortage") if name in groups}}
     if "option" in groups:
         option = groups["option"].lower()
         if option not in (*TUNING_OPTIONS, "warmup_epochs"):
@@ -134,7 +125,8 @@ def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float 
         last = int(groups["last_epoch"])  # counted from 0
         groups = {**groups, "epochs": str(last + 1)}
         del groups["last_epoch"]
-    return patterns.epoch_of(form.form, groups, cut=form.cut)
+    said = patterns.epoch_of(form.form, groups, cut=form.cut)
+    return None if said is None else [said]
 
 
 def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
@@ -171,12 +163,11 @@ _BY_WORD: dict[str, list[Form]] = {}
 for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)
 
-_READERS: tuple[tuple[tuple[str, ...], Callable[[int, str], list[Said] | None]], ...] = (
-    (("100%",), lambda _, text: patterns.read_bar(text)),
-    (("poch", "POCH"), lambda _, text: patterns.read_hand_written(text)),
-    (("practice: ", "job: ", "run-"), lambda _, text: run_headers.read_job_header(text)),
-    (("ob Name", "ob name", "OB NAME"), lambda _, text: run_headers.read_job_name(text)),
-    ((".py",), lambda _, text: run_headers.read_echo(text)),
+_READERS: tuple[tuple[tuple[str, ...], Callable[[str], Said | None]], ...] = (
+    (("100%",), patterns.read_bar),
+    (("poch", "POCH"), patterns.read_hand_written),
+    (("run-",), run_headers.read_job_header),
+    ((".py",), run_headers.read_command),
 )
 """Words, of which such a line holds one, and its reader."""
 
@@ -201,8 +192,8 @@ class Forms:
         if self.every_line:
             if (said := patterns.read_program(self._programs, text)) is not None:
                 return said
-            if (said := patterns.read_own(self._own, text)) is not None:
-                return said
+            if (one := patterns.read_own(self._own, text)) is not None:
+                return [one]
         if mlperf.MARK in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
         keras = _keras(line, text)
@@ -232,8 +223,8 @@ def _by_table(number: int, text: str) -> list[Said] | None:
                 if (said := form.read(number, text, at)) is not None:
                     return said
     for words, read in _READERS:
-        if any(word in text for word in words) and (said := read(number, text)) is not None:
-            return said
+        if any(word in text for word in words) and (one := read(text)) is not None:
+            return [one]
     return None
 
 

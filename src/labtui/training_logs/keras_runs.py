@@ -260,7 +260,7 @@ def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
 
 def _announced(run: OpenRun) -> bool:
     """Whether a line announced a training: a line without a header is then surely its one epoch."""
-    return bool(run.announced or run.batch_line or run.started or run.clock or run.samples or run.gpus)
+    return bool(run.announced or run.batch_line or run.started or run.clock or run.gpus)
 
 
 def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
@@ -335,7 +335,7 @@ def _store(
         seconds=epoch_interval(summary),
         printed_seconds=summary.seconds,
         # "Train on N samples": old Keras counts samples, not steps
-        steps=None if summary.total == run.samples else summary.steps,
+        steps=None if summary.total == run.facts.images else summary.steps,
         ms_per_step=summary.ms_per_step,
         metrics=summary.metrics,
         line=line,

@@ -26,7 +26,7 @@ from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
-TIMES = ("hours", "minutes", "seconds", "milliseconds", "clock", "step_seconds", "step_milliseconds")
+TIMES = (*reversed(_SCALES), "clock")
 _KNOWN = {*TIMES, "epoch", "epochs", "steps", "rate", "unit"}
 MAX_PATTERN_CHARS = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
@@ -61,7 +61,7 @@ _METRIC = re.compile(
 )
 
 
-def read_hand_written(text: str) -> list[Said] | None:
+def read_hand_written(text: str) -> Said | None:
     """``Epoch [3] | Train loss: 0.52 | Time: 47.04s`` and its kin: an epoch's number, then its time with a unit."""
     head = _HEAD.match(text)
     if head is None:
@@ -92,7 +92,7 @@ _BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?
 _POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,|\Z)")
 
 
-def read_bar(text: str) -> list[Said] | None:
+def read_bar(text: str) -> Said | None:
     """A full bar of tqdm: ``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``.
 
     A bar that names no epoch has no number: it is an epoch's only where a header before it opened one.
@@ -151,17 +151,17 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list[Said] | None:
+def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
     """The epoch, or the rate, that these groups give; None without a usable number."""
     number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
     seconds = seconds_of(groups, cut=cut)
     if seconds is not None:
-        return [Epoch(form, number, seconds, planned or None, steps, _metrics(groups))]
+        return Epoch(form, number, seconds, planned or None, steps, _metrics(groups))
     rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
     if rate is None or rate.lo <= 0:
         return None
     facts = RunFacts(epochs_planned=planned or None)
-    return [Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)]
+    return Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)
 
 
 _UNITS: dict[str, WorkUnit] = {
@@ -214,7 +214,7 @@ def own_pattern(text: str) -> OwnPattern:
     return own
 
 
-def read_own(patterns: Sequence[OwnPattern], text: str) -> list[Said] | None:
+def read_own(patterns: Sequence[OwnPattern], text: str) -> Said | None:
     """A line that one of a person's own patterns describes."""
     for regex in patterns:
         if (match := regex.search(text[:MAX_PATTERN_CHARS])) is not None:

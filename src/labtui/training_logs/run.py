@@ -45,7 +45,6 @@ class OpenRun:
     masked: bool = False  # trains on the CPU whatever its banner says
     batch_line: bool = False
     options: dict[str, str] = field(default_factory=dict)
-    samples: int | None = None  # of "Train on N samples"
     epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
     last: int = 0
     shift: int = 0  # added to numbers that count from 0
@@ -320,8 +319,8 @@ class OpenRun:
     # ------------------------------------------------------------------ what is known
 
     def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
-        """Take over what is known; an unsure source fills gaps only."""
-        if self.masked:
+        """Take over what is known; an unsure source fills gaps only. A CPU that stands in for GPUs is not named."""
+        if self.masked or (self.facts.stand_in and facts.device == "cpu" and not sure):
             facts = replace(facts, device=None, n_gpus=None)
         self.facts = self.facts.with_others(facts, sure=sure)
 

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import named_options, tuning_of
-from labtui.training_logs.runs import RunFacts
-from labtui.training_logs.said import Begins, Said, Says
+from labtui.training_logs.runs import RunFacts, whole_number
+from labtui.training_logs.said import Begins, Says
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
 ARCHITECTURE = (
@@ -49,8 +49,7 @@ def device_of(word: str) -> Device | None:
     return "cpu" if "cpu" in lower else None
 
 
-_SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
-_JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
+_RUN = re.compile(r"run-(\d{1,4}): +(\S.{0,2000})\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
 _PROMPT = re.compile(
@@ -64,38 +63,25 @@ _MODELS = ("model", "a", "arch", "model_name", "network")
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes")
 
 
-def read_job_name(text: str) -> list[Said] | None:
-    """``Job Name: ResNet50_4``."""
-    match = _JOB_NAME.match(text)
-    facts = facts_of_job_name(match[1]) if match is not None else None
-    return None if facts is None else [Says(facts, job=True)]
-
-
-def read_job_header(text: str) -> list[Said] | None:
-    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``."""
-    match = _SAY.match(text)
+def read_job_header(text: str) -> Says | None:
+    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``: a run that the job's script starts."""
+    match = _RUN.match(text)
     if match is None:
         return None
-    key, value = match[1], match[2]
-    if key == "practice":
-        return [Says(RunFacts(practice=value.split()[0] == "yes"), job=True)]
-    if key == "job":
-        return [Says(facts_of_job_name(value.split()[-1]) or RunFacts(), job=True)]
-    pairs = dict(word.split("=", 1) for word in value.split() if "=" in word)
-    numbers = {name: int(word) for name, word in pairs.items() if word.isascii() and word.isdigit()}
-    option, gpus = pairs.get("batch_option"), numbers.get("n_gpus")
-    nodes, launcher = numbers.get("nodes", 1), pairs.get("launcher", "")
+    pairs = dict(word.split("=", 1) for word in match[2].split() if "=" in word)
+    gpus, nodes = whole_number(pairs.get("n_gpus")), whole_number(pairs.get("nodes"))
+    option, launcher = pairs.get("batch_option"), pairs.get("launcher", "")
     facts = RunFacts(
         model=short_model(pairs["model"]) if pairs.get("model") else None,
         device=device_of(pairs.get("device", "")),
         n_gpus=gpus,
-        batch_size=numbers.get("batch_size") or None,
-        batch_shares=batch_shares(option, gpus or 0, nodes, launcher) if option else None,
-        epochs_planned=numbers.get("epochs") or None,
+        batch_size=whole_number(pairs.get("batch_size")) or None,
+        batch_shares=batch_shares(option, gpus or 0, nodes or 1, launcher) if option else None,
+        epochs_planned=whole_number(pairs.get("epochs")) or None,
         learning_rate=_float(pairs.get("learning_rate")),
         tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
     )
-    return [Says(facts, job=True, run=int(key[4:]))]
+    return Says(facts, job=True, run=int(match[1]))
 
 
 def facts_of_job_name(name: str) -> RunFacts | None:
@@ -109,12 +95,6 @@ def facts_of_job_name(name: str) -> RunFacts | None:
     if "seq" in words and "gpu" in words:
         return RunFacts(model=model, device="gpu", n_gpus=1)
     return RunFacts(model=model)
-
-
-def read_echo(text: str) -> list[Said] | None:
-    """An echoed command that starts a training."""
-    begun = read_command(text)
-    return None if begun is None else [begun]
 
 
 def read_command(text: str) -> Begins | None:
@@ -172,8 +152,7 @@ def _given(words: Sequence[str], *names: str) -> str | None:
 
 
 def _count(words: Sequence[str], *names: str) -> int | None:
-    value = _given(words, *names)
-    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None
+    return whole_number(_given(words, *names))
 
 
 def _container_without_gpu(before: Sequence[str]) -> bool:

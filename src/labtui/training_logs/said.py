@@ -18,9 +18,8 @@ class Says:
     `batch_line`: the line gives the batch size; given twice, it belongs to two runs. `job`: it is about the whole job
     and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script and its value.
     `late`: it may come after the run has begun, and fills gaps; `totals`: it is about the run that is over. `sure` is
-    false for what only fills gaps. `stands_in`: a CPU, which may rehearse GPUs. `samples`: of Keras's ``Train on N
-    samples``. `workers`: the batch said before is one of so many. `starts`: only a starting process says it.
-    `shortage`: Keras's input ended, which would have needed so many batches (0: not given).
+    false for what only fills gaps. `workers`: the batch said before is one of so many. `starts`: only a starting
+    process says it. `shortage`: Keras's input ended, which would have needed so many batches (0: not given).
     """
 
     facts: RunFacts = NO_FACTS
@@ -32,8 +31,6 @@ class Says:
     late: bool = False
     totals: bool = False
     sure: bool = True
-    stands_in: bool = False
-    samples: int | None = None
     workers: int = 0
     starts: bool = False
     shortage: int | None = None
@@ -43,7 +40,7 @@ class Says:
 class Begins:
     """A training begins or is announced: by its echoed command, its banner, an MLPerf record, a sweep's line."""
 
-    by: Literal["command", "banner", "record", "sweep", "config", "trainer"]
+    by: Literal["command", "banner", "record", "sweep", "config", "trainer", "fit"]
     facts: RunFacts = NO_FACTS
     text: str = ""
     masked: bool = False
