@@ -48,35 +48,15 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.t
 RULES = tuple(
     msgspec.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
-_HARMLESS = re.compile("|".join(_FILE["harmless"]))
-_PASSED_ON = re.compile("|".join(_FILE["passed_on"]))
-SUSPECT: tuple[str, ...] = (
-    *dict.fromkeys(word for rule in RULES for word in rule.near),
-    *("Traceback (most", 'File "', "SyntaxError: ", "IndentationError: ", "TabError: "),
-    *("above exception", "Exception ignored", "Logging error"),
+SUSPECT: tuple[str, ...] = tuple(
+    dict.fromkeys((*_FILE["suspect"], *(word for rule in RULES for word in rule.near)))
 )
 """A quick look: a line without any of these needs no rule."""
+_SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
+_HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmless", "passed_on"))
 NO_GPU_SIGN = "There are non-GPU devices in"
 """TensorFlow's own word that a MirroredStrategy runs on the CPU."""
-
 _IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
-_CONTAINER = re.compile(r"\b(?:singularity|apptainer)\b|^(?:INFO|WARNING|FATAL): {3}")
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
-_HARMLESS_TRACE = re.compile(r"Exception ignored in|--- Logging error ---")
-_RAISED = re.compile(
-    r"(?:[A-Za-z_][\w.]{0,200}\.)?[A-Za-z_]\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning)?\b(?::|\Z)"
-)
-_UNPARSED = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
-_FRAME = re.compile(r'\s*File "([^"]{1,400})", line (\d{1,9})(?:, in (.{1,100}))?')
-_LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<")
-_ENDED_BY_SIGNAL = re.compile(r"terminated from outside|DUE to SIGNAL")
-_ENDED = re.compile(r"error: this training ended with exit status \d")
-_ENDING = re.compile(
-    r"srun: (?:Job step aborted|forcing job termination|launch/slurm: _step_signal: Terminating)"
-)
-_TASK_ENDED = re.compile(r"srun: error: \S{1,200}: tasks? [\d,-]{1,80}: (?:Killed|Terminated)\b")
-_STEP_CANCELLED = re.compile(r"\*\*\* STEP \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} \*\*\*")
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
@@ -84,6 +64,10 @@ def holds(text: str, words: Sequence[str]) -> bool:
         if word in text:
             return True
     return False
+
+
+def _shows(sign: str, text: str) -> bool:
+    return _SIGNS[sign].search(text) is not None
 
 
 class Diagnoser:
@@ -119,21 +103,21 @@ class Diagnoser:
     def take(self, number: int, text: str, run: int) -> Failure | None:
         """Look at one line of the run number `run`; gives the failure it shows, if it does."""
         self._enter(run)
-        self._container = self._container or _CONTAINER.search(text) is not None
+        self._container |= _shows("container", text)
         if self.in_trace:
             return self._inside_trace(number, text)
         if not holds(text, SUSPECT) or self._see_frame(text):
             return None
-        if _TRACEBACK in text:
+        if _shows("traceback", text):
             self.in_trace, self._frame, self._frame_own = True, "", False
             if self._traced and not self._chained and not self._skip_trace:
                 self._new_episode()
             self._chained = False
             return None
-        self._chained = self._chained or _CHAINED.search(text) is not None
-        self._skip_trace = self._skip_trace or _HARMLESS_TRACE.search(text) is not None
-        self._ending = self._ending or _ENDING.match(text) is not None
-        if (self._ending and _TASK_ENDED.match(text)) or (self._failed and _STEP_CANCELLED.search(text)):
+        self._chained |= _shows("chained", text)
+        self._skip_trace |= _shows("harmless_trace", text)
+        self._ending |= _shows("ending", text)
+        if (self._ending and _shows("task_ended", text)) or (self._failed and _shows("step_cancelled", text)):
             return None
         return self._judge(number, text)
 
@@ -153,7 +137,7 @@ class Diagnoser:
 
     def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
         """An echoed command: what it runs in decides what is advised; it may ask for GPUs that its container lacks."""
-        self._container = self._container or without_gpu or _CONTAINER.search(text) is not None
+        self._container |= without_gpu or _shows("container", text)
         if without_gpu:
             self._enter(run)
             self._tell(next(rule for rule in RULES if rule.add_in_container), number, text)
@@ -172,7 +156,7 @@ class Diagnoser:
             self._see_frame(text)
             return None
         self.in_trace = False
-        if not _RAISED.match(text):
+        if not _shows("raised", text):
             return self._judge(number, text)  # glued or cut: read it as any other line
         if self._skip_trace:
             self._skip_trace = False
@@ -185,8 +169,8 @@ class Diagnoser:
 
     def _see_frame(self, text: str) -> bool:
         """Whether the line is a traceback's that names a place."""
-        match = _FRAME.match(text)
-        own = match is not None and _LIBRARY.search(match[1]) is None
+        match = _SIGNS["frame"].search(text)
+        own = match is not None and not _shows("library", match[1])
         if match is not None and (own or not self._frame_own):
             where = f" ({match[3].strip()})" if match[3] else ""
             self._frame, self._frame_own = f"{match[1]}, line {match[2]}{where}", own
@@ -224,14 +208,14 @@ class Diagnoser:
             return None
         rule = next((one for one in RULES if holds(text, one.near) and one.pattern.search(text)), None)
         if rule is None:
-            if not _UNPARSED.match(text):
+            if not _shows("unparsed", text):
                 return None
             self._stopped(number, text)
             return self._fail("failed", number)
         failure = self._fail(rule.outcome, number, rule.job_level) if rule.outcome else None
         if rule.kind:
             self._tell(rule, number, text)
-        elif _ENDED.match(text):
+        elif _shows("ended", text):
             self._new_episode()  # what follows is another process
         return failure
 
@@ -343,7 +327,7 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
 def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
     """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
     if any(found.kind == "time-limit" for found in diagnosis):
-        diagnosis = tuple(found for found in diagnosis if not _ENDED_BY_SIGNAL.search(found.text))
+        diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
     others = tuple(found for found in diagnosis if not _is_hint(found))
     wanted = any(run.device != "cpu" and not run.stand_in for run in runs) if runs else not others
     return diagnosis if wanted and all(found.kind != "no-gpu" for found in others) else others

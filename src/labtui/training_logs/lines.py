@@ -1,34 +1,11 @@
-"""From bytes in any encoding and any chunks to text lines, with carriage-return redraws reduced."""
+"""From bytes in any chunks to text lines, with carriage-return redraws reduced."""
 
 from __future__ import annotations
 
-import codecs
 import operator
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-class Utf8:
-    """Bytes in any chunks in, UTF-8 out: UTF-16 is known by its mark, as PowerShell writes it."""
-
-    def __init__(self) -> None:
-        self._head: bytes | None = b""  # the first bytes, until there are two
-        self._decoder: codecs.IncrementalDecoder | None = None
-
-    def feed(self, data: bytes, *, final: bool = False) -> bytes:
-        """The next bytes as UTF-8."""
-        if self._head is not None:
-            data = self._head + data
-            self._head = data if len(data) < 2 and not final else None
-            if self._head is not None:
-                return b""
-            if data.startswith(_MARKS):
-                self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-        return data if self._decoder is None else self._decoder.decode(data, final).encode("utf-8", "replace")
-
 
 PIECE_LIMIT = 32 * 1024
 """Bytes kept of one piece (text between two of ``\\n``, ``\\r``, ``\\b``); a longer one is cut."""
@@ -142,19 +119,20 @@ class LineCutter:
                 continue
             if kind == "batches" and plain and _rise(raw):
                 first, _, rest = raw.partition(b"\n")
-                yield self._line(first, plain)
+                yield self._plain(first)
                 between, _, last = rest[:-1].rpartition(b"\n")
                 self.lines += 1 + between.count(b"\n")
                 raw = last + b"\n"
             for one in raw[:-1].split(b"\n"):
-                yield self._line(one, plain)
+                if plain:
+                    yield self._plain(one)
+                else:
+                    self._take(one)
+                    yield self._cut()
 
-    def _line(self, raw: bytes, plain: bool) -> LogLine:
-        if plain:
-            self.lines += 1
-            return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
-        self._take(raw)
-        return self._cut()
+    def _plain(self, raw: bytes) -> LogLine:
+        self.lines += 1
+        return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
 
     def _take(self, part: bytes) -> None:
         """More of the open line."""

@@ -15,7 +15,7 @@ from typing import Any
 from labtui.domain.model import Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import GpuCount, RunFacts, measured
+from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts, measured
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 MARK = ":::MLLOG"
@@ -37,6 +37,10 @@ class Record:
         """The first finite number among the metadata entries of these names."""
         found = (finite(self.metadata.get(name)) for name in names)
         return next((number for number in found if number is not None), None)
+
+    def either(self, *names: str) -> float | None:
+        """Its own number, where it is the record of one of these names; else that of its metadata."""
+        return finite(self.value) if self.key in names else self.number(*names)
 
     def word(self, name: str) -> str:
         """The text of a metadata entry."""
@@ -71,7 +75,6 @@ def read_records(text: str) -> list[Record]:
 
 _REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}
 _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_size", "cache_clear")
-_NO_FACTS = RunFacts()
 
 
 def said_of(line: int, record: Record) -> list[Said]:
@@ -80,30 +83,25 @@ def said_of(line: int, record: Record) -> list[Said]:
     said: list[Said] = []
     if key in _OPENING:
         said.append(Begins("record", text=key))
-    if (facts := _facts(record)) != _NO_FACTS:
+    if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, late=True))
     if key == "num_replicas" and (count := _count(record.value)):
-        said.append(Says(_NO_FACTS, gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
+        said.append(Says(NO_FACTS, gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
         status = record.word("status").lower()
         success = status in ("success", "") and record.metadata.get("success") is not False
         outcome = _REASONS.get(record.word("reason"))
         said.append(Ends(success=success, outcome=outcome, status=status or "not successful"))
     elif key in ("epoch_start", "block_start"):
-        if key == "epoch_start" or _counts_epochs(record):
-            block = key == "block_start"
-            number, count = _number(record), _count(record.number("epoch_count")) or 1
-            said.append(Opens(FORM, number, at=_seconds(record), count=count if block else 0))
+        count = (_count(record.number("epoch_count")) or 1) if key == "block_start" else 0
+        # a block of training steps says so, or gives no number
+        if not count or record.number("first_epoch_num", "epoch_num", "epoch_count") is not None:
+            said.append(Opens(FORM, _number(record), at=_seconds(record), count=count))
     elif key in ("epoch_stop", "block_stop"):
         said.append(_stop(record))
     elif key in ("tracked_stats", "eval_accuracy") and (found := _metrics(record)):
         said.append(Measures(found, record.number("epoch_num"), FORM))
     return said
-
-
-def _counts_epochs(record: Record) -> bool:
-    """Whether a block is one of epochs: others are of training steps, and say so or give no number."""
-    return record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
 
 
 def _stop(record: Record) -> Epoch:
@@ -140,30 +138,24 @@ def _count(number: object) -> int | None:
 
 def _facts(record: Record) -> RunFacts:
     """What a point in time tells about the run; keys of MLPerf, and what metadata may add."""
-    key, value = record.key, record.value
-    number = finite(value)
-    model = value if isinstance(value, str) else ""
-    named = model if key in ("submission_benchmark", "model", "model_name") else record.word("model")
-    device = device_of(model if key == "device" else record.word("device"))
-    batch = _count(number) if key == "global_batch_size" else _count(record.number("global_batch_size"))
-    gpus = record.number("n_gpus", "num_gpus")
-    if key in ("n_gpus", "num_gpus", "number_of_accelerators"):
-        gpus = number
+    key, own = record.key, record.value if isinstance(record.value, str) else ""
+    named = own if key in ("submission_benchmark", "model", "model_name") else record.word("model")
+    device = device_of(own if key == "device" else record.word("device"))
+    gpus = record.either("n_gpus", "num_gpus", "number_of_accelerators")
     small = record.metadata.get("practice")
     if device == "cpu":
         # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
         device, gpus = (None, None) if small is True else (device, 0)
-    planned = number if key in ("epochs", "max_epochs", "num_epochs") else record.number("epochs")
     return RunFacts(
         model=short_model(named) if named else None,
         device=device,
         n_gpus=_count(gpus),
-        batch_size=batch or None,
-        epochs_planned=_count(planned) or None,
-        images=_count(number) if key == "train_samples" else _count(record.number("train_samples")),
-        learning_rate=number if key == "opt_base_learning_rate" else None,
-        framework=model if key == "framework" and model else None,
-        tuning=tuning_of({"control": model}) if key == "control" else None,
+        batch_size=_count(record.either("global_batch_size")) or None,
+        epochs_planned=_count(record.either("epochs", "max_epochs", "num_epochs")) or None,
+        images=_count(record.either("train_samples")),
+        learning_rate=record.either("opt_base_learning_rate"),
+        framework=own if key == "framework" and own else None,
+        tuning=tuning_of({"control": own}) if key == "control" else None,
         small=small if isinstance(small, bool) else None,
         sequence_length=_count(record.number("sequence_length")),
     )

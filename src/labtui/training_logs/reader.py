@@ -19,7 +19,6 @@ from labtui.training_logs.lines import (
     MAX_PREFIXES,
     LineCutter,
     LogLine,
-    Utf8,
     Writer,
     split_prefix,
     split_rank,
@@ -55,7 +54,6 @@ class LogReader:
         patterns: Sequence[OwnPattern] = (),
         programs: Sequence[Program] = (),
     ) -> None:
-        self._utf8 = Utf8()
         self._cutter = LineCutter((*table.WORDS, *SUSPECT))
         self._forms = table.Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
@@ -76,7 +74,7 @@ class LogReader:
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the log; gives whether the report may say more than before."""
         self._changed = False
-        for line in self._cutter.feed(self._utf8.feed(data)):
+        for line in self._cutter.feed(data):
             self._take(line)
             self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
         return self._changed
@@ -86,7 +84,7 @@ class LogReader:
         if self._finished:
             return
         self._finished = True
-        for line in (*self._cutter.feed(self._utf8.feed(b"", final=True)), *self._cutter.finish()):
+        for line in self._cutter.finish():
             self._take(line)
         if (failure := self._diagnoser.finish()) is not None:
             self._fold.fail(failure)

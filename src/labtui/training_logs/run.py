@@ -97,7 +97,7 @@ class OpenRun:
     def done(self) -> bool:
         """Whether it said so, or all planned epochs are there."""
         planned = self.facts.epochs_planned
-        if self.success or (self.ended and not self.success):
+        if self.success or self.ended:
             return self.success
         return planned is not None and max(self.last, self.clock_reach) >= planned
 
@@ -196,17 +196,15 @@ class OpenRun:
     def sample(self, number: int) -> EpochSample:
         """An epoch with its time by the surest source and all that was printed."""
         clocked, printed = self.clocked.get(number), self.epochs.get(number)
-        more = self.measures.get(number, {})
-        if clocked is None or printed is None:
-            sample = self.clocked[number] if printed is None else printed
-            return replace(sample, metrics={**more, **sample.metrics}) if more else sample
-        return replace(
-            clocked,
-            printed_seconds=printed.printed_seconds,
-            ms_per_step=printed.ms_per_step,
-            steps=printed.steps or clocked.steps,
-            metrics={**more, **clocked.metrics, **printed.metrics},
-        )
+        sample = clocked or self.epochs[number]
+        metrics = {**self.measures.get(number, {}), **sample.metrics}
+        if clocked is not None and printed is not None:
+            metrics.update(printed.metrics)
+            steps = printed.steps or clocked.steps
+            sample = replace(
+                clocked, printed_seconds=printed.printed_seconds, ms_per_step=printed.ms_per_step, steps=steps
+            )
+        return replace(sample, metrics=metrics) if metrics != sample.metrics else sample
 
     def merge_repeat(self, sample: EpochSample) -> None:
         """An epoch that comes twice: by another process, or by a training of one epoch and one that followed."""
