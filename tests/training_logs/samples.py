@@ -13,6 +13,22 @@ def banner(model: str, gpus: int, batch: int) -> str:
     return f" Model {model} {gpus} GPUs \n{'-' * 40}\nBatch_size: {batch}\nNum_replicas: {gpus} \n"
 
 
+def keras(first: int, last: int, planned: int, steps: int = 25, seconds: int = 14) -> str:
+    """Epochs of Keras 2.7 and later at verbose=2."""
+    return "".join(
+        f"Epoch {epoch}/{planned}\n{steps}/{steps} - {seconds}s - loss: 2.1 - {seconds}s/epoch - 544ms/step\n"
+        for epoch in range(first, last + 1)
+    )
+
+
+def imagenet(epoch: int, steps: int = 250, every: int = 10, mean: float = 0.5) -> str:
+    """An epoch of PyTorch's ImageNet example."""
+    return "".join(
+        f"Epoch: [{epoch}][{index:3d}/{steps}]\tTime  0.581 ( {mean:.3f})\tData  0.273 ( 0.283)\tLoss 6.9e+00 (6.8e+00)\n"
+        for index in range(0, steps, every)
+    )
+
+
 def mllog(
     key: str, value: object = None, *, ms: int = 0, event: str = "POINT_IN_TIME", **metadata: object
 ) -> str:

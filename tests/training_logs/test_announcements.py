@@ -14,40 +14,6 @@ def runs_of(text: str) -> tuple[ParsedRun, ...]:
     return parse_log(text.encode()).runs
 
 
-def fit(steps: int, seconds: int, ms: int) -> str:
-    line = f"{steps}/{steps} - {seconds}s - loss: 1.2 - {seconds}s/epoch - {ms}ms/step\n"
-    return f"Epoch 1/2\n{line}Epoch 2/2\n{line}"
-
-
-def test_what_follows_a_stray_backslash_is_still_read() -> None:
-    assert [len(run.epochs) for run in runs_of("see C:\\data\\\n" + fit(25, 14, 544))] == [2]
-
-
-def test_a_replica_count_after_a_training_is_the_next_ones() -> None:
-    text = "".join(
-        f"Number of devices: {gpus}\nBatch_size: {2048 * gpus}\n" + fit(steps, 14, 544)
-        for gpus, steps in ((1, 25), (2, 13), (4, 7))
-    )
-    assert [(run.n_gpus, run.batch_size) for run in runs_of(text)] == [(1, 2048), (2, 4096), (4, 8192)]
-
-
-def test_a_keras_summary_names_the_model_and_a_banner_does_so_better() -> None:
-    assert runs_of('Model: "resnet50v2"\n' + fit(25, 14, 544))[0].model == "ResNet50"
-    assert runs_of('Model: "sequential"\n' + fit(25, 14, 544))[0].model is None
-    text = " Model ResNet152 1 GPUs\nBatch_size: 2048\n" + 'Model: "resnet50v2"\n' + fit(25, 14, 544)
-    assert [run.model for run in runs_of(text)] == ["ResNet152"]
-
-
-def test_benchmarks_name_model_and_devices() -> None:
-    text = (
-        "Model:       resnet50_v1.5\nBatch size:  256 global\n             64 per device\n"
-        "Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']\ntotal images/sec: 1249.28\n"
-    )
-    first, second = runs_of(text + text.replace("resnet50_v1.5", "resnet152").replace(", '/gpu:3'", ""))
-    assert (first.model, first.device, first.n_gpus, first.batch_size) == ("ResNet50", "gpu", 4, 256)
-    assert (second.model, second.n_gpus) == ("ResNet152", 3)
-
-
 def test_the_books_training_under_torchrun_and_how_long_it_took() -> None:
     lines = [
         "### model_name: vit",

@@ -127,19 +127,6 @@ def test_a_bar_that_is_redrawn_counts_once() -> None:
         assert (sample.seconds.lo, sample.seconds.hi, sample.steps) == (25, 26, 100)
 
 
-def test_epochs_that_are_not_printed_one_by_one_have_no_time() -> None:
-    text = "".join(f"Epoch: {number} | Time: {number * 1.17:.3f} sec\n" for number in (100, 200, 300))
-    (run,) = parse_log(text.encode()).runs
-    assert run.epochs == () and any("one by one" in note for note in run.notes)
-
-
-@pytest.mark.parametrize("epochs", [2, 5])
-def test_a_running_total_is_no_epochs_time(epochs: int) -> None:
-    text = "".join(f"Epoch {number} | Time: {number * 47.1:.2f}s\n" for number in range(1, epochs + 1))
-    (run,) = parse_log(text.encode()).runs
-    assert run.epochs == () and any("running total" in note for note in run.notes)
-
-
 def test_a_callback_beside_keras_adds_nothing() -> None:
     text = "".join(
         f"Epoch {n}/2\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\nEpoch {n} took 14.2 s\n"

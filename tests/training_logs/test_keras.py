@@ -115,17 +115,6 @@ def test_strange_metrics() -> None:
     }
 
 
-def test_one_epoch_has_no_header() -> None:
-    run = only_run(samples.banner("ResNet50", 1, 256) + "196/196 - 24s - loss: 2.0\n40/40 - 1s - loss: 9.0\n")
-    assert [sample.printed_seconds for sample in run.epochs] == [24]
-    assert (run.epochs_planned, run.outcome) == (1, "completed")
-
-
-def test_evaluate_alone_is_no_epoch_of_a_longer_run() -> None:
-    run = only_run("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n40/40 - 1s - loss: 9.0\n")
-    assert run.epochs == () and run.outcome == "unfinished"
-
-
 def test_bars_as_they_lie_in_files() -> None:
     run = only_run(samples.BARS)
     assert [sample.printed_seconds for sample in run.epochs] == [2, 2, 3]

@@ -41,20 +41,6 @@ def test_an_epoch_is_one_whichever_line_comes_first() -> None:
         assert (sample.seconds.value, sample.printed_seconds) == (31.25, 31)
 
 
-def test_the_record_of_an_end_may_come_after_the_next_header() -> None:
-    """Callbacks run before or after Keras's own bar, as the release has it."""
-    text = (
-        samples.banner("ResNet50", 1, 256) + mllog("run_start")
-        + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\n"
-        + "Epoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("tracked_stats", {"loss": 1.8})
-        + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n"
-        + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success")
-    )  # fmt: skip
-    run = only_run(text)
-    assert [(one.seconds.value, one.printed_seconds) for one in run.epochs] == [(24.007, 24), (14.347, 14)]
-    assert not run.interleaved and run.outcome == "completed"
-
-
 def test_a_record_glued_to_a_bar() -> None:
     bar = samples.new_bar(25, 25, "0s", "200ms/step - loss: 2.0")
     text = (
@@ -116,42 +102,6 @@ def test_other_programs_clocks() -> None:
     assert (run.model, run.batch_size, run.images, run.outcome) == ("resnet", 3264, 1281167, "completed")
 
 
-def test_blocks_give_the_mean_of_their_epochs() -> None:
-    text = mllog("block_start", ms=0, event="INTERVAL_START", first_epoch_num=1, epoch_count=4) + mllog(
-        "block_stop", ms=40_000, event="INTERVAL_END", first_epoch_num=1
-    )
-    block = text.replace('"first_epoch_num": 1}}\n', '"first_epoch_num": 1, "epoch_count": 4}}\n')
-    run = only_run(block)
-    assert [(sample.epoch, sample.count, sample.seconds.value) for sample in run.epochs] == [(1, 4, 10.0)]
-    assert {sample.source for sample in run.epochs} == {"mllog-block"}
-
-
-def test_two_runs_of_records() -> None:
-    one = mllog("global_batch_size", 64) + mllog("run_start") + mllog("epoch_start", epoch_num=1)
-    one += mllog("epoch_stop", epoch_num=1, seconds=3.0) + mllog("run_stop", status="success")
-    runs = parse_log((one + one.replace("64", "128")).encode()).runs
-    assert [(run.batch_size, len(run.epochs), run.outcome) for run in runs] == [
-        (64, 1, "completed"),
-        (128, 1, "completed"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "outcome"), [("out of memory", "oom"), ("terminated", "cancelled"), ("ValueError", "failed")]
-)
-def test_aborted_runs(reason: str, outcome: str) -> None:
-    run = only_run(mllog("run_start") + mllog("run_stop", status="aborted", reason=reason))
-    assert run.outcome == outcome
-
-
-def test_a_run_that_stopped_early_with_success_is_complete() -> None:
-    run = only_run(
-        "Epoch 1/9\n" + mllog("epoch_start", epoch_num=1) + mllog("epoch_stop", epoch_num=1, seconds=2.0)
-        + mllog("run_stop", status="success")
-    )  # fmt: skip
-    assert (run.outcome, len(run.epochs), run.epochs_planned) == ("completed", 1, 9)
-
-
 def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run() -> None:
     text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
     run = only_run(text)
@@ -199,28 +149,3 @@ def test_records_of_the_reference_library() -> None:
         logger.logger.removeHandler(handler)
     run = only_run(stream.getvalue())
     assert (run.batch_size, len(run.epochs), run.outcome) == (512, 1, "completed")
-
-
-def test_a_block_that_says_its_length_at_the_start_only() -> None:
-    text = mllog("run_start", ms=0) + mllog("block_start", ms=0, first_epoch_num=1, epoch_count=4)
-    text += mllog("block_stop", ms=40_000, first_epoch_num=1) + mllog(
-        "block_start", ms=41_000, first_epoch_num=5
-    )
-    text += mllog("block_stop", ms=52_000, first_epoch_num=5)
-    run = only_run(text)
-    assert [(one.epoch, one.count, one.seconds.value) for one in run.epochs] == [(1, 4, 10.0), (5, 1, 11.0)]
-
-
-def test_epoch_numbers_with_fractions_are_counted() -> None:
-    text = mllog("run_start", ms=0)
-    for place, number in enumerate((0.5, 1.0, 1.5, 2.0)):
-        text += mllog("epoch_start", ms=place * 5000, epoch_num=number)
-        text += mllog("epoch_stop", ms=(place + 1) * 5000, epoch_num=number)
-    run = only_run(text)
-    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
-        (1, 5.0),
-        (2, 5.0),
-        (3, 5.0),
-        (4, 5.0),
-    ]
-    assert not run.interleaved

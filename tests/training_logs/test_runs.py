@@ -23,77 +23,7 @@ def epochs(seconds: list[int], steps: int = 25) -> str:
     )
 
 
-def test_runs_begin_at_echoed_commands() -> None:
-    runs = runs_of(
-        "+ module load singularity\n"
-        "+ singularity exec --nv /gpfs/x.sif python ResNet50.py --epochs 2 --batch_size 2048 --n_gpus 1\n"
-        + epochs([29, 14])
-        + "+ singularity exec --nv /gpfs/x.sif python ResNet152.py --epochs=2 --batch_size=4096 --n_gpus=2\n"
-        + epochs([31, 8])
-    )
-    assert [(run.model, run.n_gpus, run.batch_size, run.epochs_planned, run.device) for run in runs] == [
-        ("ResNet50", 1, 2048, 2, "gpu"),
-        ("ResNet152", 2, 4096, 2, "gpu"),
-    ]
-    assert [[sample.printed_seconds for sample in run.epochs] for run in runs] == [[29, 14], [31, 8]]
-
-
-def test_runs_begin_at_epoch_one_when_nothing_else_tells() -> None:
-    runs = runs_of(epochs([29, 14]) + epochs([31, 8]))
-    assert [[sample.printed_seconds for sample in run.epochs] for run in runs] == [[29, 14], [31, 8]]
-
-
-def test_a_command_and_its_banner_are_one_run() -> None:
-    text = (
-        "+ python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n"
-        "+ python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n" + samples.banner("ResNet50", 2, 4096)
-    )
-    assert len(runs_of(text + epochs([31, 8]))) == 1
-
-
-def test_a_run_that_crashed_before_its_first_epoch_keeps_its_place() -> None:
-    runs = runs_of(
-        samples.banner("ResNet50", 1, 9999)
-        + "Epoch 1/2\n"
-        + samples.ERRORS
-        + samples.banner("ResNet50", 1, 2048)
-        + epochs([29, 14])
-    )
-    assert [(run.batch_size, run.outcome, len(run.epochs)) for run in runs] == [
-        (9999, "oom", 0),
-        (2048, "completed", 2),
-    ]
-
-
-def test_without_a_banner_a_traceback_parts_two_runs() -> None:
-    runs = runs_of("Epoch 1/2\n" + samples.ERRORS + epochs([29, 14]))
-    assert [(run.outcome, len(run.epochs)) for run in runs] == [("oom", 0), ("completed", 2)]
-
-
 # ------------------------------------------------------------------ several processes in one log
-
-
-def prefixed(text: str, prefix: str) -> str:
-    return "".join(prefix + line for line in text.splitlines(keepends=True))
-
-
-@pytest.mark.parametrize("form", ["{}: ", " {}: ", "[default{}]:", "[{}]: ", "[1,{}]<stdout>:"])
-def test_prefixes_of_one_process_are_taken_off(form: str) -> None:
-    run = runs_of(prefixed(epochs([29, 14]), form.format(0)))[0]
-    assert [sample.printed_seconds for sample in run.epochs] == [29, 14]
-    assert not run.interleaved
-
-
-@pytest.mark.parametrize("form", ["{}: ", "[default{}]:"])
-def test_the_lowest_rank_speaks_for_all(form: str) -> None:
-    lines = epochs([29, 14]).splitlines(keepends=True)
-    text = "".join(
-        form.format(rank) + line.replace("29", f"2{9 - rank}") for line in lines for rank in (2, 0, 1, 3)
-    )
-    runs = runs_of(text)
-    assert len(runs) == 1
-    assert len(runs[0].epochs) == 2 and runs[0].interleaved
-    assert runs[0].outcome == "completed"
 
 
 def test_bars_of_several_ranks() -> None:
@@ -107,25 +37,6 @@ def test_bars_of_several_ranks() -> None:
     )
     (run,) = runs_of(text + "1: " + second)
     assert [(one.epoch, one.printed_seconds) for one in run.epochs] == [(1, 5), (2, 5)]
-    assert run.interleaved
-
-
-def test_repeated_lines_without_prefix_are_counted_once() -> None:
-    lines = epochs([29, 14, 13]).splitlines(keepends=True)
-    report = parse_log("".join(line * 2 for line in lines).encode())
-    runs = report.runs
-    assert (len(runs), report.diagnosis) == (1, ())
-    assert [sample.printed_seconds for sample in runs[0].epochs] == [29, 14, 13]
-    assert runs[0].interleaved
-
-
-def test_workers_that_run_ahead_do_not_shift_the_epochs() -> None:
-    text = (
-        "Epoch 1/2\nEpoch 1/2\n25/25 - 29s - loss: 2.0\nEpoch 2/2\n25/25 - 28s - loss: 2.0\nEpoch 2/2\n"
-        "25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n"
-    )
-    (run,) = runs_of(text)
-    assert [(sample.epoch, sample.printed_seconds) for sample in run.epochs] == [(1, 29), (2, 14)]
     assert run.interleaved
 
 
@@ -222,8 +133,6 @@ def test_a_jobs_name_fills_gaps_only() -> None:
         (samples.banner("ResNet152", 2, 64) + epochs([1])).encode(), job_name="ResNet50_seq_CPU"
     ).runs[0]
     assert (named.model, named.device, named.n_gpus) == ("ResNet152", "gpu", 2)
-    head = runs_of("Job Name: ResNet101_seq_GPU\n" + epochs([24, 14]))[0]
-    assert (head.model, head.device, head.n_gpus) == ("ResNet101", "gpu", 1)
 
 
 def test_feeding_tells_whether_the_report_may_say_more() -> None:

@@ -11,10 +11,6 @@ from labtui.training_logs.runs import ParsedRun
 from tests.training_logs.samples import mllog
 
 KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step\n"
-IMAGENET = "".join(
-    f"Epoch: [0][{index:2d}/20]\tTime  0.581 ( 0.633)\tData  0.273 ( 0.283)\tLoss 6.9e+00 (6.9e+00)\n"
-    for index in range(20)
-)
 TRAINER = (
     "{'train_runtime': 247.4258, 'train_samples_per_second': 404.161, 'train_loss': 1.1304, 'epoch': 2.0}\n"
 )
@@ -26,48 +22,11 @@ def runs_of(text: str) -> tuple[ParsedRun, ...]:
     return parse_log(text.encode()).runs
 
 
-def test_a_fit_after_pytorchs_lines_is_another_run() -> None:
-    command = "+ python main.py -a resnet50 --batch-size 128 --epochs 1 /data\n"
-    first, second = runs_of(command + IMAGENET + KERAS)
-    assert (first.model, first.batch_size, len(first.epochs)) == ("ResNet50", 128, 1)
-    assert (second.model, second.batch_size, len(second.epochs)) == (None, None, 2)
-
-
 @pytest.mark.parametrize("other", [TRAINER, BENCHMARK, TIMM])
 def test_a_rate_after_an_unfinished_fit_is_another_run(other: str) -> None:
     first, second = runs_of(KERAS + other)
     assert (len(first.epochs), first.throughput, first.outcome) == (2, None, "unfinished")
     assert (second.epochs, second.throughput is not None) == ((), True)
-
-
-def test_hand_written_epochs_and_bars_are_two_runs() -> None:
-    text = "".join(f"Epoch {n} | Time: 10.{n}0s\n" for n in (1, 2, 3))
-    text += "".join(f"Epoch {n}: 100%|###| 196/196 [05:31<00:00, 0.6it/s]\n" for n in (1, 2, 3))
-    first, second = runs_of(text)
-    assert [round(sample.seconds.value) for sample in first.epochs] == [10, 10, 10]
-    assert [round(sample.seconds.value) for sample in second.epochs] == [332, 332, 332]
-
-
-def test_a_bar_and_a_line_of_each_epoch_are_one_run() -> None:
-    text = "".join(
-        f"Epoch {n}: 100%|###| 196/196 [00:24<00:00, 8.1it/s]\nEpoch {n} | Time: 24.51s\n" for n in (1, 2, 3)
-    )
-    (run,) = runs_of(text)
-    assert [sample.steps for sample in run.epochs] == [196, 196, 196]
-
-
-def test_blocks_are_one_sample_and_a_block_of_steps_is_none() -> None:
-    text = mllog("run_start") + mllog("block_start", ms=0, first_epoch_num=1, epoch_count=10_000)
-    text += mllog("block_stop", ms=60_000, first_epoch_num=1)
-    (run,) = runs_of(text)
-    (sample,) = run.epochs
-    assert (sample.count, sample.seconds.value) == (10_000, 0.006)
-    steps = "".join(
-        mllog("block_start", "training_step", ms=1000 * n)
-        + mllog("block_stop", "training_step", ms=1000 * n + 900)
-        for n in range(50)
-    )
-    assert [run.epochs for run in runs_of(mllog("run_start") + steps)] == [()]
 
 
 def test_records_that_stop_lend_nothing_to_the_fit_that_follows() -> None:
@@ -131,18 +90,6 @@ def test_nine_echoes_of_a_launcher_are_one_run_without_its_name() -> None:
     assert (run.model, run.epochs_planned) == (None, 70)
     other = command.replace("bind_launch.py --nproc 8 train.py", "bind_launch.py")
     assert runs_of(other * 9)[0].model is None
-
-
-def test_an_evaluation_after_the_last_epoch_ends_a_training() -> None:
-    text = "".join(f"Epoch {n}/100\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\n" for n in range(1, 29))
-    assert runs_of(text)[0].outcome == "unfinished"
-    (run,) = runs_of(text + "79/79 - 1s - loss: 1.3 - accuracy: 0.2 - 1s/epoch - 13ms/step\n")
-    assert (run.outcome, len(run.epochs)) == ("completed", 28)
-
-
-def test_epochs_of_zero_seconds_get_a_reason() -> None:
-    (run,) = runs_of("Epoch 1/2\n25/25 - 0s - loss: 2.0\nEpoch 2/2\n25/25 - 0s - loss: 2.0\n")
-    assert any("0 s" in note for note in run.notes)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from labtui.training_logs import keras_runs, spans
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.run import OpenRun
-from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, contradiction
+from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
@@ -43,7 +43,6 @@ class Fold:
         self.strategies: list[GpuCount] = []
         self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
         self.continued = False  # an epoch was kept since the reader looked last
-        self.without_gpu_coming = False
 
     @property
     def index(self) -> int:
@@ -71,9 +70,8 @@ class Fold:
         run.first_line = run.last_line = line
         run.facts = (facts or RunFacts()).with_others(run.facts, sure=False)
         run.update_facts(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
-        if self.without_gpu_coming:
+        if run.masked:
             run.mark_as_cpu()
-            self.without_gpu_coming = False
         run.update_facts(self.hints, sure=False)
         waiting, run.gpus = run.gpus, {}
         for found in waiting.values():
@@ -135,15 +133,15 @@ class Fold:
 
     # ------------------------------------------------------------------ what goes wrong
 
-    def contradicted(self, pair: tuple[GpuCount, GpuCount] | None) -> None:
-        if pair is not None:
-            self.findings.append(("contradiction", pair[1].line, *contradiction(*pair)))
+    def contradicted(self, found: tuple[int, str, str] | None) -> None:
+        if found is not None:
+            self.findings.append(("contradiction", *found))
 
     def without_gpu(self) -> None:
         """The program warned that it trains on the CPU; before its banner, that means the next run."""
         run = self.open
         if run is None or run.ended or run.done:
-            self.without_gpu_coming = True
+            self.coming.masked = True
         else:
             run.mark_as_cpu()
 

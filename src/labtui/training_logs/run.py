@@ -215,9 +215,7 @@ class OpenRun:
             self.epochs[sample.epoch] = replace(sample, starts_process=True)
             self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
         else:
-            bounds = (*(stored.seconds.lo, sample.seconds.lo), *(stored.seconds.hi, sample.seconds.hi))
-            wide = Interval.between(min(bounds), max(bounds))
-            self.epochs[sample.epoch] = replace(stored, seconds=wide)
+            self.epochs[sample.epoch] = replace(stored, seconds=_both(stored.seconds, sample.seconds))
             self.note("Some epochs have two times in this log: the interval holds both.")
 
     def like_a_total(self, seconds: float) -> bool:
@@ -240,7 +238,7 @@ class OpenRun:
         total, rate = self.throughput, said.rate
         if rate is None or total is None or abs(total.value - rate.value) >= APART / 2 * total.value:
             return False
-        self.throughput = Interval.between(min(total.lo, rate.lo), max(total.hi, rate.hi))
+        self.throughput = _both(total, rate)
         self.interleaved = True
         return True
 
@@ -331,8 +329,8 @@ class OpenRun:
         self.refused = reason
         self.note(reason)
 
-    def count_gpus(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
-        """Take a number of GPUs; the surest line counts. Gives two lines that contradict each other, if there are."""
+    def count_gpus(self, found: GpuCount) -> tuple[int, str, str] | None:
+        """Take a number of GPUs; the surest line counts. Gives line, text and advice of a contradiction, if one is."""
         self.gpus[found.source] = found
         if self.facts.stand_in or self.facts.device == "cpu":
             return None  # a CPU is one replica, too
@@ -342,10 +340,11 @@ class OpenRun:
             self.facts = replace(self.facts, n_gpus=best.count, device="gpu" if sure else self.facts.device)
         if other is None or self.contradictions:
             return None
-        self.contradictions.append(contradiction(other, best)[0])
-        return other, best
+        text, advice = contradiction(other, best)
+        self.contradictions.append(text)
+        return best.line, text, advice
 
-    def check_job_gpus(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
+    def check_job_gpus(self, found: GpuCount) -> tuple[int, str, str] | None:
         """Take the number of GPUs that the job has: only a banner that promises more is contradicted."""
         banner = self.gpus.get("banner")
         if len(self.gpus) > 1 or banner is None or banner.count <= found.count:
@@ -412,7 +411,9 @@ class OpenRun:
         return None, (*self.notes, note)
 
     def _step(self) -> Interval | None:
-        return _middle(self.steps) if self.steps else self.imagenet.batch_seconds
+        """Seconds of a batch, as printed."""
+        last = self.imagenet.last
+        return _middle(self.steps) if self.steps else None if last is None else last.mean
 
     def _rate(self, samples: tuple[EpochSample, ...]) -> Interval | None:
         """Work per second as printed, or the batch over the printed time of a step."""
@@ -435,6 +436,10 @@ def _middle(values: deque[Interval]) -> Interval:
     known = list(values)[1:] or list(values)
     middle = statistics.median_low(value.value for value in known)
     return Interval(middle, min(value.lo for value in known), max(value.hi for value in known))
+
+
+def _both(one: Interval, other: Interval) -> Interval:
+    return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
 
 
 def _apart(one: Interval, other: Interval) -> bool:

@@ -158,11 +158,6 @@ class ImagenetLines:
     from_one: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def batch_seconds(self) -> Interval | None:
-        """Seconds of a batch, as printed last."""
-        return None if self.last is None else self.last.mean
-
     def take(self, said: Batch, line: int) -> None:
         """The next batch; the example printed its index until 2022, its number since."""
         if self.batch is None or self.batch.epoch != said.epoch:

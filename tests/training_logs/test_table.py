@@ -1,0 +1,276 @@
+# ruff: noqa: E501 (lines of logs)
+"""What a log is read as, in one line for each of its runs, and the same for any cutting of its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
+from tests.training_logs import samples
+from tests.training_logs.samples import banner, imagenet, keras, mllog
+
+
+def shown(run: ParsedRun) -> str:
+    """``ResNet50 gpu 2 x 4096: 1*=31 2=8, 466.31/s, completed``; * marks the first epoch of a process."""
+    size = "" if run.batch_size is None else f" x {run.batch_size}"
+    gpus = "" if run.n_gpus is None else f" {run.n_gpus}"
+    epochs = "".join(
+        f" {one.epoch}{'*' * one.starts_process}{f'..{one.epoch + one.count - 1}' * (one.count > 1)}={one.seconds.value:.4g}"
+        for one in run.epochs
+    )
+    rate = "" if run.throughput is None else f", {run.throughput.value:.6g}/s"
+    words = "".join(
+        f", {word}"
+        for word, said in (("woven", run.interleaved), ("contradicted", run.contradictions))
+        if said
+    )
+    return f"{run.model or '-'} {run.device or '-'}{gpus}{size}:{epochs}{rate}, {run.outcome}{words}"
+
+
+STRATEGY = "INFO:tensorflow:Using MirroredStrategy with devices ("
+WORKERS = (
+    "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', "
+    "task_id = 0, num_workers = 2, local_devices = ('/job:worker/replica:0/task:0/device:GPU:0', "
+    "'/job:worker/replica:0/task:0/device:GPU:1'), communication = CommunicationImplementation.AUTO\n"
+)
+
+
+def devices(*numbers: int) -> str:
+    return STRATEGY + ", ".join(f"'/job:localhost/replica:0/task:0/device:GPU:{n}'" for n in numbers) + ",)\n"
+
+
+GPUS = "---- labtui job ----\ngpus:      {}\n---- end ----\n"
+STARTS = "2026-11-21 10:00:00.1: I port.cc:110] oneDNN custom operations are on. You may see slightly different results.\n"
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nRuntimeError: gone\n'
+REQUEUE = (
+    "slurmstepd: error: *** JOB 123 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO JOB REQUEUE ***\n"
+)
+LATE_HEAD, LATE_TAIL = keras(1, 1, 3).split("\n", 1)
+VALIDATED = " * Acc@1 10.130 Acc@5 30.862\n"
+BENCHMARK = "1\timages/sec: 330.1 +/- 0.0 (jitter = 0.0)\t8.1\ntotal images/sec: {}\n"
+RAN_OUT = (
+    "WARNING:tensorflow:Your input ran out of data; interrupting training. Make sure that your dataset or generator can "
+    "generate at least `steps_per_epoch * epochs` batches (in this case, {} batches). You may need to use the repeat() function.\n"
+)
+EMPTY = "Epoch {}/4\n250/250 - 0s - 1ms/step - accuracy: 0.0000e+00 - loss: 0.0000e+00\n"
+FULL = "Epoch {}/4\n250/250 - 14s - 56ms/step - accuracy: 0.3100 - loss: 1.9000\n"
+HAND = "".join(f"Epoch {n}/10 | time: 12.{n}s\n" for n in (1, 2, 3))
+PREDICT = "313/313 [==============================] - 1s 2ms/step\n"
+EVALUATE = "40/40 - 1s - loss: 9.0\n"
+COMMAND = "+ singularity exec --nv /gpfs/x.sif python ResNet{}.py --epochs 2 --batch_size {} --n_gpus {}\n"
+TORCHRUN = "+ torchrun --nproc_per_node {} train.py --batch-size 64 --epochs 2\nhello\n"
+ONE = "Epoch {}/2\n25/25 - {}s - loss: 2.0\n"
+PYTORCH = "+ python main.py -a resnet50 --batch-size 128 --epochs 1 /data\n"
+TF_CNN = (
+    "Model:       resnet50_v1.5\nBatch size:  256 global\n             64 per device\n"
+    "Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']\ntotal images/sec: 1249.28\n"
+)
+
+
+def marked(text: str, *marks: str) -> str:
+    """Each line as several processes print it, behind their marks."""
+    return "".join(mark + line for line in text.splitlines(keepends=True) for mark in marks)
+
+
+def records(*numbers: float, start: str = "", stop: str = "", every: int = 1) -> str:
+    """MLPerf's records of epochs of 900 ms, one a second."""
+    text = (start or mllog("run_start", ms=0)) * every
+    for place, number in enumerate(numbers, start=1):
+        text += mllog("epoch_start", ms=1000 * place, epoch_num=number) * every
+        text += mllog("epoch_stop", ms=1000 * place + 900, epoch_num=number) * every
+    return text + (stop or mllog("run_stop", ms=9000, status="success")) * every
+
+
+def blocks(*parts: tuple[int, int, int]) -> str:
+    """MLPerf's blocks: first epoch, number of epochs, seconds; 100 s between their beginnings."""
+    text = mllog("run_start", ms=0)
+    for place, (first, count, seconds) in enumerate(parts):
+        more = {"epoch_count": count} if count > 1 else {}
+        text += mllog("block_start", ms=100_000 * place, first_epoch_num=first, **more)
+        text += mllog("block_stop", ms=100_000 * place + 1000 * seconds, first_epoch_num=first)
+    return text
+
+
+CASES = {
+    # how many GPUs
+    "devices, replicas and banner agree": ("".join(devices(*range(n)) + banner("ResNet50", n, 2048 * n) + keras(1, 2, 2) for n in (1, 2, 4)),
+        "ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed | ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6, completed | ResNet50 gpu 4 x 8192: 1*=13.6 2=13.6, completed"),
+    "replicas count more than the banner": (banner("ResNet50", 4, 8192).replace("Num_replicas: 4", "Num_replicas: 1") + keras(1, 2, 2),
+        "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
+    "devices count more than both": (devices(0) + banner("ResNet50", 4, 8192) + keras(1, 2, 2),
+        "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
+    "devices after the banner": (banner("ResNet50", 4, 8192) + devices(0) + keras(1, 2, 2),
+        "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
+    "devices of several workers": (WORKERS + banner("ResNet50", 4, 8192) + keras(1, 2, 2),
+        "ResNet50 gpu 4 x 8192: 1*=13.6 2=13.6, completed"),
+    "fewer GPUs than the job has": (GPUS.format(4) + " Model ResNet50 1 GPUs\n" + keras(1, 3, 3),
+        "ResNet50 gpu 1: 1*=13.6 2=13.6 3=13.6, completed"),
+    "more than the job has, as the banner says": (GPUS.format(1) + " Model ResNet50 4 GPUs\n" + keras(1, 3, 3),
+        "ResNet50 gpu 1: 1*=13.6 2=13.6 3=13.6, completed, contradicted"),
+    "more than the job has, as TensorFlow says": (GPUS.format(1) + " Model ResNet50 4 GPUs\nNum_replicas: 4\n" + keras(1, 3, 3),
+        "ResNet50 gpu 4: 1*=13.6 2=13.6 3=13.6, completed"),
+    "a CPU is one replica": (" Model ResNet50 CPU \nBatch_size: 2048\nNum_replicas: 1 \n" + keras(1, 2, 2),
+        "ResNet50 cpu 0 x 2048: 1*=13.6 2=13.6, completed"),
+    "devices of a training that died are not the next one's": (banner("ResNet50", 4, 8192) + samples.ERRORS + devices(0) + banner("ResNet50", 1, 2048) + keras(1, 2, 2),
+        "ResNet50 gpu 4 x 8192:, oom | ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed"),
+    "a replica count after a training is the next one's": ("".join(f"Number of devices: {n}\nBatch_size: {2048 * n}\n" + keras(1, 2, 2, steps) for n, steps in ((1, 25), (2, 13), (4, 7))),
+        "- - 1 x 2048: 1*=13.6 2=13.6, completed | - gpu 2 x 4096: 1*=14 2=14, completed | - gpu 4 x 8192: 1*=14 2=14, completed"),
+    # processes
+    "a resumed training": (keras(3, 5, 5), "- -: 3*=13.6 4=13.6 5=13.6, completed"),
+    "TensorFlow starts anew": (STARTS + keras(1, 2, 5) + STARTS + keras(3, 5, 5),
+        "- -: 1*=13.6 2=13.6 3*=13.6 4=13.6 5=13.6, completed"),
+    "a program says it resumes": (STARTS + keras(1, 2, 5) + "Resuming training from epoch 3\n" + keras(3, 5, 5),
+        "- -: 1*=13.6 2=13.6 3*=13.6 4=13.6 5=13.6, completed"),
+    "Slurm starts the job anew": (STARTS + keras(1, 2, 5) + REQUEUE + keras(3, 5, 5),
+        "- -: 1*=13.6 2=13.6 3*=13.6 4=13.6 5=13.6, completed"),
+    "a traceback, then it goes on": (STARTS + keras(1, 2, 5) + TRACE + keras(3, 5, 5),
+        "- -: 1*=13.6 2=13.6 3*=13.6 4=13.6 5=13.6, completed"),
+    "a restart amid an epoch": (STARTS + keras(1, 2, 5) + "Epoch 3/5\n" + STARTS + keras(3, 5, 5),
+        "- -: 1*=13.6 2=13.6 3*=13.6 4=13.6 5=13.6, completed"),
+    "words that come with the first step start no process": (f"{LATE_HEAD}\n{STARTS}{LATE_TAIL}" + keras(2, 3, 3),
+        "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+    "a second banner": (banner("ResNet50", 1, 2048) + keras(1, 2, 5) + banner("ResNet50", 1, 2048) + keras(3, 5, 5),
+        "ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, unfinished | ResNet50 gpu 1 x 2048: 3*=13.6 4=13.6 5=13.6, completed"),
+    "a resumed PyTorch training": (imagenet(0) + VALIDATED + "=> loading checkpoint 'a.tar'\n" + imagenet(1) + VALIDATED + imagenet(2) + "Test: [ 0/98]\tTime  1.0 ( 1.0)\n",
+        "- -: 1*=125 2*=125 3=125, completed"),
+    "a training prolonged in the same script": (keras(1, 5, 5) + keras(6, 10, 10),
+        "- -: 1*=13.6 2=13.6 3=13.6 4=13.6 5=13.6, completed | - -: 6*=13.6 7=13.6 8=13.6 9=13.6 10=13.6, completed"),
+    # one run per rank
+    "two benchmarks": (BENCHMARK.format(330.12) + BENCHMARK.format(640.5),
+        "- -:, 330.12/s, completed | - -:, 640.5/s, completed"),
+    "two totals of benchmarks": ("total images/sec: 330.12\ntotal images/sec: 640.50\n",
+        "- -:, 330.12/s, completed | - -:, 640.5/s, completed"),
+    "MLPerf records of four ranks": (records(1, 2, every=4), "- -: 1*=0.9 2=0.9, completed, woven"),
+    "marks of torchrun in srun": (marked(banner("ResNet50", 2, 4096) + keras(1, 3, 3), "3: [default1]:", "3: [default0]:"),
+        "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6 3=13.6, completed, woven"),
+    "marks of mpirun and a clock": (marked(banner("ResNet50", 2, 4096) + keras(1, 3, 3), "2026-08-03T09:47:01.123456789Z [1,1]<stdout>:", "2026-08-03T09:47:01.123456789Z [1,0]<stdout>:"),
+        "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6 3=13.6, completed, woven"),
+    "marks of torchrun and Python's logging": (marked(banner("ResNet50", 2, 4096) + keras(1, 3, 3), "[1]<stdout>:2026-11-21 10:00:00,123 - INFO - ", "[0]<stdout>:2026-11-21 10:00:00,123 - INFO - "),
+        "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6 3=13.6, completed, woven"),
+    "the lowest rank speaks for all": (marked(keras(1, 2, 2), "2: ", "0: ", "1: "),
+        "- -: 1*=13.6 2=13.6, completed, woven"),
+    "lines twice without marks": (marked(keras(1, 3, 3), "", ""),
+        "- -: 1*=13.6 2=13.6 3=13.6, completed, woven"),
+    "a worker that runs ahead": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n",
+        "- -: 1*=29 2=14, completed, woven"),
+    "the batch of one of four processes": (TORCHRUN.format(4), "- gpu 4 x 256:, unfinished"),
+    "the batch of one of unknown processes": (TORCHRUN.format("gpu"), "- -:, unfinished"),
+    # where runs begin
+    "at echoed commands": ("+ module load singularity\n" + COMMAND.format(50, 2048, 1) + keras(1, 2, 2) + COMMAND.format(152, 4096, 2) + keras(1, 2, 2),
+        "ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed | ResNet152 gpu 2 x 4096: 1*=13.6 2=13.6, completed"),
+    "at epoch 1": (keras(1, 2, 2) + keras(1, 2, 2, seconds=8),
+        "- -: 1*=13.6 2=13.6, completed | - -: 1*=8 2=8, completed"),
+    "a command, echoed twice, and its banner are one": (COMMAND.format(50, 4096, 2) * 2 + banner("ResNet50", 2, 4096) + keras(1, 2, 2),
+        "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6, completed"),
+    "one that crashed before its first epoch keeps its place": (banner("ResNet50", 1, 9999) + "Epoch 1/2\n" + samples.ERRORS + banner("ResNet50", 1, 2048) + keras(1, 2, 2),
+        "ResNet50 gpu 1 x 9999:, oom | ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed"),
+    "a traceback parts two": ("Epoch 1/2\n" + samples.ERRORS + keras(1, 2, 2),
+        "- -:, oom | - -: 1*=13.6 2=13.6, completed"),
+    "two trainings with MLPerf's records": (records(1, start=mllog("global_batch_size", 64)) + records(1, start=mllog("global_batch_size", 128)),
+        "- - x 64: 1*=0.9, completed | - - x 128: 1*=0.9, completed"),
+    "a fit after PyTorch's lines": (PYTORCH + imagenet(0, 20, 1) + keras(1, 2, 5),
+        "ResNet50 - x 128: 1*=10, 256/s, completed | - -: 1*=13.6 2=13.6, unfinished"),
+    "hand-written epochs, then bars": ("".join(f"Epoch {n} | Time: 10.{n}0s\n" for n in (1, 2, 3)) + "".join(f"Epoch {n}: 100%|###| 196/196 [05:31<00:00, 0.6it/s]\n" for n in (1, 2, 3)),
+        "- -: 1*=10.1 2=10.2 3=10.3, completed | - -: 1*=331.5 2=331.5 3=331.5, completed"),
+    "a bar and a line of each epoch": ("".join(f"Epoch {n}: 100%|###| 196/196 [00:24<00:00, 8.1it/s]\nEpoch {n} | Time: 24.51s\n" for n in (1, 2, 3)),
+        "- -: 1*=24.5 2=24.5 3=24.5, completed"),
+    # what is known of a run
+    "a job's name": ("Job Name: ResNet101_seq_GPU\n" + keras(1, 2, 2),
+        "ResNet101 gpu 1: 1*=13.6 2=13.6, completed"),
+    "a job's name fills gaps only": ("Job Name: ResNet50_seq_CPU\n" + banner("ResNet152", 2, 64) + keras(1, 2, 2),
+        "ResNet152 gpu 2 x 64: 1*=13.6 2=13.6, completed"),
+    "Keras's summary names the model": ('Model: "resnet50v2"\n' + keras(1, 2, 2),
+        "ResNet50 -: 1*=13.6 2=13.6, completed"),
+    "Keras's own word for any model is no name": ('Model: "sequential"\n' + keras(1, 2, 2),
+        "- -: 1*=13.6 2=13.6, completed"),
+    "a banner names it better": (" Model ResNet152 1 GPUs\nBatch_size: 2048\n" + 'Model: "resnet50v2"\n' + keras(1, 2, 2),
+        "ResNet152 gpu 1 x 2048: 1*=13.6 2=13.6, completed"),
+    "benchmarks name model and devices": (TF_CNN + TF_CNN.replace("resnet50_v1.5", "resnet152").replace(", '/gpu:3'", ""),
+        "ResNet50 gpu 4 x 256:, 1249.28/s, completed | ResNet152 gpu 3 x 256:, 1249.28/s, completed"),
+    "after a stray backslash": ("see C:\\data\\\n" + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
+    # MLPerf's records
+    "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
+    "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),
+        "- -: 1*=0.9 2=0.9 3=0.9 4=0.9, completed"),
+    "an aborted run": (records(1, 2, stop=mllog("run_stop", ms=9000, status="aborted")),
+        "- -: 1*=0.9 2=0.9, failed"),
+    "an aborted run, out of memory": (records(stop=mllog("run_stop", status="aborted", reason="out of memory")),
+        "- -:, oom"),
+    "an aborted run, terminated": (records(stop=mllog("run_stop", status="aborted", reason="terminated")),
+        "- -:, cancelled"),
+    "an aborted run, another error": (records(stop=mllog("run_stop", status="aborted", reason="ValueError")),
+        "- -:, failed"),
+    "stopped early with success": ("Epoch 1/9\n" + records(1), "- -: 1*=0.9, completed"),
+    "a block is one sample": (blocks((1, 4, 40)), "- -: 1*..4=10, unfinished"),
+    "a block that says its length at its start only, then one of an epoch": (blocks((1, 4, 40), (5, 1, 11)),
+        "- -: 1*..4=10 5=11, unfinished"),
+    "blocks of the same label are counted on": (blocks((1, 4, 36), (4, 4, 40), (4, 4, 44)),
+        "- -: 1*..4=9 5..8=10 9..12=11, unfinished"),
+    "a block of ten thousand": (blocks((1, 10_000, 60)), "- -: 1*..10000=0.006, unfinished"),
+    "blocks of training steps are none": (mllog("run_start") + mllog("block_start", "training_step", ms=0) + mllog("block_stop", "training_step", ms=900),
+        "- -:, unfinished"),
+    "the record of an end after the next header": (banner("ResNet50", 1, 256) + mllog("run_start") + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\nEpoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n" + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success"),
+        "ResNet50 gpu 1 x 256: 1*=24.01 2=14.35, completed"),
+    # epochs that are none, and how runs end
+    "PyTorch's epochs without the command": ("".join(imagenet(epoch) + VALIDATED for epoch in range(3)),
+        "- -: 1*=125 2=125 3=125, completed"),
+    "PyTorch's, the last cut": (imagenet(0) + VALIDATED + imagenet(1)[: len(imagenet(1)) // 2],
+        "- -: 1*=125, unfinished"),
+    "the input ran out": (keras(1, 2, 5) + "Epoch 3/5\n" + RAN_OUT.format(125) + "25/25 - 5s - loss: 2.1 - 5s/epoch - 200ms/step\n",
+        "- -: 1*=13.6 2=13.6, unfinished"),
+    "the validation's input ran out": (keras(1, 2, 5) + "Epoch 3/5\n" + RAN_OUT.format(10) + "25/25 - 14s - loss: 2.1 - val_loss: 2.2 - 14s/epoch - 544ms/step\n",
+        "- -: 1*=13.6 2=13.6 3=13.6, unfinished"),
+    "Keras 3 goes on without a step after its input ran out": (FULL.format(1) + EMPTY.format(2) + FULL.format(3) + EMPTY.format(4),
+        "- -: 1*=14 3=14, unfinished"),
+    "early stopping": (keras(1, 3, 10) + "Epoch 3: early stopping\n",
+        "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+    "early stopping of old Keras": (keras(1, 3, 10) + "Epoch 00003: early stopping\n",
+        "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+    "hand-written, unfinished": (HAND, "- -: 1*=12.1 2=12.2 3=12.3, unfinished"),
+    "hand-written, early stopping": (HAND + "Early stopping at epoch 3\n",
+        "- -: 1*=12.1 2=12.2 3=12.3, completed"),
+    "an evaluate, or a training of one epoch": (EVALUATE, "- -: 1*=1, completed"),
+    "validation within an epoch": (keras(1, 2, 2).replace("loss: 2.1", "loss: 2.1 - val_loss: 2.2"),
+        "- -: 1*=13.6 2=13.6, completed"),
+    "epochs of less than a second in old Keras": (keras(1, 2, 2, seconds=0).replace(" - 0s/epoch - 544ms/step", ""),
+        "- -: 1*=0.25 2=0.25, completed"),
+    "epochs not printed one by one": ("".join(f"Epoch: {n} | Time: {n * 1.17:.3f} sec\n" for n in (100, 200, 300)),
+        "- -:, completed"),
+    "a running total": ("".join(f"Epoch {n} | Time: {n * 47.1:.2f}s\n" for n in range(1, 6)),
+        "- -:, completed"),
+    "a running total of two": ("".join(f"Epoch {n} | Time: {n * 47.1:.2f}s\n" for n in (1, 2)),
+        "- -:, completed"),
+    "a predict": (PREDICT, "- -:, unfinished"),
+    "a predict after a fit": (keras(1, 2, 2) + PREDICT, "- -: 1*=13.6 2=13.6, completed"),
+    "one epoch has no header": (banner("ResNet50", 1, 256) + "196/196 - 24s - loss: 2.0\n" + EVALUATE,
+        "ResNet50 gpu 1 x 256: 1*=24, completed"),
+    "an evaluate alone": ("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n" + EVALUATE,
+        "ResNet50 gpu 1 x 256:, unfinished"),
+    "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE,
+        "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+}  # fmt: skip
+
+
+NOTES = {
+    "PyTorch's epochs without the command": "how many epochs were planned",
+    "an aborted run": '"aborted"',
+    "blocks of the same label are counted on": "same numbers",
+    "the input ran out": "ran out of data",
+    "Keras 3 goes on without a step after its input ran out": "no step",
+    "an evaluate, or a training of one epoch": "evaluate",
+    "validation within an epoch": "Validation is inside each epoch's time.",
+    "epochs of less than a second in old Keras": "0 s",
+    "epochs not printed one by one": "one by one",
+    "a running total": "running total",
+    "a running total of two": "running total",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_log_is_read_as(name: str) -> None:
+    text, runs = CASES[name]
+    report = parse_log(text.encode())
+    assert " | ".join(map(shown, report.runs)) == runs
+    assert parse_log(text[i : i + 7].encode() for i in range(0, len(text), 7)) == report
+    assert NOTES.get(name, "") in " ".join(note for run in report.runs for note in run.notes)
