@@ -26,11 +26,11 @@ CHILD = """
 import json, resource, sys, time
 began = time.perf_counter()
 from pathlib import Path
-from labtui.lab.proof import published_evidence
+from tests.lab.published import published_lab
 from labtui.session.labs import load_edition
 from labtui.export import export_lab
 full = sys.argv[3] == "full"
-state = published_evidence(load_edition(sys.argv[2])).state
+state = published_lab(load_edition(sys.argv[2])).state
 report = export_lab(Path(sys.argv[1]), state=state, formats=("pptx", "pdf") if full else (), plots=full)
 used = resource.getrusage(resource.RUSAGE_SELF)
 peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)

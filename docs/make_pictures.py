@@ -188,7 +188,6 @@ def deck(lab: Path) -> None:
 
 def several_nodes(place: Path) -> None:
     """Chapter 12's runs on 1 to 32 GPUs of the practice cluster, then their pictures."""
-    from labtui.lab.plan import framework_scripts, withheld_scripts
     from labtui.practice.cluster import PracticeCluster
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
@@ -197,8 +196,8 @@ def several_nodes(place: Path) -> None:
 
     edition = load_edition(NODES_LAB)
     with PracticeCluster(factor=FACTOR) as cluster:
-        settings = Settings(edition=NODES_LAB, **cluster.login.settings(framework_scripts(edition)))
-        folder = LabFolder.create(place / "several", settings, withheld=withheld_scripts(edition))
+        settings = Settings(edition=NODES_LAB, **cluster.login.settings(edition.framework_scripts))
+        folder = LabFolder.create(place / "several", settings, withheld=edition.withheld_scripts)
         session = Session.open(folder.path)
         for draft in session.drafts(NODES_TASK):
             session.submit(draft)

@@ -11,7 +11,6 @@ from textual.pilot import Pilot
 
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.domain.state import LabState
-from labtui.lab.plan import withheld_scripts
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import ChartSpec
 from labtui.session.folder import LabFolder
@@ -44,9 +43,7 @@ def lab(tmp_path: Path, student: Student) -> LabFolder:
         account=student.account,
         root=f"{student.scratch}/{tmp_path.name}",
     )
-    return LabFolder.create(
-        tmp_path / "lab", settings, withheld=withheld_scripts(load_edition("hpc4ai-ch10"))
-    )
+    return LabFolder.create(tmp_path / "lab", settings, withheld=load_edition("hpc4ai-ch10").withheld_scripts)
 
 
 def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[LabState]]:

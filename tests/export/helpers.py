@@ -13,10 +13,11 @@ from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
 from labtui.export.hand_in import Block, Listing, Page, Paragraph, Table
 from labtui.lab.edition import Edition
-from labtui.lab.proof import own_script_texts, published_evidence
+from labtui.lab.proof import own_script_texts
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition, open_answers
 from labtui.session.settings import Settings
+from tests.lab.published import published_lab
 
 EDITIONS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
 DAY = date(2026, 3, 5)
@@ -62,7 +63,7 @@ def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> L
     """A lab folder of an edition: all its planned runs (or none), each question answered with the same text."""
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
-    evidence = published_evidence(edition)
+    evidence = published_lab(edition)
     if full:
         for name, text in own_script_texts(edition).items():
             (folder.scripts / name).write_text(text, encoding="utf-8")

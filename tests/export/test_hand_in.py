@@ -23,7 +23,6 @@ from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
 from labtui.export.result_tables import readings_table
 from labtui.export.style import PRACTICE_MARK, SMALL_MARK
-from labtui.lab.proof import published_evidence
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken
 from labtui.results.compute import compute_results
@@ -32,6 +31,7 @@ from labtui.results.report import report_text
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of
+from tests.lab.published import published_lab
 from tests.results.helpers import results_of
 
 ANSWER = "The answer in one sentence. And one more."
@@ -269,7 +269,7 @@ def test_one_export_reads_once_and_every_file_bears_its_stamp(tmp_path, monkeypa
 
 def charts_of(edition):
     loaded = load_edition(edition)
-    runs = measured_from_state(published_evidence(loaded).state)
+    runs = measured_from_state(published_lab(loaded).state)
     return lab_charts(compute_results(runs, images=loaded.images))
 
 

@@ -10,17 +10,17 @@ from labtui.domain.state import LabState, RunState
 from labtui.lab.checks import TaskCheck, check_task
 from labtui.lab.edition import Edition
 from labtui.lab.evidence import Evidence
-from labtui.lab.proof import published_evidence
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
+from tests.lab.published import published_lab
 
 EDITION = load_edition("hpc4ai-ch10")
 
 
 def full(edition: Edition = EDITION) -> Evidence:
     """The reference evidence."""
-    return published_evidence(edition)
+    return published_lab(edition)
 
 
 def with_runs(evidence: Evidence, change: Callable[[RunState], RunState | None]) -> Evidence:

@@ -38,13 +38,15 @@ def _json(path: Path) -> bool:
 
 
 def _markdown(path: Path) -> bool:
-    lines = re.findall(r"^\| (?:ResNet|pi|jacobi).*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(
+        r"^\| (?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
     return bool(lines) and all("practice" in line for line in lines)
 
 
 def _latex(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
-    lines = re.findall(r"^(?:ResNet|pi|jacobi).*$", text, re.MULTILINE)
+    lines = re.findall(r"^(?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$", text, re.MULTILINE)
     return bool(lines) and all("(practice)" in line for line in lines)
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import DataError
-from labtui.lab.edition_file import parse_edition
+from labtui.lab.edition_file import line_of, parse_edition
 from labtui.lab.proof import prove
-from labtui.lab.toml_positions import line_of
 from labtui.session.labs import labs_folder, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
 
@@ -199,8 +198,8 @@ def test_published_numbers_are_bands_by_their_tolerance():
     )
     bands = parse_edition(GOOD.replace(row, row + other)).bands
     assert [(b.quantity, b.low, b.high, b.source, b.advice) for b in bands] == [
-        ("epoch-seconds", 3.0, 16.0, "book; slides", "Look."),
-        ("first-epoch-seconds", 10.0, 40.0, "slides", ""),
+        ("epoch_seconds", 3.0, 16.0, "book; slides", "Look."),
+        ("first_epoch_seconds", 10.0, 40.0, "slides", ""),
         ("speedup", 1.5, 2.0, "slides", "Look."),
     ]
     assert parse_edition(GOOD.replace("rows = [", "tolerance = [1, 1.2]\nrows = [")).bands[0].high == 6.0

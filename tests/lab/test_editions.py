@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.lab.edition import EditedCheck, Edition
-from labtui.lab.plan import TRAINING_SCRIPTS, withheld_scripts
+from labtui.lab.edition import TRAINING_SCRIPTS, EditedCheck, Edition
 from labtui.lab.proof import prove, published_row
 from labtui.session.labs import list_editions, load_edition
 
@@ -35,10 +34,10 @@ def test_every_box_is_open_on_nothing_and_ticks_when_all_is_done(editions, name)
 def test_scripts_the_student_makes(editions):
     unused = {"pytorch/", "tensorflow/", "pi/", "jacobi/"}
     for name, own in (("hpc4ai-ch4", "pi/"), ("hpc4ai-ch6", "jacobi/")):
-        assert withheld_scripts(editions[name]) == (unused - {own}) | {*TRAINING_SCRIPTS}
-    assert withheld_scripts(editions["cc-mei-2025-lab5"]) == {"ResNet152.py"} | unused
-    assert withheld_scripts(editions["sa-miri-2021-ex12"]) == {"ResNet152_seq.py"} | unused
-    assert withheld_scripts(editions["sa-miri-2025-pg"]) == {"ResNet101.py", "ResNet152.py"} | unused
+        assert editions[name].withheld_scripts == (unused - {own}) | {*TRAINING_SCRIPTS}
+    assert editions["cc-mei-2025-lab5"].withheld_scripts == {"ResNet152.py"} | unused
+    assert editions["sa-miri-2021-ex12"].withheld_scripts == {"ResNet152_seq.py"} | unused
+    assert editions["sa-miri-2025-pg"].withheld_scripts == {"ResNet101.py", "ResNet152.py"} | unused
     for name in IDS:
         for task in editions[name].tasks:
             for check in task.checks:

@@ -73,6 +73,12 @@ def test_exports_are_known_by_their_names(folder):
     assert found["plots/practice-efficiency.pdf"].practice
 
 
+def test_a_chart_is_known_by_the_name_that_a_hand_in_gives_its_model(folder):
+    (folder.plots / "tuning-ViT-H-14.svg").write_bytes(b"x")
+    (export,) = gather_evidence(folder, load_edition("hpc4ai-ch11"), LabState()).exports
+    assert (export.chart, export.models) == ("tuning", ("vit",))
+
+
 # --------------------------------------------------------------------------- answers
 
 

@@ -11,7 +11,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, RunSpec
 from labtui.lab.plan import PlanOverrides, placed, refuse_too_many_nodes, task_drafts
 from labtui.lab.plan_table import changed, drafts_from, forms_of, rows_of
-from labtui.lab.runs import RunPlan
+from labtui.lab.runs import Sweep
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
 from labtui.session.labs import load_edition
@@ -24,25 +24,22 @@ MN5 = load_profile("mn5")
 SIZES = (1, 2, 4, 8, 16, 32)
 
 
-def plan(gpus: int, *, form: str = "torchrun", minutes: int | None = None, **more: object) -> RunPlan:
-    values: dict[str, object] = {
-        "model": "vit",
-        "device": "gpu",
-        "n_gpus": gpus,
-        "batch_size": 128 * gpus,
-        "epochs": 5,
-        "script": "pytorch/train_ddp.py",
-        "batch_option": "per-gpu",
-        "data_set": "tiny-224",
-        "extra_args": ("--compile",),
-        "launcher": form,
-    }
-    spec = RunSpec(**(values | more))  # type: ignore[arg-type]
-    return RunPlan(spec=spec, form=form, images=100_000, time_limit_minutes=minutes)  # type: ignore[arg-type]
+def sweep(*gpus: int, form: str = "torchrun", **more: object) -> Sweep:
+    usual: dict[str, object] = {"batch_option": "per-gpu", "data_set": "tiny-224", "options": ("--compile",)}
+    return Sweep(
+        model="vit",
+        gpus=gpus,
+        batch=128,
+        epochs=5,
+        script="pytorch/train_ddp.py",
+        images=100_000,
+        form=form,  # type: ignore[arg-type]
+        **(usual | more),  # type: ignore[arg-type]
+    )
 
 
-TASK = msgspec.structs.replace(EDITION.tasks[4], id="12.2", runs=tuple(plan(n) for n in SIZES), checks=())
-LAB = msgspec.structs.replace(EDITION, tasks=(TASK,), bands=())
+TASK = msgspec.structs.replace(EDITION.tasks[4], id="12.2", sweeps=(sweep(*SIZES),), checks=())
+LAB = msgspec.structs.replace(EDITION, tasks=(TASK,), published=())
 OVER = PlanOverrides(account="nct_345", user="nct01345")
 
 
@@ -71,7 +68,7 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
     for line in ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4", "--cpus-per-task=20"):
         assert f"\n#SBATCH {line}\n" in script
     assert "torchrun" not in script.partition("# ---- The trainings.")[2]
-    one_node = msgspec.structs.replace(TASK, runs=(plan(8, form="task-per-gpu"),))
+    one_node = msgspec.structs.replace(TASK, sweeps=(sweep(8, form="task-per-gpu"),))
     lab = msgspec.structs.replace(LAB, tasks=(one_node,))
     for form, started in ((None, "task-per-gpu"), ("torchrun", "torchrun"), ("one-job", "task-per-gpu")):
         (made,) = task_drafts(lab, "12.2", MN5, replace(OVER, form=form))
@@ -79,12 +76,15 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
 
 
 def test_a_sweep_on_one_gpu_can_be_one_job():
-    runs = tuple(plan(1, extra_args=("--num_workers", str(n)), minutes=50) for n in (1, 2, 4))
-    other = plan(1, data_set="micro-224", minutes=50)
-    sweep = msgspec.structs.replace(LAB, tasks=(msgspec.structs.replace(TASK, runs=(*runs, other)),))
-    usual = task_drafts(sweep, "12.2", MN5, OVER)
+    workers = tuple(("--num_workers", str(n)) for n in (1, 2, 4))
+    sweeps = (
+        sweep(1, options=(), vary=workers, time_limit_minutes=50),
+        sweep(1, data_set="micro-224", time_limit_minutes=50),
+    )
+    lab = msgspec.structs.replace(LAB, tasks=(msgspec.structs.replace(TASK, sweeps=sweeps),))
+    usual = task_drafts(lab, "12.2", MN5, OVER)
     assert [draft.form for draft in usual] == ["torchrun"] * 4
-    job, rest = task_drafts(sweep, "12.2", MN5, replace(OVER, form="one-job"))
+    job, rest = task_drafts(lab, "12.2", MN5, replace(OVER, form="one-job"))
     assert (job.form, job.job_name, job.nodes, job.gpus, job.cpus) == (
         "one-job",
         "vit-tiny-224-1gpu",
@@ -96,8 +96,8 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     assert job.time_limit_minutes == 120, "three times fifty minutes, and no more than the queue gives"
     assert rest == usual[3]
     assert forms_of(usual) == ("torchrun", "task-per-gpu", "one-job")
-    assert drafts_from(rows_of(usual), usual, "torchrun", sweep, MN5) == usual
-    assert drafts_from(rows_of(usual), usual, "one-job", sweep, MN5)[0] == job
+    assert drafts_from(rows_of(usual), usual, "torchrun", lab, MN5) == usual
+    assert drafts_from(rows_of(usual), usual, "one-job", lab, MN5)[0] == job
     context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
     script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
     assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from labtui.commands.cli import main
-from labtui.lab.plan import PlanOverrides, framework_scripts
+from labtui.lab.plan import PlanOverrides
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.session.labs import load_edition, start_copy
+from labtui.session.labs import load_edition
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
 from tests.lab.test_editions import IDS
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory):
         yield running
 
 
-REHEARSED = [name for name in IDS if not framework_scripts(load_edition(name))]
+REHEARSED = [name for name in IDS if not load_edition(name).framework_scripts]
 SEVERAL_NODES = "hpc4ai-ch12"
 AT_ONCE = PlanOverrides(qos="acc_training", epochs=2, gpus=(4, 32))
 """A queue that takes more than one job, on all nodes of the practice cluster; two epochs have a steady one."""
@@ -117,9 +117,7 @@ def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(c
 
 def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(cluster, tmp_path):
     with walk.practised(cluster, tmp_path / "lab", "sa-miri-2025-ph") as session:
-        path = start_copy(session.folder, "pytorch/train_ddp.py", "pytorch/train_tweaked.py")
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('{"lr": args', '{"fused": True, "lr": args'), encoding="utf-8")
+        walk.make_copies(session, session.edition.task("11.8"))
         for task in ("11.6", "11.8"):
             walk.submit(session, task, PlanOverrides(qos="acc_training", epochs=2))
         walk.finish(session)
@@ -146,11 +144,7 @@ def test_a_sweep_in_one_job(cluster, tmp_path):
     assert rates[1:] == pytest.approx(PUBLISHED_WORKERS, rel=0.05)
 
 
-WALKED = ("hpc4ai-ch10", "sa-miri-2021-ex12")
-"""The lab of the book, and one whose scripts the student makes; the other editions are walked by their plans alone."""
-
-
-@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("name", [name for name in IDS if name not in {"hpc4ai-ch11", "sa-miri-2025-ph"}])
 def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
     with walk.practised(cluster, tmp_path / "lab", name) as session:
         edition = session.edition

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from labtui.lab.checks import TaskCheck
 from labtui.lab.edition import ChartsCheck, HandInCheck, RunsCheck, Task
-from labtui.lab.plan import PlanOverrides, copies_to_start, framework_scripts, task_of, withheld_scripts
+from labtui.lab.plan import PlanOverrides, task_of
+from labtui.results.charts import slug
 from labtui.session.folder import LabFolder
 from labtui.session.labs import check_folder, load_edition, open_answers, start_copy
 from labtui.session.session import Session
@@ -35,10 +36,11 @@ def boxes(session: Session) -> dict[str, TaskCheck]:
 
 def make_copies(session: Session, task: Task) -> None:
     """Start the copies a task wants and make the student's change in them."""
-    for original, target in copies_to_start(task):
+    for original, target in task.copies_to_start:
         path = start_copy(session.folder, original, target)
         text = path.read_text(encoding="utf-8")
-        changed = text.replace("resnet_v2.ResNet50V2", f"resnet_v2.{NETWORKS[target]}")
+        changed = text.replace("resnet_v2.ResNet50V2", f"resnet_v2.{NETWORKS.get(target)}")
+        changed = changed.replace('{"lr": args', '{"fused": True, "lr": args')
         assert changed != text
         path.write_text(changed, encoding="utf-8")
 
@@ -88,8 +90,10 @@ def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS
     for task in tasks:
         for check in task.checks:
             if isinstance(check, ChartsCheck):
-                wanted = {f"plots/{chart}-{model}.svg" for chart in check.charts for model in check.models}
-                assert wanted <= names, (task.id, sorted(wanted - names))
+                models = [slug(session.edition.names.get(model, model)) for model in check.models]
+                for wanted in (f"plots/{chart}-{model}" for chart in check.charts for model in models):
+                    drawn = [name for name in names if name.startswith(wanted) and name.endswith(".svg")]
+                    assert drawn, (task.id, wanted)
             elif isinstance(check, HandInCheck):
                 assert names & set(check.files), (task.id, sorted(names))
     return report.files
@@ -97,14 +101,14 @@ def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS
 
 def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
     """A fresh lab folder without the scripts the student is to make."""
-    withheld = withheld_scripts(load_edition(edition))
+    withheld = load_edition(edition).withheld_scripts
     return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)
 
 
 @contextmanager
 def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
     """A fresh lab folder, open on a practice cluster."""
-    scripts = framework_scripts(load_edition(edition))
+    scripts = load_edition(edition).framework_scripts
     folder = folder_of(path, edition, **cluster.login.settings(scripts))
     with Session.open(folder.path) as session:
         yield session

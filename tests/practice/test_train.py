@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.model import RunPhase
-from labtui.lab.plan import withheld_scripts
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
@@ -32,7 +31,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
     edition = load_edition("hpc4ai-ch10")
     with PracticeCluster(train=True) as cluster:
         settings = Settings(edition=edition.id, **cluster.login.settings())
-        lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
+        lab = LabFolder.create(tmp_path / "lab", settings, withheld=edition.withheld_scripts)
         use_small_network(lab.path / "scripts")
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):

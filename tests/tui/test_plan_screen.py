@@ -13,7 +13,7 @@ from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import SubmissionDraft
-from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
+from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
@@ -332,9 +332,7 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.view_model.edition = edition = load_edition("hpc4ai-ch10")
-        task = next(
-            each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in copies_to_start(each)
-        )
+        task = next(each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in each.copies_to_start)
         given = PlanOverrides(account="nct_345", user="u1")
         screen = PlanScreen(
             session, edition, task.id, task_drafts(edition, task.id, load_profile("mn5"), given)

@@ -48,7 +48,6 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_init(args: argparse.Namespace) -> int:
     """Make the folder; say what to do next."""
-    from labtui.lab.plan import withheld_scripts
     from labtui.preflight.pasted import is_no_account
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import check_settings, lab_of_site
@@ -66,7 +65,7 @@ def run_init(args: argparse.Namespace) -> int:
     cluster = _kept(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
-    withheld = withheld_scripts(edition)
+    withheld = edition.withheld_scripts
     settings = changed(Settings(edition=_kept(args.lab), profile=cluster or "slurm"), **values)
     if cluster:
         profile = load_profile(cluster)

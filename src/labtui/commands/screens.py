@@ -218,11 +218,10 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before the cluster starts."""
     import importlib.util
 
-    from labtui.lab.plan import framework_scripts
     from labtui.session.labs import load_edition
 
     edition = load_edition(arguments.lab)
-    if arguments.train and framework_scripts(edition):
+    if arguments.train and edition.framework_scripts:
         raise UsageError(
             f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
             "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
@@ -277,19 +276,18 @@ def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
 
 def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:
     """The lab folder, made or brought up to date with this cluster's port and keys."""
-    from labtui.lab.plan import framework_scripts, withheld_scripts
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
     path = named_path(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
     edition = load_edition(arguments.lab)
-    login = cluster.login.settings(framework_scripts(edition))
+    login = cluster.login.settings(edition.framework_scripts)
     if (path / SETTINGS_FILE).exists():
         folder = LabFolder.open(path)
         folder.save_settings(changed(folder.settings(), **login))
     else:
-        withheld = withheld_scripts(edition)
+        withheld = edition.withheld_scripts
         settings = Settings(edition=arguments.lab, **login)
         folder = LabFolder.create(path, settings, withheld=withheld)
     return folder.path

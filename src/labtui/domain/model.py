@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
+import msgspec
+
 from labtui.domain.tuning import CONTROL, named_options, tuning_of
 
 
@@ -128,8 +130,7 @@ Scaling = Literal["strong", "weak"]
 """Strong: the same work on n processes, S = T1/Tn, E = S/n. Weak: n times the work on n processes, E = T1/Tn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program that is timed without epochs, as an edition declares it: it prints one time a run.
 
     `sources` lie in `scripts/`; each of `build` is a command that makes the program from them, in the job, after the

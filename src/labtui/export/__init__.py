@@ -73,7 +73,7 @@ def export_lab(
     notes, work = _documents(contents, formats, reports, template)
     work = _tables(contents) | work
     if plots:
-        charts = lab_plots(contents.measurements, contents.named)
+        charts = _plots(contents)
         made = drawings(charts, stamp=stamp_of(contents.results))
         work |= {name: partial(_below, "plots", make) for name, make in made.items()}
     files = write_files(work, out or lab.path, lab.path if out is None else None)
@@ -151,6 +151,17 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=name, practice=practice)
         charts += [chart] if chart is not None else []
     return with_unique_keys(charts)
+
+
+def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
+    """Every chart of a lab; of those that compare too much for one chart, the ones of its tasks."""
+    from labtui.export.pages import charts_of_tasks
+    from labtui.results.catalogue import with_unique_keys
+
+    charts = lab_plots(contents.measurements, contents.named)
+    there = {(chart.family, chart.model) for chart in charts}
+    more = (chart for chart in charts_of_tasks(contents) if (chart.family, chart.model) not in there)
+    return with_unique_keys([*charts, *more])
 
 
 def _documents(

@@ -18,7 +18,6 @@ from labtui.export.style import PRACTICE_MARK, SMALL_MARK
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import NEVER_SENT, AnswerSheet
-from labtui.lab.plan import copies_to_start
 from labtui.results.rows import Results, renamed
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
@@ -81,7 +80,7 @@ class LabContents:
 
     def original_of(self, script: str) -> tuple[str, str]:
         """What a script of the student began as: its name and text; a copy that the lab asks for has another name."""
-        copied = {to: source for task in self.edition.tasks for source, to in copies_to_start(task)}
+        copied = {to: source for task in self.edition.tasks for source, to in task.copies_to_start}
         name = copied.get(script, script)
         text = self.scripts.get(name) if name != script else None
         return name, self.originals.get(name, "") if text is None else text

@@ -9,7 +9,6 @@ from labtui.export import measurements, result_tables
 from labtui.export.contents import LabContents
 from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
-from labtui.lab.checks import still_to_run
 from labtui.lab.edition import (
     ChartsCheck,
     Edition,
@@ -18,9 +17,10 @@ from labtui.lab.edition import (
     MetricCheck,
     Task,
 )
+from labtui.lab.run_choice import still_to_run
 from labtui.results import messages
 from labtui.results.catalogue import catalogue, networks
-from labtui.results.charts import ChartSpec, with_kind
+from labtui.results.charts import ChartSpec, slug, with_kind
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean
 from labtui.results.rows import ResultRow, Results, of_rows, renamed
@@ -36,8 +36,7 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 def hand_in(contents: LabContents) -> HandInDocument:
     """Everything that the edition asks for; a page with nothing to show is listed as missing instead."""
     edition, settings = contents.edition, contents.settings
-    plans = edition.hand_in.pages if edition.hand_in is not None else ()
-    made = [page for plan in plans or default_pages(contents) for page in _page(contents, plan)]
+    made = [page for plan in _plans(contents) for page in _page(contents, plan)]
     pages = [page for page in made if page.shows]
     missing = [
         " ".join([f"Not here yet: {page.kicker or page.title}.", *page.warnings])
@@ -75,6 +74,20 @@ def _asks_for_accuracy(edition: Edition) -> bool:
     return any(page.target is not None for page in pages) or any(
         isinstance(check, MetricCheck) and is_accuracy(check.metric) for check in checks
     )
+
+
+def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
+    hand_in = contents.edition.hand_in
+    return (hand_in.pages if hand_in is not None else ()) or default_pages(contents)
+
+
+def charts_of_tasks(contents: LabContents) -> Iterable[ChartSpec]:
+    """The charts of each network on the pages of tasks, with the task's number in their keys."""
+    for plan in _plans(contents):
+        task = contents.edition.task(plan.task)
+        found = _charts(plan, _page_results(contents, plan, task)) if task is not None else ()
+        for chart in (chart for chart in found if chart.model):
+            yield replace(chart, key=slug(f"{chart.key}-{chart.model}-{plan.task}"))
 
 
 def default_pages(contents: LabContents) -> tuple[HandInPage, ...]:

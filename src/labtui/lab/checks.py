@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -20,38 +20,35 @@ from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
-from labtui.lab.run_choice import (
-    Match,
-    cite_run,
-    match_runs,
-    notes_for,
-    plan_words,
-)
+from labtui.lab.run_choice import Match, cite_run, listed, match_runs, notes_for, plan_words
 from labtui.results.numbers import bounds_text, percent_text
 
 Status = Literal["done", "partial", "open", "stale"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckItem:
-    """One condition: whether it is met, what it asks, and what shows it.
+    """One condition: what it asks, what is still to be done for it in one sentence, and what shows it.
 
-    `missing` says in one sentence what is still to be done. `stale` and `practice` qualify a met condition.
-    `effort` is false for conditions a fresh lab folder meets by itself. `kind` is the edition's word for the check
-    it belongs to ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind is about, and
-    `task_id` the task that plans it, where that is another one.
+    A `stale` one is met, and `missing` says what to do again; `practice` qualifies one that is met, too. `effort` is
+    false for conditions a fresh lab folder meets by itself. `kind` is the edition's word for the check it belongs to
+    ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind is about, and `task_id` the
+    task that plans it, where that is another one.
     """
 
-    met: bool
     sentence: str
-    evidence: str = ""
     missing: str = ""
+    evidence: str = ""
     stale: bool = False
     practice: bool = False
     effort: bool = True
     kind: str = ""
     run: RunSpec | None = None
     task_id: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.stale or not self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,35 +78,6 @@ class TaskCheck:
         """Share of the conditions that took effort and are met, 0 to 1."""
         counted = [item for item in self.items if item.effort] or list(self.items)
         return sum(item.met and not item.stale for item in counted) / len(counted) if counted else 0.0
-
-
-def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[str]) -> str:
-    """Which planned runs of these models (of all, without any) were not made yet; "" when all were.
-
-    A model that no run of is among the `measured` ones is named as a whole where several of its runs are missing.
-    """
-    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
-    made = {spec.label for spec, run in planned if run}
-    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
-    many = {
-        spec.model for spec in specs if [each.model for each in specs].count(spec.model) > _NAMED_ONE_BY_ONE
-    }
-    whole = many - {*measured, ""}
-    names = list(
-        dict.fromkeys(
-            spec.model if spec.model in whole else plan_words(spec) if spec.label in made else spec.label
-            for spec in specs
-        )
-    )
-    if not names:
-        return ""
-    shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
-    if more > 0:
-        shown.append(f"{more} more run{'s' * (more != 1)}")
-    return f"{_listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
-
-
-_NAMED_ONE_BY_ONE, _MAX_NAMED = 2, 3
 
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
@@ -145,27 +113,6 @@ class _At:
     evidence: Evidence
 
 
-def _item(
-    sentence: str,
-    missing: str = "",
-    evidence: str = "",
-    *,
-    stale: str = "",
-    practice: bool = False,
-    effort: bool = True,
-) -> CheckItem:
-    """A condition: not met when something is `missing`, met and `stale` when that says what to do again."""
-    return CheckItem(
-        met=not missing,
-        sentence=sentence,
-        evidence=evidence,
-        missing=missing or stale,
-        stale=bool(stale) and not missing,
-        practice=practice and not missing,
-        effort=effort,
-    )
-
-
 # --------------------------------------------------------------------------- runs
 
 
@@ -178,25 +125,23 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         sentence = f"{words}{elsewhere}: {f'{shown} in the log' if check.min_epochs else 'finished'}"
         if match.run is None:
             name = words if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
-            item = _item(sentence, f"{name} has not been run yet{elsewhere}.")
+            item = CheckItem(sentence, f"{name} has not been run yet{elsewhere}.")
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
-            stale, shown = _stale(match, matches), cite_run(match.run, at.evidence)
-            item = _item(sentence, why, shown, stale=stale, practice=match.practice)
+            again, shown = _again(match, matches), cite_run(match.run, at.evidence)
+            item = CheckItem(
+                sentence, why or again, shown, stale=not why and bool(again), practice=match.practice
+            )
         yield replace(item, run=match.spec, task_id=other)
 
 
-def _stale(match: Match, matches: Sequence[Match]) -> str:
+def _again(match: Match, matches: Sequence[Match]) -> str:
     """One sentence for all runs that became stale by the same change; empty when this one did not."""
     if not match.changed:
         return ""
     numbers = [str(other.run.run_id) for other in matches if other.run and other.changed == match.changed]
-    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {_listed(numbers)}", "them")
-    return f"{_listed(match.changed)} changed after {runs}: run {them} again, or undo the change."
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {listed(numbers)}", "them")
+    return f"{listed(match.changed)} changed after {runs}: run {them} again, or undo the change."
 
 
 def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
@@ -215,12 +160,12 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
                 f"{model} used different batches per GPU ({batches}), so its speedup compares different work."
             )
         elif untold:
-            missing = f"{model}: the log of run {_listed(untold)} names no batch, so it cannot be compared."
+            missing = f"{model}: the log of run {listed(untold)} names no batch, so it cannot be compared."
         elif len(used) < len({match.spec.n_gpus for match in own}):
             missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
         else:
             shown = f"per GPU: {batches}"
-        yield _item(f"{model}: the same batch per GPU on every number of GPUs", missing, shown)
+        yield CheckItem(f"{model}: the same batch per GPU on every number of GPUs", missing, shown)
 
 
 _RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
@@ -236,7 +181,7 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
     matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
     made = [(match.spec, match.run) for match in matches if match.met and match.run is not None]
     if not made:
-        yield _item(
+        yield CheckItem(
             "the learning rate grows with the GPUs", "The learning rate is known once a run has started."
         )
     for spec, run in made:
@@ -254,7 +199,7 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
                 f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
                 f"(base {at.edition.base_learning_rate:g} x {spec.replicas})."
             )
-        yield _item(f"{spec.label}: learning rate {wanted:g}", missing, shown)
+        yield CheckItem(f"{spec.label}: learning rate {wanted:g}", missing, shown)
 
 
 def _in_script(script: str, evidence: Evidence) -> str:
@@ -279,7 +224,7 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
         if (value := sample.metrics.get(check.metric)) is not None
     ]
     if not values:
-        yield _item(sentence, f"No run shows {check.metric} yet.")
+        yield CheckItem(sentence, f"No run shows {check.metric} yet.")
         return
     best, epoch, run = max(values, key=lambda found: found[0])
     missing = (
@@ -287,7 +232,7 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
     )
     shown = f"{best:g} in epoch {epoch}: {cite_run(run, at.evidence)}"
     met = best >= check.at_least
-    yield _item(sentence, "" if met else missing, shown, practice=at.evidence.practice(run))
+    yield CheckItem(sentence, "" if met else missing, shown, practice=at.evidence.practice(run))
 
 
 def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
@@ -297,11 +242,11 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
         fits = at.evidence.results.fits
         fit = next((found for found in fits if (found.model, found.law) == (check.model, law)), None)
         if fit is None:
-            yield _item(sentence, f"{name} needs {check.model} on one GPU and on one more size.")
+            yield CheckItem(sentence, f"{name} needs {check.model} on one GPU and on one more size.")
             continue
         share = percent_text(fit.serial_fraction)
         shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {fit.points} sizes"
-        yield _item(sentence, evidence=shown, practice=fit.practice)
+        yield CheckItem(sentence, evidence=shown, practice=fit.practice)
 
 
 # --------------------------------------------------------------------------- files and texts
@@ -313,12 +258,12 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
         if not found:
-            yield _item(sentence, f"Export the {chart} chart{of}.")
+            yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
         export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
         later = _later_run(export, check, at.evidence)
-        stale = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
-        yield _item(sentence, evidence=export.path, stale=stale, practice=export.practice)
+        again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
+        yield CheckItem(sentence, again, export.path, stale=bool(again), practice=export.practice)
 
 
 def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> RunState | None:
@@ -345,7 +290,7 @@ def _answers(at: _At, check: schema.AnswersCheck) -> Iterator[CheckItem]:
     sheet = at.evidence.answers.get(at.task.id)
     for number, question in enumerate(at.task.questions, 1):
         answered = sheet is not None and number <= len(sheet.texts) and bool(sheet.texts[number - 1])
-        yield _item(
+        yield CheckItem(
             f"question {number} is answered: {one_line(question.text)}",
             "" if answered else f"Question {number} has no answer yet.",
             f"answers/{at.task.id}.md" if answered else "",
@@ -358,7 +303,7 @@ def _edited(at: _At, check: schema.EditedCheck) -> Iterator[CheckItem]:
     shipped = at.evidence.originals.get(check.script)
     source = at.evidence.originals.get(check.original) or at.evidence.scripts.get(check.original)
     if script is None:
-        yield _item(sentence, f"Make {check.script} from {check.original}.")
+        yield CheckItem(sentence, f"Make {check.script} from {check.original}.")
         return
     names = code_names(script.text)
     lacking = [name for name in check.names if name not in names]
@@ -372,14 +317,14 @@ def _edited(at: _At, check: schema.EditedCheck) -> Iterator[CheckItem]:
     else:
         places = ", ".join(f"{name} in line {names[name]}" for name in check.names)
         shown = f"scripts/{check.script}: {places}"
-    yield _item(sentence, missing, shown)
+    yield CheckItem(sentence, missing, shown)
 
 
 def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
     for name in check.files:
         there = name in at.evidence.scripts
         missing = "" if there else f"scripts/{name} is missing."
-        yield _item(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
+        yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
 
 
 def _data(at: _At, check: schema.DataCheck) -> Iterator[CheckItem]:
@@ -390,14 +335,14 @@ def _data(at: _At, check: schema.DataCheck) -> Iterator[CheckItem]:
     if trained:
         witness = min(trained, key=evidence.practice)  # a real run is the better one
         shown = f"{cite_run(witness, evidence)} read the data and trained"
-        yield _item(sentence, evidence=shown, practice=evidence.practice(witness))
+        yield CheckItem(sentence, evidence=shown, practice=evidence.practice(witness))
     elif gone:
-        yield _item(sentence, f"Not on the cluster: {', '.join(gone)}.")
+        yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
         when = f" on {_utc(evidence.remote_at)}" if evidence.remote_at is not None else ""
-        yield _item(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
+        yield CheckItem(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
     else:
-        yield _item(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
+        yield CheckItem(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
 
 
 def _utc(at: float) -> str:
@@ -407,7 +352,7 @@ def _utc(at: float) -> str:
 def _hand_in(at: _At, check: schema.HandInCheck) -> Iterator[CheckItem]:
     files = " or ".join(check.files)
     found = next((name for name in check.files if name in at.evidence.files), "")
-    yield _item(f"{files} is in the lab folder", "" if found else f"Make {files} (labtui export).", found)
+    yield CheckItem(f"{files} is in the lab folder", "" if found else f"Make {files} (labtui export).", found)
 
 
 _CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {

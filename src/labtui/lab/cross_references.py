@@ -130,14 +130,9 @@ def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Pr
     what = f"{row.model} on {row.processes}" if row.processes else on(row.model, row.gpus or 0)
     if not row.source and row.outcome == "completed":
         yield place, f"The published numbers of {what} need a `source`."
-    if ((row.speedup or row.efficiency) and (row.gpus or 0) < 2) or (row.acceleration and not row.gpus):
-        yield (
-            (*place, "gpus"),
-            "A speedup and an efficiency are of two GPUs or more, an acceleration of a GPU.",
-        )
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
-    if not any(row.is_about_run(run) or (ratio and _sized(row, run)) for run in plans):
+    if not any(row.is_about(run) or (ratio and _sized(row, run)) for run in plans):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else _near(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
@@ -148,17 +143,7 @@ def _sized(row: PublishedRow, run: RunSpec) -> bool:
 
 
 def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
-    yield from _runs(edition, task, place)
-    texts = [question.text for question in task.questions]
-    for index, text in enumerate(texts):
-        if text in texts[:index]:
-            yield (*place, "questions", index), "This question is asked twice."
-    for index, check in enumerate(task.checks):
-        yield from _check(edition, task, check, (*place, "checks", index))
-
-
-def _runs(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
-    """No run twice, since one would stand for both, and no batch that is larger than the data."""
+    """No run twice, since one would stand for both, and no batch that is larger than the data; its checks."""
     seen: set[tuple[object, ...]] = set()
     for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
         spec, images = run.spec, run.images or edition.images
@@ -170,6 +155,8 @@ def _runs(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
         if spec.batch_size > images:
             what = f"A batch of {spec.batch_size:,} is more than all {images:,} images."
             yield (*place, "sweeps", index, "batch"), what
+    for index, check in enumerate(task.checks):
+        yield from _check(edition, task, check, (*place, "checks", index))
 
 
 def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator[Problem]:

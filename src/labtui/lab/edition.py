@@ -1,36 +1,22 @@
 """An edition of the lab as data: its tasks, their questions, what ticks their boxes, what is handed in.
 
-The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`); what values
-say of each other is checked in `cross_references`. `EditionTable` and `TaskTable` are what a file says, `Edition` and
-`Task` the same with what follows from it.
+The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`); what tables
+say of each other is checked in `cross_references`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from labtui.domain.model import Outcome
-from labtui.lab.fields import (
-    MAX_NUMBER,
-    ChartKey,
-    Count,
-    Id,
-    Identifier,
-    LabFile,
-    Law,
-    PageChart,
-    PageKind,
-    PageTable,
-    Positive,
-    ScriptPath,
-    Table,
-    TaskId,
-)
+from labtui.domain.model import Outcome, Program
+from labtui.lab import fields
+from labtui.lab.fields import Table
 from labtui.lab.runs import Band, Measure, Published, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
 
 
@@ -47,7 +33,7 @@ class Question(Table, frozen=True, kw_only=True):
 
     text: str
     facts: tuple[str, ...] = ()
-    chart: PageChart | None = None
+    chart: fields.PageChart | None = None
 
 
 class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):
@@ -63,7 +49,7 @@ class RunsCheck(_Check, frozen=True, kw_only=True, tag="runs"):
     (whatever fitted the memory).
     """
 
-    min_epochs: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = 2
+    min_epochs: Annotated[int, Meta(ge=0, le=fields.MAX_NUMBER)] = 2
     batch: Literal["exact", "any"] = "exact"
     outcomes: Annotated[tuple[Outcome, ...], Meta(min_length=1)] = ("completed",)
 
@@ -79,14 +65,14 @@ class LearningRateCheck(_Check, frozen=True, kw_only=True, tag="learning-rate"):
 class MetricCheck(_Check, frozen=True, kw_only=True, tag="metric"):
     """Some run of the task reached a metric: `metric` (Keras's name) is `at_least` in one of its epochs."""
 
-    metric: Identifier
-    at_least: Positive
+    metric: fields.Identifier
+    at_least: fields.Positive
 
 
 class ChartsCheck(_Check, frozen=True, kw_only=True, tag="charts"):
     """These charts were exported, and they show these models."""
 
-    charts: Annotated[tuple[ChartKey, ...], Meta(min_length=1)]
+    charts: Annotated[tuple[fields.ChartKey, ...], Meta(min_length=1)]
     models: tuple[str, ...] = ()
 
 
@@ -97,9 +83,9 @@ class AnswersCheck(_Check, frozen=True, kw_only=True, tag="answers"):
 class EditedCheck(_Check, frozen=True, kw_only=True, tag="edited"):
     """The student's `script` differs from `original` and its code names all of `names`."""
 
-    script: ScriptPath
-    original: ScriptPath
-    names: Annotated[tuple[Identifier, ...], Meta(min_length=1)]
+    script: fields.ScriptPath
+    original: fields.ScriptPath
+    names: Annotated[tuple[fields.Identifier, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         if self.script == self.original:
@@ -109,7 +95,7 @@ class EditedCheck(_Check, frozen=True, kw_only=True, tag="edited"):
 class FilesCheck(_Check, frozen=True, kw_only=True, tag="files"):
     """These scripts are in the lab folder."""
 
-    files: Annotated[tuple[ScriptPath, ...], Meta(min_length=1)]
+    files: Annotated[tuple[fields.ScriptPath, ...], Meta(min_length=1)]
 
 
 class DataCheck(_Check, frozen=True, kw_only=True, tag="data-read"):
@@ -120,13 +106,13 @@ class FitCheck(_Check, frozen=True, kw_only=True, tag="fit"):
     """There are enough measured GPU counts of `model` for these laws to be fitted."""
 
     model: str
-    laws: Annotated[tuple[Law, ...], Meta(min_length=1)]
+    laws: Annotated[tuple[fields.Law, ...], Meta(min_length=1)]
 
 
 class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):
     """One of these files stands in the lab folder (the deck, a report)."""
 
-    files: Annotated[tuple[LabFile, ...], Meta(min_length=1)]
+    files: Annotated[tuple[fields.LabFile, ...], Meta(min_length=1)]
 
 
 Check = (
@@ -144,14 +130,16 @@ Check = (
 )
 
 
-class TaskTable(Table, frozen=True, kw_only=True):
+class Task(Table, frozen=True, kw_only=True, dict=True):
     """One item of the assignment. `id` is its number there; `weight` its share of the mark in percent.
 
     `files` are the scripts it concerns (in `scripts/`), `handed_in` is false for preparation only. It plans either
-    `sweeps` or `measures` of programs.
+    `sweeps` or `measures` of programs: its `runs`, which its edition fills in.
     """
 
-    id: TaskId
+    runs: ClassVar[tuple[RunPlan, ...]] = ()
+
+    id: fields.TaskId
     title: str
     what: str
     why: str
@@ -159,7 +147,7 @@ class TaskTable(Table, frozen=True, kw_only=True):
     weight: Annotated[float, Meta(ge=0, le=100)] | None = None
     handed_in: bool = True
     hints: tuple[str, ...] = ()
-    files: tuple[ScriptPath, ...] = ()
+    files: tuple[fields.ScriptPath, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     measures: tuple[Measure, ...] = ()
     questions: tuple[Question, ...] = ()
@@ -170,11 +158,18 @@ class TaskTable(Table, frozen=True, kw_only=True):
         if self.sweeps and self.measures:
             raise ValueError(f"`measures`: task {self.id} plans either `sweeps` or `measures`.")
 
+    def planned(self, programs: Mapping[str, Program]) -> Iterator[RunPlan]:
+        """The runs of its sweeps, or of its measures of `programs`."""
+        for sweep in self.sweeps:
+            yield from sweep.runs()
+        for measure in self.measures:
+            if measure.program in programs:
+                yield from measure.runs_of(programs[measure.program])
 
-class Task(TaskTable, frozen=True, kw_only=True):
-    """A task with the runs that its sweeps and measures plan."""
-
-    runs: tuple[RunPlan, ...] = ()
+    @property
+    def copies_to_start(self) -> tuple[tuple[str, str], ...]:
+        """(original, new script) pairs that the student is asked to make."""
+        return tuple((each.original, each.script) for each in self.checks if isinstance(each, EditedCheck))
 
     @property
     def own_runs_check(self) -> RunsCheck:
@@ -214,12 +209,12 @@ class HandInPage(Table, frozen=True, kw_only=True):
     charts; `target` is the accuracy the accuracy chart is drawn against; with `bars` epoch time and speedup are bars.
     """
 
-    kind: PageKind = "task"
+    kind: fields.PageKind = "task"
     task: str = ""
     heading: str = ""
-    answers: tuple[Count, ...] = ()
-    charts: tuple[PageChart, ...] = ()
-    table: PageTable | None = None
+    answers: tuple[fields.Count, ...] = ()
+    charts: tuple[fields.PageChart, ...] = ()
+    table: fields.PageTable | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     target: Annotated[float, Meta(gt=0, lt=1)] | None = None
@@ -240,7 +235,18 @@ class HandIn(Table, frozen=True, kw_only=True):
     pages: tuple[HandInPage, ...] = ()
 
 
-class EditionTable(Table, frozen=True, kw_only=True):
+FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
+"""Folders of `remote/` with the scripts of one framework for several nodes."""
+PROGRAM_FOLDERS = ("pi/", "jacobi/")
+"""Folders of `remote/` with the sources of a program that is timed."""
+TRAINING_SCRIPTS = (
+    *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
+    *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
+)
+"""What a lab of programs alone starts without."""
+
+
+class Edition(Table, frozen=True, kw_only=True, dict=True):
     """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
     `programs` are those that tasks measure, `scripts` those of the course that labtui does not bring. `extends` is the
@@ -251,21 +257,21 @@ class EditionTable(Table, frozen=True, kw_only=True):
     """
 
     format: Literal[1]
-    id: Id
+    id: fields.Id
     title: str
     course: str
     term: str
     source: str
     about: str
-    tasks: Annotated[tuple[TaskTable, ...], Meta(min_length=1)]
+    tasks: Annotated[tuple[Task, ...], Meta(min_length=1)]
     extends: str = ""
     published_in: str = ""
     programs: tuple[TimedProgram, ...] = ()
-    scripts: tuple[ScriptPath, ...] = ()
+    scripts: tuple[fields.ScriptPath, ...] = ()
     profiles: tuple[str, ...] = ()
-    images: Count = 50_000
-    base_learning_rate: Positive = 0.01
-    startup_seconds: tuple[Annotated[float, Meta(ge=0)], Positive] = (20.0, 90.0)
+    images: fields.Count = 50_000
+    base_learning_rate: fields.Positive = 0.01
+    startup_seconds: tuple[Annotated[float, Meta(ge=0)], fields.Positive] = (20.0, 90.0)
     hand_in: HandIn | None = None
     names: dict[str, str] = msgspec.field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
@@ -274,39 +280,19 @@ class EditionTable(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.startup_seconds[0] > self.startup_seconds[1]:
             raise ValueError("`startup_seconds` is a range: the smaller number first.")
+        programs = {program.name: program.program for program in self.programs}
+        for task in self.tasks:
+            task.__dict__["runs"] = tuple(task.planned(programs))
 
-
-class Edition(EditionTable, frozen=True, kw_only=True):
-    """An edition with what follows from its file: planned runs, and the bands of the published numbers."""
-
-    tasks: tuple[Task, ...]
-    bands: tuple[Band, ...] = ()
-
-    @classmethod
-    def of(cls, table: EditionTable) -> Edition:
-        programs = {program.name: program for program in table.programs}
-        tasks = tuple(
-            Task(
-                **msgspec.structs.asdict(task),
-                runs=(
-                    *(run for sweep in task.sweeps for run in sweep.runs()),
-                    *(
-                        run
-                        for measure in task.measures
-                        if measure.program in programs
-                        for run in measure.runs_of(programs[measure.program].program)
-                    ),
-                ),
-            )
-            for task in table.tasks
-        )
-        found = cls(**msgspec.structs.asdict(table) | {"tasks": tasks})
-        return msgspec.structs.replace(found, bands=bands_of(found.published_rows))
-
-    @property
+    @cached_property
     def published_rows(self) -> tuple[PublishedRow, ...]:
         """What documents say, each configuration by itself."""
         return tuple(row for table in self.published for row in table.whole_rows())
+
+    @cached_property
+    def bands(self) -> tuple[Band, ...]:
+        """The ranges of the published numbers."""
+        return bands_of(self.published_rows)
 
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)
@@ -325,5 +311,23 @@ class Edition(EditionTable, frozen=True, kw_only=True):
     @property
     def own_scripts(self) -> frozenset[str]:
         """The scripts that a student makes as a changed copy of another."""
-        checks = (check for task in self.tasks for check in task.checks)
-        return frozenset(check.script for check in checks if isinstance(check, EditedCheck))
+        return frozenset(script for task in self.tasks for _, script in task.copies_to_start)
+
+    @property
+    def framework_scripts(self) -> tuple[str, ...]:
+        """The scripts of `FRAMEWORK_FOLDERS` that its runs start."""
+        started = (plan.spec.script for task in self.tasks for plan in task.runs)
+        return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
+
+    @property
+    def withheld_scripts(self) -> frozenset[str]:
+        """What a lab folder starts without: scripts the student is to make, and whole folders no run of the lab needs.
+
+        A folder ends with ``/``. Every script in the lab folder travels with each job.
+        """
+        sources = (name for program in self.programs for name in program.sources)
+        started = {*self.framework_scripts, *sources}
+        folders = (*FRAMEWORK_FOLDERS, *PROGRAM_FOLDERS)
+        unused = {each for each in folders if not any(name.startswith(each) for name in started)}
+        trained = not self.programs or any(plan.form != "mpi" for task in self.tasks for plan in task.runs)
+        return frozenset(self.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))

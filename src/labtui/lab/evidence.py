@@ -14,7 +14,7 @@ import hashlib
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,7 +29,6 @@ _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
 PLACEHOLDER = "<!-- your answer -->"
 """What stands below each question of a new answer file."""
-_NOWHERE = -1
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
@@ -63,16 +62,14 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
     A heading belongs to the question with the same words, else to the one with its number; other headings are
     part of the answer they stand in.
     """
-    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _sections(task, text).items()}
+    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _texts(task, text).items()}
     shown = {index: part if any(char.isalnum() for char in part) else "" for index, part in raw.items()}
-    return AnswerSheet(
-        tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
-    )
+    return AnswerSheet(tuple(shown.get(index, "") for index in range(len(task.questions))), shown[None])
 
 
 def answer_text(task: Task, text: str, index: int) -> str:
     """What stands below a question, for its author to edit: without the placeholder and blank lines around it."""
-    lines = _sections(task, text).get(index, "").split("\n")
+    lines = _texts(task, text).get(index, "").split("\n")
     return "\n".join(line for line in lines if line.strip() != PLACEHOLDER).strip("\n")
 
 
@@ -81,13 +78,10 @@ def with_answer(task: Task, text: str, index: int, answer: str) -> str:
     body = ["", *(answer.strip("\n") or PLACEHOLDER).split("\n"), ""]
     lines: list[str] = []
     written = False
-    for current, kind, line in _walk(task, text.splitlines()):
+    for current, heading, below in _parts(task, text):
         mine = current == index
-        if not (mine and kind == "text"):
-            lines.append(line)
-        if mine and kind == "question" and not written:
-            lines += body
-            written = True
+        lines += [*heading, *(([] if written else body) if mine else below)]
+        written |= mine
     if not written:
         lines += ["", f"## {index + 1}. {one_line(task.questions[index].text)}", *body]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -98,34 +92,30 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sections(task: Task, text: str) -> dict[int, str]:
-    """The text below each question's heading, by the question's index."""
-    found: dict[int, list[str]] = {}
-    for current, kind, line in _walk(task, text.splitlines()):
-        if kind == "question" and current is not None:
-            found.setdefault(current, [])
-        elif kind == "text":
-            found.setdefault(_NOWHERE if current is None else current, []).append(line)
+def _texts(task: Task, text: str) -> dict[int | None, str]:
+    """The text below each question's heading, by the question's index; under None what stands below no question."""
+    found: dict[int | None, list[str]] = {}
+    for index, _, below in _parts(task, text):
+        found.setdefault(index, []).extend(below)
     return {index: "\n".join(lines) for index, lines in found.items()}
 
 
-def _walk(task: Task, lines: Iterable[str]) -> Iterator[tuple[int | None, str, str]]:
-    """Each line with the index of its question and what it is: question, title, text. A code fence hides headings."""
+def _parts(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]]]:
+    """The file from one title or question's heading to the next: the question's index, the heading, the lines below."""
     words = [_normal(question.text) for question in task.questions]
-    current: int | None = None
+    parts: list[tuple[int | None, list[str], list[str]]] = [(None, [], [])]
     fence = ""
-    for line in lines:
+    for line in text.splitlines():
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1][:3]
         heading = None if fence or mark else _HEADING.match(line)
         index = _question(heading, words) if heading else None
-        kind = "text"
-        if index is not None:
-            current, kind = index, "question"
-        elif line.startswith("# ") and not fence:
-            current, kind = None, "title"
-        yield current, kind, line
+        if index is not None or (line.startswith("# ") and not fence):
+            parts.append((index, [line], []))
+        else:
+            parts[-1][2].append(line)
+    return parts
 
 
 def _question(heading: re.Match[str], words: list[str]) -> int | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.fields import Quantity
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
@@ -84,7 +83,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     if row is not None:
         epoch, first = row.epoch_seconds, row.warmup_seconds
     else:
-        epoch, first = _banded(run, edition), _banded(run, edition, "first-epoch-seconds")
+        epoch, first = _banded(run, edition), _banded(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
     low, high = edition.startup_seconds
@@ -123,13 +122,13 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
     return best[-1] if best else None
 
 
-def _banded(run: RunSpec, edition: Edition, quantity: Quantity = "epoch-seconds") -> Interval | None:
+def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
     """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
-    wanted = "program-seconds" if run.program is not None else quantity
+    wanted = "seconds" if run.program is not None else quantity
     fitting = [
         band
         for band in edition.bands
-        if band.quantity == wanted and band.is_about_run(replace(run, batch_size=band.batch_size or 1))
+        if band.quantity == wanted and band.is_about(replace(run, batch_size=band.batch_size or 1))
     ]
     fitting.sort(key=lambda band: band.batch_size != run.batch_size)
     return (

@@ -7,17 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Quantity = Literal[
-    "epoch-seconds",
-    "first-epoch-seconds",
-    "throughput",
-    "speedup",
-    "efficiency",
-    "acceleration",
-    "program-seconds",
-]
-"""Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time, seconds of a program's run."""
-
 ProgramChart = Literal[
     "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
 ]

@@ -22,7 +22,7 @@ from labtui.domain.model import (
     TemplateForm,
 )
 from labtui.domain.profile import Profile
-from labtui.lab.edition import EditedCheck, Edition, Task
+from labtui.lab.edition import Edition, Task
 from labtui.lab.expected_time import time_limit
 from labtui.lab.runs import RunPlan
 
@@ -76,8 +76,7 @@ def task_of(edition: Edition, task_id: str) -> Task:
 def planned_specs(task: Task, overrides: PlanOverrides | None = None) -> tuple[RunSpec, ...]:
     """The runs a task plans, with what the student changed."""
     wanted = overrides or PlanOverrides()
-    plans = [plan for plan in task.runs if _kept(plan, wanted)]
-    return tuple(_spec(plan, wanted) for plan in plans)
+    return tuple(_spec(plan.spec, wanted) for plan in _kept(task, wanted))
 
 
 def task_drafts(
@@ -89,13 +88,9 @@ def task_drafts(
         UsageError: when the edition has no such task.
     """
     task, wanted = task_of(edition, task_id), overrides or PlanOverrides()
-    plans = [plan for plan in task.runs if _kept(plan, wanted)]
-    forms, specs = [], []
-    for plan in plans:
-        spec = _spec(plan, wanted)
-        forms.append(form_of(plan.form, spec, wanted.form))
-        specs.append(placed(spec, forms[-1], profile))
-    found = []
+    plans, specs, found = _kept(task, wanted), planned_specs(task, wanted), []
+    forms = [form_of(plan.form, spec, wanted.form) for plan, spec in zip(plans, specs, strict=True)]
+    specs = tuple(placed(spec, form, profile) for spec, form in zip(specs, forms, strict=True))
     for form, at in gathered(forms, specs, _measures(specs)):
         draft = sized(_bare(task, profile, wanted, form, specs[at[0]]), form, [specs[i] for i in at], profile)
         cpus = draft.cpus or _cpu_cores([plans[i] for i in at], profile)
@@ -104,43 +99,6 @@ def task_drafts(
         minutes = wanted.time_limit_minutes or time_limit(draft, edition, profile, prescribed)
         found.append(replace(draft, time_limit_minutes=minutes))
     return tuple(found)
-
-
-FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
-"""Folders of `remote/` with the scripts of one framework for several nodes."""
-PROGRAM_FOLDERS = ("pi/", "jacobi/")
-"""Folders of `remote/` with the sources of a program that is timed."""
-TRAINING_SCRIPTS = (
-    *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
-    *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
-)
-"""What a lab of programs alone starts without."""
-
-
-def withheld_scripts(edition: Edition) -> frozenset[str]:
-    """What a lab folder starts without: scripts the student is to make, and whole folders no run of the lab needs.
-
-    A folder ends with ``/``. Every script in the lab folder travels with each job, so what nobody starts stays away.
-    """
-    started = {
-        *framework_scripts(edition),
-        *(name for program in edition.programs for name in program.sources),
-    }
-    folders = (*FRAMEWORK_FOLDERS, *PROGRAM_FOLDERS)
-    unused = {each for each in folders if not any(name.startswith(each) for name in started)}
-    trained = not edition.programs or any(plan.form != "mpi" for task in edition.tasks for plan in task.runs)
-    return frozenset(edition.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))
-
-
-def framework_scripts(edition: Edition) -> tuple[str, ...]:
-    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start."""
-    started = (plan.spec.script for task in edition.tasks for plan in task.runs)
-    return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
-
-
-def copies_to_start(task: Task) -> tuple[tuple[str, str], ...]:
-    """(original, new script) pairs the task asks the student to make."""
-    return tuple((check.original, check.script) for check in task.checks if isinstance(check, EditedCheck))
 
 
 # --------------------------------------------------------------------------- runs
@@ -160,12 +118,11 @@ def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
     return replace(spec, epochs=epochs, extra_args=(*spec.extra_args, "--control", control))
 
 
-def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
-    return wanted.gpus is None or plan.spec.n_gpus in wanted.gpus
+def _kept(task: Task, wanted: PlanOverrides) -> list[RunPlan]:
+    return [plan for plan in task.runs if wanted.gpus is None or plan.spec.n_gpus in wanted.gpus]
 
 
-def _spec(plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
-    spec = plan.spec
+def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
     if spec.program is not None:
         return spec
     each = spec.per_gpu_batch if wanted.per_gpu_batch is None else wanted.per_gpu_batch
@@ -258,10 +215,6 @@ def _bare(
     return SubmissionDraft(
         task_id=task.id,
         form=form,
-        runs=(),
-        gpus=0,
-        cpus=0,
-        time_limit_minutes=1,
         account=account,
         job_name="",
         data_dir=fill(wanted.data_dir or data_dir, places),

@@ -7,29 +7,34 @@ worth asking; it never fails a check, and a result counts as outside only when i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
 from labtui.domain.state import RunState
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import planned_specs
-from labtui.lab.runs import Band
+from labtui.lab.runs import About, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow
 
+if TYPE_CHECKING:
+    from labtui.lab.checks import TaskCheck
+
 _QUANTITIES = {
-    "epoch-seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
-    "first-epoch-seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
+    "epoch_seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
+    "first_epoch_seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
     "throughput": ("throughput", "{} images/s", "{} images/s"),
     "speedup": ("speedup", "a speedup of {}", "{}"),
     "efficiency": ("efficiency", "an efficiency of {}", "{}"),
     "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
-    "program-seconds": ("epoch_seconds", "{} s", "{} s"),
+    "seconds": ("epoch_seconds", "{} s", "{} s"),
 }
-"""The row's field, a measured value in words, the unit of the usual ones."""
+"""By the published row's field: that of the result, a measured value in words, the unit of the usual ones."""
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
@@ -62,33 +67,28 @@ def _images(edition: Edition, task: Task, row: ResultRow) -> int:
 def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
     """Whether the task, or one that its checks name, plans such runs."""
     named = [name for check in task.checks for name in check.tasks]
-    for source in (task, *edition.tasks_of(task, named)):
-        any_batch = any(getattr(check, "batch", "") == "any" for check in source.checks)
-        for spec in (plan.spec for plan in source.runs):
-            if row.program is not None:
-                same = (spec.model, spec.processes, spec.size) == (row.model, row.processes, row.size)
-            else:
-                same = (spec.model, spec.n_gpus) == (row.model, row.n_gpus)
-                same = same and (any_batch or spec.batch_size == row.batch_size)
-            if same:
-                return True
-    return False
+    sources = (task, *edition.tasks_of(task, named))
+    return any(
+        About(
+            model=run.spec.model,
+            gpus=run.spec.n_gpus,
+            batch_size=None if source.own_runs_check.batch == "any" else run.spec.batch_size,
+            processes=run.spec.processes or None,
+            size=run.spec.size or None,
+        ).is_about(row)
+        for source in sources
+        for run in source.runs
+    )
 
 
 def remark(band: Band, row: ResultRow) -> str:
     """What to say about a row by one band; "" when it is about something else or the row fits."""
-    made, timed = row.configuration, row.program is not None
-    number = row.processes if timed else row.n_gpus
     field, *words = _QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
-    if (
-        measured is None
-        or not band.is_about(row.model, number, row.batch_size, made.data_set, made.tuning, timed=timed)
-        or (measured.hi >= band.low and measured.lo <= band.high)
-    ):
+    if measured is None or not band.is_about(row) or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
-    label = f"{row.name} on {row.counted}" if timed else made.label
-    yours, usual = (text.replace("images", made.unit) for text in words)
+    label = row.configuration.label if row.program is None else f"{row.name} on {row.counted}"
+    yours, usual = (text.replace("images", row.configuration.unit) for text in words)
     sentence = (
         f"{label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
         f"{usual.format(tick_text(band.high))} is usual ({band.source})."
@@ -216,3 +216,34 @@ def plan_words(spec: RunSpec) -> str:
     if spec.tuning:
         batch = f"{batch}; {', '.join(spec.tuning)}"
     return f"{spec.label} ({batch})"
+
+
+def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[str]) -> str:
+    """Which planned runs of these models (of all, without any) were not made yet; "" when all were.
+
+    A model that no run of is among the `measured` ones is named as a whole where several of its runs are missing.
+    """
+    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
+    made = {spec.label for spec, run in planned if run}
+    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
+    counts = Counter(spec.model for spec in specs)
+    whole = {model for model, n in counts.items() if n > _NAMED_ONE_BY_ONE} - {*measured, ""}
+    names = list(
+        dict.fromkeys(
+            spec.model if spec.model in whole else plan_words(spec) if spec.label in made else spec.label
+            for spec in specs
+        )
+    )
+    if not names:
+        return ""
+    shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
+    if more > 0:
+        shown.append(f"{more} more run{'s' * (more != 1)}")
+    return f"{listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
+
+
+_NAMED_ONE_BY_ONE, _MAX_NAMED = 2, 3
+
+
+def listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

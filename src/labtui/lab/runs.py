@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 import msgspec
 from msgspec import Meta
@@ -18,25 +18,11 @@ from labtui.domain.model import (
     Outcome,
     Program,
     RunSpec,
-    Scaling,
     TemplateForm,
 )
-from labtui.lab.fields import (
-    Count,
-    Epochs,
-    Fraction,
-    Gpus,
-    Minutes,
-    Name,
-    Positive,
-    PythonPath,
-    Quantity,
-    Range,
-    ScriptPath,
-    Size,
-    Table,
-    Word,
-)
+from labtui.lab import fields
+from labtui.lab.fields import Table
+from labtui.results.rows import ResultRow
 
 
 class RunPlan(Table, frozen=True, kw_only=True):
@@ -60,21 +46,21 @@ class Sweep(Table, frozen=True, kw_only=True):
     """
 
     form: TemplateForm
-    model: Name
-    batch: Count | tuple[Count, ...]
-    epochs: Epochs
-    script: PythonPath
-    gpus: Gpus | tuple[Gpus, ...] = 1
-    learning_rate: Positive | None = None
-    cpus: Count | None = None
-    time_limit_minutes: Minutes | None = None
+    model: fields.Name
+    batch: fields.Count | tuple[fields.Count, ...]
+    epochs: fields.Epochs
+    script: fields.PythonPath
+    gpus: fields.Gpus | tuple[fields.Gpus, ...] = 1
+    learning_rate: fields.Positive | None = None
+    cpus: fields.Count | None = None
+    time_limit_minutes: fields.Minutes | None = None
     options: tuple[str, ...] = ()
     vary: tuple[tuple[str, ...], ...] = ()
     batch_option: BatchOption = "global"
     data_set: str | None = None
-    images: Count | None = None
+    images: fields.Count | None = None
     arguments: tuple[str, ...] = ()
-    variant: Word | None = None
+    variant: fields.Word | None = None
 
     def __post_init__(self) -> None:
         gpus = _each(self.gpus)
@@ -135,20 +121,14 @@ def _each(value: int | tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-class TimedProgram(Table, frozen=True, kw_only=True):
-    """A program that is timed without epochs; `labtui.domain.model.Program` says what its fields are."""
+class TimedProgram(Program, frozen=True, kw_only=True):
+    """A program that is timed without epochs, as an edition's file may say it."""
 
-    name: Name
-    sources: Annotated[tuple[ScriptPath, ...], Meta(min_length=1)]
+    name: fields.Name
+    sources: Annotated[tuple[fields.ScriptPath, ...], Meta(min_length=1)]
     command: Annotated[tuple[str, ...], Meta(min_length=1)]
     lines: Annotated[tuple[str, ...], Meta(min_length=1)]
-    scaling: Scaling = "strong"
-    counts: Literal["processes", "GPUs"] = "processes"
-    launcher: Literal["srun", "mpirun"] = "srun"
-    build: tuple[str, ...] = ()
-    sequential: tuple[str, ...] = ()
-    shown_in: Literal["s", "ms"] = "s"
-    toolchain: Word | None = None
+    toolchain: fields.Word = ""
 
     def __post_init__(self) -> None:
         if not all(_plain_command(line) for line in self.build):
@@ -160,7 +140,7 @@ class TimedProgram(Table, frozen=True, kw_only=True):
 
     @property
     def program(self) -> Program:
-        return Program(**msgspec.structs.asdict(self) | {"toolchain": self.toolchain or ""})
+        return Program(**msgspec.structs.asdict(self))
 
 
 def _plain_command(line: str) -> bool:
@@ -177,9 +157,9 @@ class Measure(Table, frozen=True, kw_only=True):
     """
 
     program: str
-    processes: Annotated[tuple[Count, ...], Meta(min_length=1)]
-    size: Size
-    time_limit_minutes: Minutes | None = None
+    processes: Annotated[tuple[fields.Count, ...], Meta(min_length=1)]
+    size: fields.Size
+    time_limit_minutes: fields.Minutes | None = None
 
     def __post_init__(self) -> None:
         if list(self.processes) != sorted(set(self.processes)):
@@ -214,6 +194,11 @@ class Measure(Table, frozen=True, kw_only=True):
 
 TOLERANCE = (0.6, 1.6)
 """Of a published number, where an edition says none."""
+QUANTITIES = (
+    *("epoch_seconds", "first_epoch_seconds", "throughput", "seconds"),
+    *("speedup", "efficiency", "acceleration"),
+)
+"""Fields of a row that bands are made of: times and rates with their tolerance, ratios as they stand."""
 
 
 class About(Table, frozen=True, kw_only=True):
@@ -223,48 +208,37 @@ class About(Table, frozen=True, kw_only=True):
     """
 
     model: str = ""
-    gpus: Gpus | None = None
-    batch_size: Count | None = None
+    gpus: fields.Gpus | None = None
+    batch_size: fields.Count | None = None
     data_set: str | None = None
     tuning: tuple[str, ...] | None = None
-    processes: Count | None = None
-    size: Size | None = None
+    processes: fields.Count | None = None
+    size: fields.Size | None = None
 
-    def is_about(
-        self,
-        model: str,
-        number: int | None,
-        batch_size: int | None,
-        kind: str,
-        tuning: tuple[str, ...],
-        *,
-        timed: bool,
-    ) -> bool:
-        """Whether it is about such trainings: GPUs and data set; or such runs of a program: processes and size."""
-        if timed:
-            return (self.model, self.processes) == (model, number) and self.size in (None, kind)
+    def is_about(self, run: RunSpec | ResultRow) -> bool:
+        """Whether it is about such runs, planned or measured."""
+        made = run.configuration if isinstance(run, ResultRow) else run
+        if run.program is not None:
+            return (self.model, self.processes) == (run.model, run.processes) and self.size in (
+                None,
+                run.size,
+            )
         return (
             self.processes is None
-            and (self.model, self.gpus) == (model, number)
-            and self.batch_size in (None, batch_size)
-            and self.data_set in (None, kind)
-            and self.tuning in (None, tuning)
+            and (self.model, self.gpus) == (run.model, run.n_gpus)
+            and self.batch_size in (None, run.batch_size)
+            and self.data_set in (None, made.data_set)
+            and self.tuning in (None, made.tuning)
         )
-
-    def is_about_run(self, run: RunSpec) -> bool:
-        timed = run.program is not None
-        number, kind = (run.processes, run.size) if timed else (run.n_gpus, run.data_set)
-        return self.is_about(run.model, number, run.batch_size, kind, run.tuning, timed=timed)
 
 
 class Band(About, frozen=True, kw_only=True):
-    """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
+    """A range in which a result would surprise nobody: `low <= value <= high` of a `PublishedRow`'s `quantity`.
 
-    `first-epoch-seconds` is the warm-up epoch. `advice` is a question worth asking when a result lies outside. A band
-    never decides whether a box ticks.
+    `advice` is a question worth asking when a result lies outside. A band never decides whether a box ticks.
     """
 
-    quantity: Quantity
+    quantity: str
     low: float
     high: float
     source: str
@@ -287,18 +261,18 @@ class PublishedRow(About, frozen=True, kw_only=True):
     """
 
     task: str = ""
-    epoch_seconds: Positive | None = None
-    first_epoch_seconds: Positive | None = None
-    seconds: Positive | None = None
-    throughput: Positive | None = None
-    speedup: Range | None = None
-    efficiency: Range | None = None
-    acceleration: Range | None = None
-    accuracy: Fraction | None = None
-    gpu_memory: Positive | None = None
+    epoch_seconds: fields.Positive | None = None
+    first_epoch_seconds: fields.Positive | None = None
+    seconds: fields.Positive | None = None
+    throughput: fields.Positive | None = None
+    speedup: fields.Range | None = None
+    efficiency: fields.Range | None = None
+    acceleration: fields.Range | None = None
+    accuracy: fields.Fraction | None = None
+    gpu_memory: fields.Positive | None = None
     outcome: Outcome = "completed"
-    tolerance: Range | None = None
-    first_tolerance: Range | None = None
+    tolerance: fields.Range | None = None
+    first_tolerance: fields.Range | None = None
     source: str = ""
     advice: str = ""
 
@@ -316,31 +290,21 @@ class PublishedRow(About, frozen=True, kw_only=True):
 
     def bands(self) -> Iterator[Band]:
         """The ranges around its numbers."""
-        usual = self.tolerance or TOLERANCE
-        ranges: dict[Quantity, Range | None] = {
-            "epoch-seconds": _around(self.epoch_seconds, usual),
-            "first-epoch-seconds": _around(self.first_epoch_seconds, self.first_tolerance),
-            "throughput": _around(self.throughput, usual),
-            "program-seconds": _around(self.seconds, usual),
-            "speedup": self.speedup,
-            "efficiency": self.efficiency,
-            "acceleration": self.acceleration,
-        }
         about = {name: getattr(self, name) for name in About.__struct_fields__}
         about["gpus"] = 1 if self.gpus is None else self.gpus
-        for quantity, found in ranges.items():
-            if found is not None:
-                advice = "" if quantity == "first-epoch-seconds" else self.advice
-                low, high = found
-                yield Band(quantity=quantity, low=low, high=high, source=self.source, advice=advice, **about)
-
-
-def _around(value: float | None, tolerance: Range | None) -> Range | None:
-    """A range around a value, to two digits."""
-    if value is None or tolerance is None:
-        return None
-    low, high = (float(f"{value * factor:.2g}") for factor in tolerance)
-    return low, high
+        for name in QUANTITIES:
+            warm_up = name == "first_epoch_seconds"
+            tolerance, found = (
+                self.first_tolerance if warm_up else self.tolerance or TOLERANCE,
+                getattr(self, name),
+            )
+            if isinstance(found, float):  # to two digits
+                found = tolerance and tuple(float(f"{found * factor:.2g}") for factor in tolerance)
+            if found:
+                advice = "" if warm_up else self.advice
+                yield Band(
+                    quantity=name, low=found[0], high=found[1], source=self.source, advice=advice, **about
+                )
 
 
 class Published(PublishedRow, frozen=True, kw_only=True):
@@ -355,10 +319,10 @@ class Published(PublishedRow, frozen=True, kw_only=True):
         found = []
         for row in self.rows:
             own = {name: value for name in shared if (value := getattr(row, name)) != getattr(plain, name)}
-            fields = shared | own
-            if fields["gpus"] is None and fields["processes"] is None:
-                fields["gpus"] = 1
-            found.append(PublishedRow(**fields))
+            whole = shared | own
+            if whole["gpus"] is None and whole["processes"] is None:
+                whole["gpus"] = 1
+            found.append(PublishedRow(**whole))
         return tuple(found)
 
 

@@ -23,6 +23,7 @@ from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, new
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
 from labtui.lab.proof import Proof, prove
+from labtui.results.charts import slug
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
@@ -242,13 +243,14 @@ def _chart_of(stem: str) -> ChartKey | None:
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
     """Exported charts, recognised by the chart key, and models, in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
-    models = list(dict.fromkeys(plan.spec.model for task in edition.tasks for plan in task.runs))
+    planned = (plan.spec.model for task in edition.tasks for plan in task.runs)
+    called = {model: slug(edition.names.get(model, model)) for model in planned}
     for path in files_inside(folder.path, folder.plots):
         if path.suffix not in _CHART_FILES:
             continue
         chart = _chart_of(path.stem)
         if chart is not None:
-            named = tuple(model for model in models if model in path.stem)
+            named = tuple(model for model, word in called.items() if word in path.stem or model in path.stem)
             yield ExportFact(
                 path=path.relative_to(folder.path).as_posix(),
                 chart=chart,

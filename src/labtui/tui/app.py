@@ -363,10 +363,9 @@ class LabApp(SanitizedApp[int]):
 
     def start_copy(self, task: Task | None) -> None:
         """Begin the script that a task asks for as a copy of another one, and open it."""
-        from labtui.lab.plan import copies_to_start
         from labtui.session.labs import start_copy
 
-        copies = copies_to_start(task) if task is not None else ()
+        copies = task.copies_to_start if task is not None else ()
         if not copies:
             self.report_sentence("This task asks for no copy of a script.")
             return

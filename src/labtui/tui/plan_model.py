@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.plan import CONTROLS, copies_to_start
+from labtui.lab.plan import CONTROLS
 from labtui.lab.plan_table import (
     EDITABLE,
     WORDS,
@@ -72,7 +72,7 @@ class Plan:
         if not planned and (own := session.job_files()):
             self.job_file = own[0]
         self.task = edition.task(task_id)
-        self.copies = copies_to_start(self.task) if self.task is not None else ()
+        self.copies = self.task.copies_to_start if self.task is not None else ()
 
     # ------------------------------------------------------------------ rows and jobs
 

@@ -304,9 +304,8 @@ class MainScreen(FramedScreen):
         """The scripts that the task asks the student to make from another one."""
         if self.view is None or self.view.task is None:
             return []
-        from labtui.lab.plan import copies_to_start
 
-        return [self.app.session.folder.scripts / target for _, target in copies_to_start(self.view.task)]
+        return [self.app.session.folder.scripts / target for _, target in self.view.task.copies_to_start]
 
     def action_start_copy(self) -> None:
         self.app.start_copy(self._now.task)

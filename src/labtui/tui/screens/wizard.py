@@ -152,7 +152,6 @@ class WizardScreen(Screen[None]):
 
     @on(Button.Pressed, "#make")
     def _make(self) -> None:
-        from labtui.lab.plan import withheld_scripts
         from labtui.session.folder import LabFolder
         from labtui.session.labs import load_edition
 
@@ -162,7 +161,7 @@ class WizardScreen(Screen[None]):
             if not place:
                 raise UsageError("Enter the folder to make.")
             self._check(settings)
-            withheld = withheld_scripts(load_edition(settings.edition))
+            withheld = load_edition(settings.edition).withheld_scripts
             folder = LabFolder.create(place, settings, withheld=withheld)
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)

@@ -1,0 +1,120 @@
+"""A lab whose planned runs went as published, with submissions, times as printed and totals: for tests of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from types import MappingProxyType
+
+from labtui.domain.model import (
+    PROCESS_PER_GPU,
+    EpochSample,
+    Interval,
+    JobPhase,
+    JobView,
+    RunSpec,
+    SubmissionStatus,
+)
+from labtui.domain.state import LabState, RunState, SubmissionState, Totals
+from labtui.domain.tuning import named_options
+from labtui.lab.edition import Edition, MetricCheck, Task
+from labtui.lab.evidence import Evidence, FileFact
+from labtui.lab.proof import published_evidence, published_row
+from labtui.lab.runs import PublishedRow, RunPlan
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
+from labtui.training_logs.patterns import SOURCE
+
+
+def published_lab(edition: Edition) -> Evidence:
+    """The evidence of the edition's proof, with all that a real lab has beside it."""
+    evidence = published_evidence(edition)
+    plans = [(task, plan) for task in edition.tasks for plan in task.runs]
+    runs, submissions = {}, {}
+    for (task, plan), bare in zip(plans, evidence.state.runs.values(), strict=True):
+        run = runs[bare.run_id] = _detailed(edition, task, plan, bare)
+        submissions[run.token] = _submission(plan, run, evidence.scripts)
+    state = LabState(submissions=MappingProxyType(submissions), runs=MappingProxyType(runs))
+    return replace(
+        evidence, state=state, results=compute_results(measured_from_state(state), images=edition.images)
+    )
+
+
+def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -> SubmissionState:
+    job_id = str(30_000 + run.run_id)
+    name = f"{run.spec.model}-{run.spec.n_gpus}"
+    return SubmissionState(
+        token=run.token,
+        task_id=run.task_id,
+        form=plan.form,
+        job_name=name,
+        run_ids=(run.run_id,),
+        planned_at=0.0,
+        status=SubmissionStatus.ACCEPTED,
+        gpus=run.spec.n_gpus,
+        remote_logs={"out": f"{name}.%j.out"},
+        script_hashes={path: fact.sha256 for path, fact in scripts.items()},
+        job=JobView(job_id=job_id, phase=JobPhase.FINISHED, slurm_state="COMPLETED", evidence="sacct"),
+    )
+
+
+def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:
+    row, spec = published_row(edition, task, plan) or PublishedRow(), run.spec
+    images = plan.images or edition.images
+    if (
+        spec.launcher in PROCESS_PER_GPU
+    ):  # processes share them evenly and leave out a batch that is not whole
+        images = images // spec.n_gpus // spec.per_gpu_batch * spec.per_gpu_batch * spec.n_gpus
+    if spec.program is not None:
+        epochs: tuple[EpochSample, ...] = (_timing(row, run.run_id),)
+    else:
+        epochs = tuple(_epoch(task, spec, row, each, images, len(run.epochs)) for each in run.epochs)
+    return replace(
+        run,
+        epochs=epochs,
+        images=None if spec.program is not None else images,
+        framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "",
+        totals=_totals(row, spec),
+    )
+
+
+def _timing(row: PublishedRow, run_id: int) -> EpochSample:
+    """A program's time, as precise as its digits."""
+    seconds = row.seconds or 10.0
+    digits = Decimal(repr(seconds)).as_tuple().exponent
+    printed = Interval.around(seconds, 0.5 * 10.0 ** int(digits))
+    return EpochSample(epoch=1, seconds=printed, source=SOURCE, line=run_id)
+
+
+def _totals(row: PublishedRow, spec: RunSpec) -> Totals | None:
+    rate, memory = row.throughput, row.gpu_memory
+    if rate is None and memory is None:
+        return None
+    length = named_options((*spec.arguments, *spec.extra_args)).get("sequence_length", "")
+    return Totals(
+        throughput=None if rate is None else Interval.exact(rate),
+        unit="images" if rate is None else "tokens",
+        sequence_length=int(length) if rate is not None and length.isdecimal() else None,
+        gpu_memory=None if memory is None else Interval.exact(memory),
+        line=1,
+    )
+
+
+def _epoch(
+    task: Task, spec: RunSpec, row: PublishedRow, bare: EpochSample, images: int, count: int
+) -> EpochSample:
+    number, seconds = bare.epoch, bare.seconds.value
+    accuracy = (0.3 if row.accuracy is None else row.accuracy) * number / count
+    metrics = {"accuracy": accuracy, "loss": 2.3 - number / count}
+    if any(" rate" in word for word in spec.tuning):
+        metrics |= {"top1": 100 * accuracy, "val_top1": 95 * accuracy, "learning_rate": 1.0 / number}
+    for check in task.checks:
+        if isinstance(check, MetricCheck) and check.metric in metrics and row.accuracy is None:
+            metrics[check.metric] = check.at_least * number / count
+    return replace(
+        bare,
+        seconds=Interval(seconds, max(0.001, seconds - 0.01), seconds + 0.01),
+        steps=-(-images // spec.batch_size),
+        metrics=metrics,
+    )
