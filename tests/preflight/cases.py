@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+import labtui.preflight
 from labtui.domain.model import SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
 from labtui.lab.edition_file import parse_edition
 from labtui.lab.plan import PlanOverrides, task_drafts
+from labtui.preflight.findings import Finding, ScriptContext
 
 ACCOUNT = "nct_345"
 SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
@@ -112,6 +115,13 @@ batch = 2048
 epochs = 5
 script = "ResNet50.py"
 """
+
+
+def preflight(
+    files: dict[str, bytes], planned: SubmissionDraft | None, profile: Profile, account: str = "", **more: Any
+) -> tuple[Finding, ...]:
+    """What preflight finds in these files."""
+    return labtui.preflight.preflight(ScriptContext(files, planned, profile, account, **more))
 
 
 def draft() -> SubmissionDraft:

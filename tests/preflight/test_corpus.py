@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from labtui.preflight import preflight
 from labtui.session.settings import load_profile
+from tests.preflight.cases import preflight
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPECTED: dict[str, list[str]] = tomllib.loads((CORPUS / "expected.toml").read_text())

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.preflight import preflight
 from labtui.preflight.findings import apply_fix
-from tests.preflight.cases import ACCOUNT, BROKEN, JOB, PROFILE, SCRIPT, draft
+from tests.preflight.cases import ACCOUNT, BROKEN, JOB, PROFILE, SCRIPT, draft, preflight
 
 PIECES = sorted({swap[1] for case in BROKEN for swaps in case.change.values() for swap in swaps} - {""})
 LINES = [

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from labtui.domain.profile import Profile
-from labtui.preflight import fix_all, paths_to_ask, preflight
+from labtui.preflight import ScriptContext, fix_all, paths_to_ask
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
-from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job
+from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job, preflight
 from tests.preflight.near import NEAR
 
 
@@ -133,7 +133,7 @@ def test_the_paths_worth_asking_the_cluster_about():
     files = Case("*", "").files()
     files["ResNet50.py"] += b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\n"
     del files["cifar-utils/cifar.py"]  # now the entry is needed
-    paths = paths_to_ask(files, draft(), PROFILE)
+    paths = paths_to_ask(ScriptContext(files, draft(), PROFILE))
     assert paths == (
         "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
         "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from labtui.lab.plan import PlanOverrides, task_drafts
-from labtui.preflight import preflight
 from labtui.session.folder import list_remote, read_remote, read_template
 from labtui.session.labs import list_editions, load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_script import JobContext, job_script
+from tests.preflight.cases import preflight
 
 FILES = {name: read_remote(name) for name in list_remote()}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from labtui.preflight import preflight
 from labtui.preflight.findings import apply_fix
-from tests.preflight.cases import ACCOUNT, BROKEN, FILES, PROFILE, Case, draft
+from tests.preflight.cases import ACCOUNT, BROKEN, FILES, PROFILE, Case, draft, preflight
 from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster

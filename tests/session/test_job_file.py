@@ -8,7 +8,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView
-from labtui.preflight import preflight
+from labtui.preflight import ScriptContext, preflight
 from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_files
 from labtui.session.planning import retry_after
@@ -102,7 +102,9 @@ def _rules(text: str) -> set[str]:
     files = {"a.slurm": text.encode(), "benchmark.py": b"import torch\n"}
     return {
         item.rule
-        for item in preflight(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
+        for item in preflight(
+            ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
+        )
     }
 
 

@@ -222,7 +222,7 @@ def _lint(
     path: Path, profile: Profile, account: str, given: dict[str, str], *, fix: bool, diff: bool
 ) -> tuple[Finding, ...]:
     """The findings of one file; with `fix` those that are left after the changes."""
-    from labtui.preflight import fix_all, preflight
+    from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
@@ -238,7 +238,7 @@ def _lint(
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look() -> tuple[Finding, ...]:
-        return preflight(
+        context = ScriptContext(
             files,
             None,
             profile,
@@ -249,6 +249,7 @@ def _lint(
             makes_folders=ours,
             bash_errors=bash_errors(files, main),
         )
+        return preflight(context)
 
     found = look()
     if diff:

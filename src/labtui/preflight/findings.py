@@ -115,6 +115,8 @@ def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -
     )
 
 
+MAX_TEXT = 1_000_000
+"""Characters of a file that are looked at: no script is longer, and data is none of our business."""
 MAIN_SCRIPT = "job.slurm"
 """The job script of a submission, unless another is named; when it is there, other job scripts are not looked at."""
 
@@ -200,15 +202,16 @@ def _dotted(node: ast.AST) -> str:
 
 @dataclass(frozen=True)
 class ScriptContext:
-    """The files of a submission as text, and what is known beside them.
+    """The files of a submission, and what is known beside them.
 
-    `account` is the student's; `remote` says of remote paths whether they exist (unknown ones are absent). `main` names
-    the job script, `given` are options on the command line of `sbatch`. `forecast_s` is how long the trainings should
-    take together, at least (None: nothing is known); `makes_folders` says that relative log folders are made with the
-    submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name.
+    `sent` are the files that would be pushed, by relative path. `account` is the student's; `remote` says of remote
+    paths whether they exist (unknown ones are absent). `main` names the job script (without it, every job script among
+    them is looked at), `given` are options on the command line of `sbatch`, by their long names. `forecast_s` is how
+    long the trainings should take together, at least (None: nothing is known); `makes_folders` says that relative log
+    folders are made with the submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name.
     """
 
-    files: Mapping[str, str]
+    sent: Mapping[str, bytes]
     draft: SubmissionDraft | None
     profile: Profile
     account: str = ""
@@ -218,6 +221,11 @@ class ScriptContext:
     forecast_s: float | None = None
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """The beginning of each file as text; bytes that are no UTF-8 survive being written back."""
+        return {name: data[:MAX_TEXT].decode("utf-8", "surrogateescape") for name, data in self.sent.items()}
 
     @property
     def container(self) -> str:

@@ -37,7 +37,7 @@ def alternative_path(path: str) -> str:
     return ""
 
 
-def remote_paths(context: ScriptContext) -> tuple[str, ...]:
+def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
     """Paths a job needs, worth asking the cluster about: data, container, those in scripts; relative ones from home."""
     draft = context.draft
     paths = [path.removeprefix("~/") for path in ((draft.data_dir, draft.container) if draft else ()) if path]

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, SubmissionDraft
@@ -51,30 +51,29 @@ class Preview:
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
-    from labtui.preflight import paths_to_ask, preflight
+    from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
-    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
+    main, files = draft.job_file or SCRIPT_NAME, dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
-    needed = paths_to_ask(files, draft, session.profile, main=main, given=given)
-    findings = preflight(
+    context = ScriptContext(
         files,
         draft,
         session.profile,
         draft.account if draft.form != "own" else _own_account(session, draft),
-        remote=fresh_paths(state, needed, now),
         main=main,
-        given=given,
+        given=_given(draft),
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
     )
+    needed = paths_to_ask(context)
     return Preview(
         script=files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, planned),
-        findings=findings,
+        findings=preflight(replace(context, remote=fresh_paths(state, needed, now))),
         gpu_hours=gpu_hours,
         seconds=seconds,
         unasked=unknown_paths(state, needed, now),
