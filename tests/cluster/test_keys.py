@@ -220,11 +220,7 @@ blob = base64.b64decode
 
 
 def check(
-    tmp_path: Path,
-    person: Person | None = None,
-    key: str = KEY,
-    lines: str = "",
-    **endpoint: object,
+    tmp_path: Path, person: Person | None = None, key: str = KEY, lines: str = "", **endpoint: object
 ) -> None:
     """Check a key against the user's file with these lines."""
     (tmp_path / "known").write_text(lines)

@@ -165,30 +165,13 @@ def test_a_jump(connect: Connect, student: Student) -> None:
         f"Host *\n  User {student.user}\n  IdentityFile {student.key}\n  IdentityAgent none\n"
     )
     person = Person(host_key="yes")
-    connection = connect(
-        host="inner",
-        port=0,
-        user="",
-        key="",
-        host_key="",
-        config=config,
-        person=person,
-    )
+    connection = connect(host="inner", port=0, user="", key="", host_key="", config=config, person=person)
     connection.connect()
     # The key of each host on the way was checked.
     assert [question.host for question in person.questions] == ["localhost", "127.0.0.1"]
     # As the server sees it, we come from the server itself.
     assert connection.run("echo $SSH_CONNECTION").out.split()[0] in ("127.0.0.1", "::1")
     assert connection.files.stat(".") is not None
-
-
-def test_a_jump_that_leads_nowhere(connect: Connect, student: Student) -> None:
-    config = f"Host *\n  IdentityFile {student.key}\n  IdentityAgent none\n"
-    with closed_port() as port, pytest.raises(CannotConnect, match="cannot reach"):
-        connect(
-            port=port, config=config, host_key="", person=Person(host_key="yes"),
-            proxy_jump=f"{student.user}@127.0.0.1:{student.port}",
-        ).connect()  # fmt: skip
 
 
 RELAY = """

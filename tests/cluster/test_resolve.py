@@ -47,11 +47,7 @@ Host self
 
 
 def endpoint(
-    tmp_path: Path,
-    host: str,
-    config: str = CONFIG,
-    profile: Profile | None = None,
-    **values: object,
+    tmp_path: Path, host: str, config: str = CONFIG, profile: Profile | None = None, **values: object
 ) -> Endpoint:
     path = tmp_path / "config"
     path.write_text(config)
@@ -90,13 +86,7 @@ def test_a_proxy_command_gets_its_names(tmp_path: Path) -> None:
 
 def test_what_the_lab_folder_says_goes_first(tmp_path: Path) -> None:
     found = endpoint(
-        tmp_path,
-        "mn5",
-        user="other",
-        port=23,
-        identity_file="/k",
-        host_key="SHA256:x",
-        proxy_jump="a@b:1",
+        tmp_path, "mn5", user="other", port=23, identity_file="/k", host_key="SHA256:x", proxy_jump="a@b:1"
     )
     assert (found.user, found.port, found.identity_files, found.host_key) == (
         "other",

@@ -53,14 +53,6 @@ def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
     assert set(jobs.queue()) == before, "a test submits nothing"
 
 
-def test_parsable_answer_is_the_id_alone(jobs: Jobs) -> None:
-    answer = jobs.run(f"sbatch --parsable {jobs.cpu} ok.sh")
-    assert re.fullmatch(rb"\d+\n", answer.stdout)
-    assert (answer.status, answer.stderr) == (0, b"")
-    plain = jobs.run(f"sbatch {jobs.cpu} ok.sh")
-    assert re.fullmatch(rb"Submitted batch job \d+\n", plain.stdout)
-
-
 def test_command_line_beats_the_directives(jobs: Jobs) -> None:
     found = "--no-requeue --comment=labtui:tok-77 --job-name=Named-77 --output=o.%j.txt --error=e.%j.txt -t 7"
     job = jobs.submit(f"{found} {jobs.cpu} ok.sh")

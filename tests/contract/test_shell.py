@@ -76,12 +76,6 @@ def test_gpu_sampler(jobs: Jobs) -> None:
         assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, \d, \d+, \d+, \d+\.\d\d", row), row
 
 
-def test_a_cpu_job_sees_no_gpu(jobs: Jobs) -> None:
-    job = jobs.submit(f"{jobs.cpu} show.sh")
-    jobs.wait_for(job, "COMPLETED")
-    assert "CUDA_VISIBLE_DEVICES" not in jobs.run(f"cat show.{job}.out").out
-
-
 # --------------------------------------------------------------------------- SFTP, and the files a job leaves
 
 
@@ -145,10 +139,3 @@ def test_missing_log_directory_fails_the_job_without_a_log_or_is_made(jobs: Jobs
         assert jobs.run("ls results").status != 0
     else:  # 24.11 and later make the directory
         assert jobs.run(f"cat results/{job}.out").out == "hello"
-
-
-def test_the_labs_files_are_there(slurm_site: Site) -> None:
-    listed = slurm_site.run(
-        f"ls {slurm_site.data_dir}; test -r {slurm_site.container} && echo image"
-    ).out.split()
-    assert {"data_batch_1", "data_batch_5", "test_batch", "image"} <= set(listed)

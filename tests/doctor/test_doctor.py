@@ -32,15 +32,7 @@ from labtui.doctor.places import check_paths, check_python
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
 from labtui.session.settings import load_profile, parse_profile
-from labtui.slurm.probe import (
-    BATCHES,
-    Association,
-    PathFacts,
-    PathsProbe,
-    QosLimits,
-    SlurmProbe,
-    parse_quota,
-)
+from labtui.slurm.probe import BATCHES, Association, PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
 from labtui.slurm.site_profile import Choices, site_profile

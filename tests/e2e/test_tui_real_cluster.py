@@ -14,15 +14,15 @@ from labtui.domain.state import LabState
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import ChartSpec
 from labtui.session.folder import LabFolder
-from labtui.session.labs import load_edition
 from labtui.session.session import Session
-from labtui.session.settings import Settings, changed
+from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Ask
 from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
+from tests.session.small_job import make_lab
 from tests.tui.waiting import come_to, focus_at, submit, text_of, types, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -33,17 +33,13 @@ SMALL = "--device cpu --images 64 --image-size 32"
 @pytest.fixture
 def lab(tmp_path: Path, student: Student) -> LabFolder:
     """A lab folder on the real cluster, with nothing about the host key in it."""
-    settings = Settings(
-        edition="hpc4ai-ch10",
-        profile="mn5",
-        host=student.host,
-        port=student.port,
-        user=student.user,
-        identity=str(student.key),
-        account=student.account,
-        root=f"{student.scratch}/{tmp_path.name}",
-    )
-    return LabFolder.create(tmp_path / "lab", settings, withheld=load_edition("hpc4ai-ch10").withheld_scripts)
+    folder = make_lab(tmp_path / "lab", student, student.port)
+    folder.save_settings(changed(folder.settings(), host_key="", root=f"{student.scratch}/{tmp_path.name}"))
+    return folder
+
+
+async def sees(pilot: Pilot[Any], words: str) -> None:
+    await come_to(pilot, lambda: words in text_of(pilot.app), words)
 
 
 def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[LabState]]:
@@ -94,7 +90,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
         pilot, lambda: len(screen.plan.drafts) == len(screen.plan.previews) == 2, "two jobs in the plan"
     )
     await pilot.press("i")
-    await come_to(pilot, lambda: "✔ Slurm accepts these 2 jobs." in text_of(app), "Slurm's own word on both")
+    await sees(pilot, "✔ Slurm accepts these 2 jobs.")
     await submit(pilot)
     await come_to(pilot, lambda: len(app.view_model.state.runs) == 2, "two runs in the state")
 
@@ -128,14 +124,10 @@ async def test_the_lab_on_the_screens(
             "the question about the host key",
         )
         await pilot.press("y")
-        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        await sees(pilot, "● online")
         await submit_two_sizes(pilot, app)
-        await come_to(
-            pilot,
-            lambda: "Run 2 in the submission queue" in text_of(app),
-            "the second run in the submission queue",
-        )
-        await come_to(pilot, lambda: "▶ running" in text_of(app), "an epoch while the job runs")
+        await sees(pilot, "Run 2 in the submission queue")
+        await sees(pilot, "▶ running")
         assert session.state.submissions[session.state.runs[1].token].job is not None
         await come_to(
             pilot,
@@ -180,12 +172,12 @@ async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
             pilot, lambda: isinstance(app.screen, Ask) and app.focused, "the question about the code"
         )
         await pilot.press(*"000", "enter")
-        await come_to(pilot, lambda: "not logged in" in text_of(app), "the refusal")
+        await sees(pilot, "not logged in")
         assert "Traceback" not in text_of(app)
         await pilot.press("u")  # never tried again without the student
         await come_to(pilot, lambda: isinstance(app.screen, Ask) and app.focused, "the question again")
         await pilot.press(*student.code, "enter")
-        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        await sees(pilot, "● online")
     session.close()
     for path in lab.path.rglob("*"):
         assert not path.is_file() or student.code.encode() not in path.read_bytes(), path

@@ -17,7 +17,7 @@ from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.screens.plan import PlanScreen
 from tests.commands.conftest import Labtui
 from tests.conftest import TORCH_PYTHON
-from tests.e2e.test_tui_real_cluster import open_app
+from tests.e2e.test_tui_real_cluster import open_app, sees
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.tui.waiting import come_to, focus_at, submit, text_of
@@ -153,7 +153,7 @@ async def submit_four_ranks(lab: LabFolder) -> None:
     """The largest size of task 1 through the screens, left while its job is on its way."""
     app, session, _ = open_app(lab)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        await sees(pilot, "● online")
         app.go_to_task("1")
         await pilot.press("s")
         await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")

@@ -77,11 +77,7 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
         ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 21.69 times as fast as one, at 67.8 % efficiency"),
         ("hpc4ai-ch12", "12.3", "tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs"),
         ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 28.57 times as fast as one, at 89.3 % efficiency"),
-        (
-            "sa-miri-2025-pg",
-            "10.10",
-            "By Amdahl's law 19.3 % of ResNet50 and 8.2 % of ResNet152 stay serial",
-        ),
+        ("sa-miri-2025-pg", "10.10", "By Amdahl's law 19.3 % of ResNet50 and 8.2 % of ResNet152 stay serial"),
     ],
 )
 def test_the_numbers_make_the_title(tmp_path, edition, kicker, title):

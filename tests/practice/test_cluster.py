@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import paramiko
@@ -19,10 +17,8 @@ import pytest
 
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.layout import SHELL, Layout, make_layout, program_environment
-from labtui.practice.runner import JobRunner
 from labtui.practice.saved import STATE_FILE
-from labtui.practice.slurm.job import Job
-from labtui.practice.slurm.request import build_request, practice_site
+from labtui.practice.slurm.request import build_request
 from labtui.practice.slurm.written import MIN_JOB_AGE_S, Call
 from labtui.practice.sshd import confined
 from tests.real_cluster.cluster import alive, wait_until
@@ -179,40 +175,6 @@ def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
     assert job not in control.in_queue(began + real)
 
 
-@pytest.fixture
-def own_runner(tmp_path):
-    """A runner, the ends of its jobs, and a job of which only the script is missing."""
-    ends = queue.Queue()
-    runner = JobRunner(
-        spool=tmp_path, environment={}, ended=lambda *end: ends.put(end), keep=True, folder=tmp_path
-    )
-
-    options = {"account": "nct_000", "qos": "gp_training", "time": "1", "output": "out", "error": "err"}
-    request = build_request(options, name="a", work_dir=str(tmp_path), site=practice_site())
-
-    def job(script):
-        logs = {"stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err")}
-        return Job(job_id=1, request=request, command="c", script=script, submit_time=0.0, **logs)
-
-    yield runner, ends, job
-    runner.close()
-
-
-def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monkeypatch):
-    """Or it would stay behind when labtui ends in between."""
-    runner, ends, job = own_runner
-    lines = []
-
-    def tell(text):
-        time.sleep(0.5)  # as if other threads had their turn
-        lines.append((text[0], (tmp_path / "began").exists()))
-
-    monkeypatch.setattr(runner, "_tell_watchdog", tell)
-    runner.start(job(b"#!/bin/sh\ntouch began\n"))
-    assert ends.get(timeout=240) == (1, 0, 0)
-    assert lines == [("+", False), ("-", True)]
-
-
 # ------------------------------------------------------------------ a kept cluster
 
 
@@ -299,10 +261,7 @@ def test_an_sbatch_that_was_answered_is_on_the_disk(tmp_path):
 def test_a_kept_folder_is_for_one_session_at_a_time(tmp_path):
     from labtui.domain.errors import UsageError
 
-    with (
-        PracticeCluster(tmp_path / "kept"),
-        pytest.raises(UsageError, match="already open") as caught,
-    ):
+    with PracticeCluster(tmp_path / "kept"), pytest.raises(UsageError, match="already open") as caught:
         PracticeCluster(tmp_path / "kept")
     assert caught.value.hint
     PracticeCluster(tmp_path / "kept").close()

@@ -13,15 +13,7 @@ from typing import Any
 from tests.real_cluster.sites import SiteName
 
 SSH_DAEMONS = ("ssh", "ssh_code", "ssh_pam")
-PORT_NAMES = (
-    *SSH_DAEMONS,
-    "mariadb",
-    "slurmdbd",
-    "slurmctld",
-    "slurmd_1",
-    "slurmd_2",
-    "slurmd_3",
-)
+PORT_NAMES = (*SSH_DAEMONS, "mariadb", "slurmdbd", "slurmctld", "slurmd_1", "slurmd_2", "slurmd_3")
 
 
 @dataclass(frozen=True)

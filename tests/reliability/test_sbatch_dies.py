@@ -129,33 +129,6 @@ def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
             assert future.result(120)
 
 
-def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster, student: Student) -> None:
-    """munge is gone for sbatch when the answer comes: "Unspecified error", and the job is there."""
-    sbatch = Sbatch(
-        cluster,
-        student,
-        'ln -s /run/munge/munge.socket.2 "$HOME/munge"\n'
-        'sed "s|^ClusterName|AuthInfo=socket=$HOME/munge\\nClusterName|" "${SLURM_CONF:-/etc/slurm/slurm.conf}"'
-        ' >"$HOME/slurm.conf"\n'
-        'SLURM_CONF="$HOME/slurm.conf" /usr/bin/sbatch "$@" 2>"$HOME/said" & job=$!\n'
-        'sleep 2; rm "$HOME/munge"; touch "$HOME/sent"; wait $job; status=$?; cat "$HOME/said" >&2; (exit $status)',
-    )
-    (sbatch.home / "sent").unlink(missing_ok=True)
-    with Session.open(lab.path) as session:
-        future = submit(session, student)
-        sbatch.wait_for("asked")
-        cluster.daemon("slurmctld", "pause")
-        sbatch.go()
-        sbatch.wait_for("sent")
-        cluster.daemon("slurmctld", "resume")
-        sbatch.wait_for("ended")
-        text = (sbatch.home / "said").read_text()
-        print(text)
-        assert "error" in text, "this sbatch had its answer: nothing was tested"
-        assert_one_job(cluster, session)
-        assert future.result(120)
-
-
 def test_two_copies_of_a_folder_send_a_submission_once(
     lab: LabFolder, cluster: Cluster, student: Student
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from labtui.cluster.files import FileStat
 from labtui.domain.errors import ConnectionLost
-from labtui.session.worker_context import JUMP_S, RHYTHM_S, Watchdog
+from labtui.session.worker_context import RHYTHM_S, Watchdog
 from labtui.slurm.queue import Tick
 from tests.session.conftest import Bench, draft, lab_path, open_bench
 from tests.session.scripted import FakeClock, ScriptedCluster, keras_log
@@ -161,34 +161,3 @@ def test_a_dead_line_is_noticed_within_five_seconds_of_waking(
     print(f"noticed after {min(late):.2f} to {max(late):.2f} s")
     assert max(late) <= NOTICED_WITHIN_S + ROUNDING_S
     assert cluster.count("connect") == 16, "one connection for each sleep"
-
-
-def test_waking_offline_tries_again_without_waiting_out_the_back_off(
-    open_bench: Callable[..., Bench],
-) -> None:
-    clock = WatchedClock()
-    cluster = FreezingCluster(clock)
-    cluster.reachable = False
-    bench = open_bench(cluster)
-    clock.watchdog = bench.worker._watchdog
-    awake(bench, lambda: cluster.count("connect") == 4, 600)
-    began = clock.now
-    awake(bench, lambda: clock.now >= began + 30, 60)  # the next try would come after two minutes
-    clock.computer_sleeps(600, steady_too=False)
-    cluster.reachable = True
-    woke = clock.now
-    awake(bench, lambda: status(bench) == "online", 10)
-    assert clock.now - woke <= NOTICED_WITHIN_S + ROUNDING_S
-
-
-def test_a_short_pause_is_not_taken_for_sleep(open_bench: Callable[..., Bench]) -> None:
-    """A clock set by a few seconds, or a busy computer, costs no question."""
-    clock = WatchedClock()
-    bench = open_bench(FreezingCluster(clock))
-    clock.watchdog = bench.worker._watchdog
-    awake(bench, lambda: status(bench) == "online", 10)
-    count = bench.cluster.count("ping")
-    clock.computer_sleeps(JUMP_S - 0.1, steady_too=False)
-    began = clock.now
-    awake(bench, lambda: clock.now >= began + 5, 10)
-    assert bench.cluster.count("ping") == count

@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from tests.remote.torch_ranks import (
-    SMALL,
-    TRAIN,
-    Ranks,
-    errors,
-    run_script,
-    torchrun,
-)
+from tests.remote.torch_ranks import SMALL, TRAIN, Ranks, errors, run_script, torchrun
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 HOST = os.uname().nodename

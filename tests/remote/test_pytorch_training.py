@@ -16,17 +16,7 @@ import pytest
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
-from tests.remote.torch_ranks import (
-    ROOT,
-    SCRIPTS,
-    SMALL,
-    TORCH_PYTHON,
-    Ended,
-    Ranks,
-    run,
-    run_code,
-    trained,
-)
+from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, TORCH_PYTHON, Ended, Ranks, run, run_code, trained
 
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 PAGE = ROOT / "docs" / "training-scripts.md"

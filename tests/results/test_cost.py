@@ -29,10 +29,7 @@ def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment:
         for number, n in ((1, 1), (2, 4))
     }
     job = JobView(
-        job_id="77",
-        phase=phase,
-        start_time=1000.0,
-        end_time=None if phase is JobPhase.RUNNING else 1360.0,
+        job_id="77", phase=phase, start_time=1000.0, end_time=None if phase is JobPhase.RUNNING else 1360.0
     )
     submission = SubmissionState(
         token="t1",

@@ -66,11 +66,7 @@ def test_arguments_of_a_shell_file_stay_words(tmp_path: Path) -> None:
         read=lambda result: result,
     )
     done = subprocess.run(
-        ["bash", "-c", call.text("abc")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["bash", "-c", call.text("abc")], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\0")[:-1] == hostile
     assert not list(tmp_path.iterdir())

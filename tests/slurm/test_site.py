@@ -9,12 +9,7 @@ import pytest
 
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.site_probe import (
-    SitePartition,
-    SiteProbe,
-    gpus_of,
-    site_probe,
-)
+from labtui.slurm.site_probe import SitePartition, SiteProbe, gpus_of, site_probe
 from labtui.slurm.site_profile import Choices, questions, site_profile
 from tests.slurm.recorded import PROBE
 
@@ -63,11 +58,7 @@ def test_gpus_of_a_node(gres: str, found: int) -> None:
 
 
 def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
-    rows = (
-        "128|gpu:h100:4(S:0-1)",
-        "64|gpu:h100:2",
-        "32|(null)",
-    )
+    rows = ("128|gpu:h100:4(S:0-1)", "64|gpu:h100:2", "32|(null)")
     nodes = "".join(f"gpu|{row}\n" for row in rows)
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions

@@ -14,13 +14,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import cancel
-from labtui.slurm.queue import (
-    ACCOUNTING_FIELDS,
-    FIELDS,
-    MAX_OTHERS,
-    separators,
-    tick,
-)
+from labtui.slurm.queue import ACCOUNTING_FIELDS, FIELDS, MAX_OTHERS, separators, tick
 from labtui.slurm.remote_command import Call, CommandResult, T
 from labtui.slurm.submit import (
     NOT_ASKED,
@@ -65,12 +59,7 @@ class Site:
     def queue_holds(self, job_id: str, comment: str, name: str, work_dir: str = "") -> None:
         row, between = separators(NONCE)
         values = dict.fromkeys((field for field, _ in FIELDS), "")
-        values |= {
-            "job_id": job_id,
-            "state": "PENDING",
-            "comment": comment,
-            "name": name,
-        }
+        values |= {"job_id": job_id, "state": "PENDING", "comment": comment, "name": name}
         values["work_dir"] = work_dir
         (self.folder / "rows").write_text(row + between.join(values.values()) + "\n")
         self.program("squeue", f"cat {self.folder / 'rows'}")
