@@ -62,19 +62,13 @@ def connection_options(cluster: Cluster) -> list[str]:
     ]  # fmt: skip
 
 
-def initialised(labtui: Labtui, cluster: Cluster, data_dir: str = "") -> Labtui:
-    """With a lab folder on this cluster, its places given as options."""
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), "--python", PYTHON,
-        "--data-dir", data_dir or cluster.student.data_dir,
-    )  # fmt: skip
-    return labtui
-
-
 @pytest.fixture(scope="module")
 def lab(site: tuple[SiteName, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Labtui:
-    """A lab folder on this cluster, made once."""
-    return initialised(new_labtui(tmp_path_factory.mktemp(site[0])), site[1])
+    """A lab folder on this cluster, made once; its places are given as options."""
+    labtui, cluster = new_labtui(tmp_path_factory.mktemp(site[0])), site[1]
+    places = ["--python", PYTHON, "--data-dir", cluster.student.data_dir]
+    labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), *places)
+    return labtui
 
 
 def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
@@ -163,18 +157,3 @@ def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], 
     assert "gpu-job" in bad, found
     assert "--test-only" in bad["gpu-job"]["fix"] and wrong[name][1] in bad["gpu-job"]["fix"]
     assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
-
-
-@pytest.mark.parametrize("site", ["several"], indirect=True)
-def test_data_below_the_home_is_there_for_the_doctor_and_for_a_submission(
-    site: tuple[SiteName, Cluster], tmp_path: Path
-) -> None:
-    cluster = site[1]
-    cluster.as_student(f"mkdir -p ~/cifar-utils; ln -sfn {cluster.student.data_dir} ~/cifar-utils/")
-    labtui = initialised(new_labtui(tmp_path), cluster, "cifar-utils/cifar-10-batches-py")
-    checks = {check["key"]: check["status"] for check in labtui.json("doctor")["checks"]}
-    assert checks["data"] == "ok"
-    row = labtui.json("submit", "10.5", "--gpus", "1", "--dry-run")["submissions"][0]
-    assert '"$HOME"/cifar-utils' in row["script"]
-    assert not [finding for finding in row["findings"] if finding["severity"] == "error"]
-    assert row["test_only"] is None or row["test_only"]["ok"]

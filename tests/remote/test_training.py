@@ -45,52 +45,36 @@ def plain(run: Trained) -> list[str]:
 # --------------------------------------------------------------------------- two replicas
 
 
-def test_banner_is_the_books(two_replicas: Trained) -> None:
+def test_it_prints_the_books_banner_and_keras_lines(two_replicas: Trained) -> None:
     assert two_replicas.status == 0, two_replicas.err.decode()
-    banner = plain(two_replicas)[:4]
-    assert banner[0] == " Model ResNet50 2 GPUs "
-    assert set(banner[1]) == {"-"}
+    banner, lines = plain(two_replicas)[:4], plain(two_replicas)[5:]
+    assert banner[0] == " Model ResNet50 2 GPUs " and set(banner[1]) == {"-"}
     assert banner[2:] == ["Batch_size: 16", "Num_replicas: 2 "]
-
-
-def test_keras_prints_its_own_lines_after_the_banner(two_replicas: Trained) -> None:
-    lines = plain(two_replicas)[5:]
     assert [line for line in lines if line.startswith("Epoch")] == ["Epoch 1/3", "Epoch 2/3", "Epoch 3/3"]
     summaries = [line for line in lines if re.match(r"3/3 - \d+s - ", line)]
     assert len(summaries) == 3
     assert all("loss: " in line and "accuracy: " in line and "/step" in line for line in summaries)
 
 
-def test_facts_of_the_run(two_replicas: Trained) -> None:
+def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas: Trained) -> None:
     found = facts(two_replicas)
-    assert found["model_name"] == "ResNet50"
-    assert found["device"] == "cpu"
-    assert (found["n_gpus"], found["num_replicas"]) == (2, 2)
-    assert (found["global_batch_size"], found["train_samples"], found["epochs"]) == (16, IMAGES, 3)
-    assert (found["opt_name"], found["opt_base_learning_rate"]) == ("sgd", 0.02)
-    assert found["framework"].startswith("tensorflow 2.")
-    assert found["host"]
+    expected = {
+        "model_name": "ResNet50", "device": "cpu", "n_gpus": 2, "num_replicas": 2, "global_batch_size": 16,
+        "train_samples": IMAGES, "epochs": 3, "opt_name": "sgd", "opt_base_learning_rate": 0.02,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["framework"].startswith("tensorflow 2.") and found["host"]
     assert metadata(two_replicas, "device")[0]["practice"] is True
-
-
-def test_epochs_and_run_are_measured(two_replicas: Trained) -> None:
-    stops = metadata(two_replicas, "epoch_stop")
-    assert [stop["epoch_num"] for stop in stops] == [1, 2, 3]
-    assert [start["epoch_num"] for start in metadata(two_replicas, "epoch_start")] == [1, 2, 3]
+    stops, (end,) = metadata(two_replicas, "epoch_stop"), metadata(two_replicas, "run_stop")
+    for key in ("epoch_start", "epoch_stop", "tracked_stats"):
+        assert [each["epoch_num"] for each in metadata(two_replicas, key)] == [1, 2, 3]
     assert all(stop["steps"] == 3 and stop["samples"] == IMAGES and stop["seconds"] > 0 for stop in stops)
-    (end,) = metadata(two_replicas, "run_stop")
-    assert end["status"] == "success"
-    assert sum(stop["seconds"] for stop in stops) <= end["seconds"]
+    assert end["status"] == "success" and sum(stop["seconds"] for stop in stops) <= end["seconds"]
     assert [stop["run_seconds"] for stop in stops] == sorted(stop["run_seconds"] for stop in stops)
-
-
-def test_metrics_are_those_keras_prints(two_replicas: Trained) -> None:
-    tracked = [
-        (found["epoch_num"], value) for key, value, found in records(two_replicas) if key == "tracked_stats"
-    ]
+    tracked = [value for key, value, _ in records(two_replicas) if key == "tracked_stats"]
     printed = [line for line in plain(two_replicas) if "/step" in line]
-    for (number, value), line in zip(tracked, printed, strict=True):
-        assert f"loss: {value['loss']:.4f}" in line, number
+    for value, line in zip(tracked, printed, strict=True):
+        assert f"loss: {value['loss']:.4f}" in line
 
 
 def test_seconds_are_what_keras_measured(two_replicas: Trained) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import re
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -287,12 +286,6 @@ schedules = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(schedules)
 
 
-def seconds(wall: str) -> int:
-    """Wall time as printed, ``6 d 4 h 16``, in seconds."""
-    days, hours, minutes = re.fullmatch(r"(?:(\d+) d )?(\d+) h (\d\d)", wall).groups()
-    return 60 * (60 * (24 * int(days or 0) + int(hours)) + int(minutes))
-
-
 def rate_of(table: dict[str, Any], row: dict[str, Any], epoch: int) -> float:
     """The rate of an epoch (from 0) as the course's script computes it."""
     rate = schedules.learning_rate(
@@ -328,18 +321,6 @@ def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
 def study_results() -> Results:
     tables = [table for table in RUNS if "software" not in table]
     return compute_results([run_of(table, row) for table in tables for row in table["rows"]])
-
-
-def test_wall_times_give_the_speedups_that_the_page_of_numbers_names():
-    rows = {(table["table"], row["gpus"]): row for table in RUNS for row in table["rows"] if row["wall"]}
-    one = seconds(rows[11, 1]["wall"])
-    stepping = [row for table in RUNS if table["table"] == 12 for row in table["rows"]]
-    found = [f"{one / seconds(row['wall']):.1f}" for row in stepping]
-    assert found == ["7.2", "13.2", "18.3", "22.5", "20.3"]
-    assert all(speedup in DERIVATIONS for speedup in found)
-    rate = STUDY["epochs"] * STUDY["images"] / one
-    assert f"{rate:.0f}" == STUDY["contradictions"]["baseline, images a second by its wall time"]
-    assert "216 images a second" in DERIVATIONS and "a rate of 1.4 for" in DERIVATIONS
 
 
 def test_the_three_charts_of_a_study():

@@ -80,24 +80,22 @@ def test_no_answer_is_not_a_yes() -> None:
     assert not check_options(()).read(CommandResult(b"", b"", None)).ok
 
 
-def test_a_site_plugins_reason_comes_first() -> None:
-    refusal = classify(
-        "sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error"
-    )
-    assert refusal.key == "qos"
-
-
-def test_an_unknown_refusal_keeps_slurms_words() -> None:
-    refusal = classify("sbatch: error: The moon is in the wrong house")
-    assert refusal.key == "other" and "The moon is in the wrong house" in refusal.sentence
-    assert not refusal.wait and refusal.unclear, "words that nobody knows are no refusal"
-
-
-def test_a_plugins_unknown_reason_is_not_hidden_by_what_stands_below() -> None:
-    refusal = classify(
-        "sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error"
-    )
-    assert refusal.key == "other" and refusal.unclear and "Not on Sundays" in refusal.sentence
+@pytest.mark.parametrize(
+    ("stderr", "key", "words", "unclear"),
+    [
+        ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
+        ("sbatch: error: The moon is in the wrong house", "other", "The moon is in the wrong house", True),
+        (
+            "sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
+            "other", "Not on Sundays", True,
+        ),
+    ],
+    ids=["a site plugin's reason comes first", "unknown words are kept and no refusal", "nothing below hides a reason"],
+)  # fmt: skip
+def test_words_of_a_site(stderr: str, key: str, words: str, unclear: bool) -> None:
+    refusal = classify(stderr)
+    assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False)
+    assert words in refusal.sentence
 
 
 @pytest.mark.parametrize(
