@@ -70,6 +70,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
 
     ask(jobs.site, cancel(job_id))
     jobs.wait_for(job_id, "CANCELLED")
+    jobs.wait_for_accounting(job_id)
     last = ask(jobs.site, tick([job_id]))
     assert last.accounting is not None, last.accounting_problem
     ended = next(row for row in last.accounting if row.job_id == job_id)

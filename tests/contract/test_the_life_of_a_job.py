@@ -33,8 +33,8 @@ def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
     jobs.wait_for(done, "COMPLETED")
     jobs.wait_for(failed, "FAILED")
     rows = jobs.queue()
-    for row in rows.values():
-        shape(row)
+    for job in (held, later, running, done, failed):
+        shape(rows[job])
     assert (rows[held]["%T"], rows[held]["%r"], rows[held]["%S"]) == ("PENDING", "JobHeldUser", "N/A")
     assert (rows[later]["%T"], rows[later]["%r"], rows[later]["%l"]) == ("PENDING", "BeginTime", "1:30:00")
     assert int(rows[later]["%S"]) >= int(rows[later]["%V"]) + 3500
