@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.contract.commands import ACCOUNTING, PINNED, QUEUE, REFUSALS
-from tests.contract.jobs import Jobs
+from tests.contract.jobs import ACCOUNTING, PINNED, QUEUE, REFUSALS, Jobs
 from tests.contract.sites import Site
 
 if TYPE_CHECKING:

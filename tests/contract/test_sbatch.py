@@ -8,8 +8,7 @@ import shlex
 
 import pytest
 
-from tests.contract.commands import PINNED, REFUSALS
-from tests.contract.jobs import Jobs
+from tests.contract.jobs import PINNED, REFUSALS, Jobs
 
 SAID_BY_SBATCH = {
     "bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",

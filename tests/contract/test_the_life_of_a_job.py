@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.contract.commands import PINNED
-from tests.contract.jobs import Jobs
+from tests.contract.jobs import PINNED, Jobs
 
 SECONDS = re.compile(r"[12]\d{9}")
 DURATION = re.compile(r"(\d+-)?(\d+:)?\d{1,2}:\d\d")

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labtui.domain.errors import LabError
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 
@@ -40,6 +42,14 @@ _ACTS = re.compile(
 def acts(output: bytes) -> list[bytes]:
     """What of `EVIL` reached the terminal as it was: sequences no program of ours writes by itself."""
     return _ACTS.findall(output)
+
+
+def explains(error: LabError, *words: str) -> None:
+    """A sentence and a hint, with these words in one of them."""
+    assert error.sentence.endswith((".", ")", "?")) or ":" in error.sentence, error.sentence
+    assert error.hint
+    for word in words:
+        assert word in f"{error.sentence} {error.hint}", (word, error.sentence, error.hint)
 
 
 @dataclass

@@ -29,7 +29,7 @@ from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.submit import submit
 from tests.cluster.prompting import connection
 from tests.openssh import keygen
-from tests.reliability.saying import explains
+from tests.reliability.hostile import explains
 from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer

@@ -28,8 +28,7 @@ from labtui.slurm.probe import parse_quota, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.site_probe import site_probe
 from tests.changes import accepted, after, planned
-from tests.reliability.hostile import EVIL, SHELL
-from tests.reliability.saying import explains
+from tests.reliability.hostile import EVIL, SHELL, explains
 
 SOURCE = Path(labtui.__file__).parent
 CORPUS = Path(__file__).parent / "corpus"
