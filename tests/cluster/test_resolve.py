@@ -109,12 +109,6 @@ def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
 
 
-@needs_openssh
-def test_included_files_count(tmp_path: Path) -> None:
-    (tmp_path / "more").write_text("Host far\n  HostName far.example\n")
-    assert endpoint(tmp_path, "far", config=f"Include {tmp_path / 'more'}\n").host == "far.example"
-
-
 def test_without_the_ssh_program_what_is_named_counts_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

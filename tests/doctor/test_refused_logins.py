@@ -14,7 +14,6 @@ from labtui.doctor.findings import check_refusal
 from labtui.doctor.setup import default_key, make_key, public_half, set_up_key
 from labtui.domain.errors import CannotConnect, LoginRefused, UsageError
 from labtui.domain.profile import Profile
-from labtui.session.settings import load_profile
 from tests.cluster.prompting import Person, connection
 from tests.doctor.test_doctor import doctor_checks
 from tests.real_cluster import Cluster, Student
@@ -159,15 +158,6 @@ def test_where_a_password_is_changed_is_the_profiles_business() -> None:
     assert check_refusal(closed, SITE, "me").fix == "Ask. Support: help@x."
     no_key = LoginRefused("No key.", "Make.", reason="no-key")
     assert check_refusal(no_key, SITE, "me").action == "set-up-key"
-
-
-def test_the_profile_of_marenostrum_says_what_it_does_not_know() -> None:
-    profile = load_profile("mn5")
-    assert profile.password_host == "transfer1.bsc.es"
-    assert profile.host_keys == {} and "could not" in profile.host_keys_source
-    assert not any("8 GB" in reason for reason in profile.forbidden.values())
-    interactive = profile.queue("acc_interactive")
-    assert interactive is not None and interactive.max_cpus == 40
 
 
 # --------------------------------------------------------------------------- a key instead of a password

@@ -210,18 +210,6 @@ CUT = ConnectionLost("The connection is gone.")
 UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
 
 
-def test_a_cancel_that_goes_wrong_inside_is_told_and_written_down(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.fail("cancel", ZeroDivisionError("surprise"))
-    done = bench.session.cancel(1)
-    bench.run(20, done.done)
-    assert isinstance(done.exception(), LabError)
-    assert "surprise" in bench.session.folder.problem_log.read_text()
-    again = bench.session.cancel(1)
-    bench.run(20, again.done)
-    assert again.exception() is None
-
-
 def test_closing_tells_who_waits_for_a_cancel(bench: Bench) -> None:
     bench.cluster.submit_then_cut = 1
     bench.cluster.fail("find_token", *[CUT] * 50)
@@ -260,14 +248,6 @@ def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(
     bench.run(600)
     assert only(bench).job.phase is phase
     assert bench.session.state.runs[1].outcome == outcome
-
-
-def test_a_stale_line_that_answers_is_online_again(bench: Bench) -> None:
-    bench.online()
-    bench.worker._connection.mark_stale(6.0)
-    assert bench.session.state.connection.status == "stale"
-    assert "6 seconds" in bench.session.state.connection.sentence
-    bench.run(30, lambda: bench.session.state.connection.status == "online")
 
 
 @pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])

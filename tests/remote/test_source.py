@@ -53,11 +53,6 @@ def test_the_labs_edit_is_one_word(kind: str) -> None:
     assert ("MirroredStrategy" in names) == (kind == "")
 
 
-def test_every_model_has_both_scripts() -> None:
-    expected = {f"ResNet{depth}{kind}.py" for depth in (50, 101, 152) for kind in ("", "_seq")}
-    assert {path.name for path in SCRIPTS} == expected
-
-
 # --------------------------------------------------------------------------- over several workers
 
 

@@ -13,10 +13,6 @@ from tests.changes import after, seen
 from tests.domain.test_submission_queue import planned, status
 
 
-def test_nothing_to_watch_means_no_poll() -> None:
-    assert poll_delay() is None
-
-
 @given(
     st.integers(0, 9),
     st.integers(0, 9),
