@@ -9,9 +9,10 @@ import pytest
 from textual.widgets import Static
 
 from labtui.results.charts import ChartSpec, Point, Series
-from labtui.tui import guidance
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets import answers_pane
+from labtui.tui.widgets.answers_pane import chart_for
+from labtui.tui.widgets.charts_pane import ChartView
 from tests.tui.fed_session import FedSession, epoch
 from tests.tui.waiting import text_of, until
 
@@ -52,14 +53,14 @@ def spec(key: str, *, empty: bool = False) -> ChartSpec:
 )
 def test_a_question_has_the_chart_of_what_it_names_first(question: str, key: str) -> None:
     charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
-    chosen = guidance.chart_for(question, charts)
+    chosen = chart_for(question, charts)
     assert chosen is not None and chosen.key == key
 
 
 def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
     only = [spec("epoch-time"), spec("speedup", empty=True)]
-    assert guidance.chart_for("How close is the speedup to linear?", only) is only[0]
-    assert guidance.chart_for("anything", ()) is None
+    assert chart_for("How close is the speedup to linear?", only) is only[0]
+    assert chart_for("anything", ()) is None
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -113,8 +114,8 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
         await pilot.press("enter", "x")
         made: list[str] = []
         for place, name in (
-            (guidance, "text_beside"),
-            (guidance, "chart_beside"),
+            (answers_pane, "text_beside"),
+            (answers_pane, "chart_beside"),
             (ChartView, "render"),
             (Static, "update"),
         ):

@@ -55,7 +55,7 @@ def test_what_was_written_and_remarked_is_said(
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ("sys.exit('labtui: Nothing is there.')", "The export failed."),
+        ("sys.exit('labtui: Nothing is there.')", "Nothing is there."),
         (
             "sys.stderr.write('labtui: Nothing is there.\\n  hint: Run it.\\n'); sys.exit(2)",
             "Nothing is there.",

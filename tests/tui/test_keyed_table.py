@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 
 from labtui.tui import themes
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
+from labtui.tui.widgets.run_pane import KeyedTable, Row, TableColumn
 from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
 

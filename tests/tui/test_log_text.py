@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labtui.tui.widgets import log_text
-from labtui.tui.widgets.log_text import LogText
+from labtui.tui.widgets import tail_view
+from labtui.tui.widgets.tail_view import LogText
 
 PIECES = st.lists(
     st.sampled_from([b"a\n", b"bc", b"\n", b":::MLLOG {}\n", b"x" * 40 + b"\n", b"d\r\n"]), max_size=30
@@ -43,8 +43,8 @@ def test_any_chunking_gives_the_same_lines(tmp_path: Path, pieces: list[bytes]) 
 def test_of_a_large_log_the_end_is_kept_under_its_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(log_text, "MAX_BYTES", 4096)
-    monkeypatch.setattr(log_text, "SLACK_BYTES", 512)
+    monkeypatch.setattr(tail_view, "MAX_BYTES", 4096)
+    monkeypatch.setattr(tail_view, "SLACK_BYTES", 512)
     path = tmp_path / "log"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 1)))
     text = LogText(path)

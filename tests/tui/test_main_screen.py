@@ -14,7 +14,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.frame import TaskList
-from labtui.tui.widgets.tables import KeyedTable
+from labtui.tui.widgets.run_pane import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
 from tests.tui.clicking import click_words

@@ -11,7 +11,7 @@ import pytest
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.widgets.tables import KeyedTable
+from labtui.tui.widgets.run_pane import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
 from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
@@ -81,9 +81,9 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         await pilot.press("y")
         await until(pilot, lambda: "Press s again" in text_of(app) and ready(app.screen))
         assert not session.requests and screen.plan.previews[0].script == TOLD
-        script, ticket = session.folder.scripts / "ResNet50.py", screen._ticket
+        script, before = session.folder.scripts / "ResNet50.py", screen.plan.previews
         script.write_text(script.read_text() + "# mine\n")
-        await until(pilot, lambda: screen._ticket > ticket and ready(screen))
+        await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
         assert "The files have changed" in text_of(app)
         await pilot.press("s")
         await until(pilot, lambda: len(session.requests) == 1)

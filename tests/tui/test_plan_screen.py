@@ -345,7 +345,9 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
         monkeypatch.setattr(app, "open_editor", lambda path: None)
         await pilot.press("b")
         await until(pilot, lambda: (session.folder.scripts / "ResNet152.py").is_file())
-        await until(pilot, lambda: not screen.plan.errors or "not sent" not in screen.plan.errors[0].effect)
+        await until(
+            pilot, lambda: not screen.plan.errors or "not sent" not in screen.plan.errors[0].finding.effect
+        )
 
 
 # ------------------------------------------------------------------ sending

@@ -25,9 +25,9 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui import guidance
+from labtui.tui.guidance import next_step, result, status_line, title_state
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, View, compared_with, make_view, result, scope_of, status_line, title_state
+from labtui.tui.view import LIVE, View, compared_with, make_view, scope_of
 from labtui.tui.view_model import read_busy
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import failed_line, run_facts, state_text, table_of
@@ -101,7 +101,7 @@ def seen(state: LabState, **more: Any) -> View:
 @given(states())
 def test_no_two_parts_contradict_each_other(state: LabState) -> None:
     view = seen(state)
-    step, (severity, note) = guidance.next_step(view), status_line(view)
+    step, (severity, note) = next_step(view), status_line(view)
     phase, title, _ = title_state(view)
     row = view.task_line
     assert row is not None

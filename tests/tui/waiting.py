@@ -64,7 +64,7 @@ def focus_at(screen: Any, row: int, column: str) -> None:
 
 def ready(screen: Any) -> bool:
     """Whether a plan is on the screen whose previews are there."""
-    return isinstance(screen, PlanScreen) and screen._checked == screen._ticket > 0
+    return isinstance(screen, PlanScreen) and bool(screen.columns) and screen.plan.checked
 
 
 def types(app: Any) -> bool:

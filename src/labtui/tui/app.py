@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,14 +19,14 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState
-from labtui.tui import keys, themes
+from labtui.tui import themes
 from labtui.tui.guidance import key_result, next_step
-from labtui.tui.keys import key
-from labtui.tui.messages import ScreenPrompter, before_editing, editor_command
+from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
 from labtui.tui.view import View
 from labtui.tui.view_model import ViewModel, checks_affected
+from labtui.tui.widgets.frame import CHANGING, key
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -174,7 +173,7 @@ class LabApp(SanitizedApp[int]):
         """
         name = action if isinstance(action, str) else action[1]
         method = name.partition("(")[0].rpartition(".")[2]
-        if (reason := self.session.why_read_only) is not None and method in keys.CHANGING:
+        if (reason := self.session.why_read_only) is not None and method in CHANGING:
             self.notify(reason.sentence, severity="warning", timeout=4, markup=False)
             return True
         try:
@@ -339,27 +338,15 @@ class LabApp(SanitizedApp[int]):
 
     def open_editor(self, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""
-        command = editor_command()
-        if not command:
-            self.report_sentence("Set the environment variable EDITOR to your editor's command.")
-            return False
-        failed: OSError | None = None
         try:
             with self.suspend():  # what is raised in here would keep Textual from coming back
-                try:
-                    if not self._editor_named and (hint := before_editing(command, path)):
-                        with contextlib.suppress(EOFError):
-                            input(f"{hint}\nPress enter to open it. ")
-                    self._editor_named = True
-                    subprocess.run([*command, str(path)], check=False)
-                except OSError as error:
-                    failed = error
+                problem = edit(path, explain=not self._editor_named)
         except SuspendNotSupported:
-            self.report_sentence(f"An editor cannot be opened here. The file is {path}.")
-            return False
-        if failed is not None:
-            self.report(LabError(f"{command[0]} could not be started: {failed.strerror}."))
-        return failed is None
+            problem = LabError(f"An editor cannot be opened here. The file is {path}.")
+        self._editor_named = True
+        if problem is not None:
+            self.report(problem)
+        return problem is None
 
     def start_copy(self, task: Task | None) -> None:
         """Begin the script that a task asks for as a copy of another one, and open it."""

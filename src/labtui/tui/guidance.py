@@ -1,27 +1,16 @@
-"""What the screens suggest: what to do next, and what bears on an answer. Pure, like `view`.
-
-Beside an answer stand numbers or a chart and facts that bear on the question, then all numbers and other facts; labtui
-sets these beside the text and writes no answer.
-"""
+"""Sentences about a view: what to do next, what the runs say, what is wrong. Pure, like `view`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from labtui.domain.model import RunPhase
+from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.tui import format as words
-from labtui.tui.view import RunLine, TaskLine, View, connected, result_line
+from labtui.tui.view import TRAINING, RunLine, TaskLine, View, connected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from labtui.domain.model import Interval
     from labtui.lab.checks import CheckItem
-    from labtui.lab.edition import Fact
-    from labtui.results.charts import ChartSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,63 +187,124 @@ def key_result(view: View) -> str:
     return f"Task {view.task_id} is done." + (f" {result}." if result else "")
 
 
-CHARTS = {"time": "epoch", "throughput": "throughput", "speedup": "speedup", "efficiency": "efficien"}
-"""The views of charts that a question may be about, and the word that names each."""
+# ------------------------------------------------------------------ results, states and the line above the keys
 
 
-def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """The chart of what a question names first, among those with something to show; else speedup, else any."""
-    text = question.casefold()
-    there: dict[str, ChartSpec] = {chart.view: chart for chart in reversed(charts) if not chart.empty}
-    named = [name for name, word in CHARTS.items() if word in text and name in there]
-    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="speedup")
-    return there.get(wanted) or next(iter(there.values()), None)
+def title_state(view: View) -> tuple[RunPhase | str, str, str]:
+    """Of the task on the screen: a phase (or status), its word, and what stands behind it."""
+    line = view.task_line
+    if line is None:
+        return "open", "", ""
+    if line.live in TRAINING:
+        first = next((each for each in view.lines if each.phase is line.live), None)
+        ran = _ran(view, first) if first is not None else 0.0
+        return line.live, line.live.value, f"for {words.clock_span(ran)}" if ran >= 1 else ""
+    if line.live is not None:
+        return line.live, line.live.value, ""
+    if line.status == "done":
+        return "done", "done", words.plural(len(view.lines), "run") if view.lines else ""
+    if view.task is not None and view.task.runs and not view.lines:
+        return "open", "not sent yet", ""
+    return line.status, line.word, ""
 
 
-def chart_beside(view: View, question: int) -> ChartSpec | None:
-    questions = view.task.questions if view.task is not None else ()
-    return chart_for(questions[question].text if question < len(questions) else "", view.charts)
+def _ran(view: View, line: RunLine) -> float:
+    job = line.submission.job if line.submission is not None else None
+    return job.ran_s(words.cluster_now(view)) if job is not None else 0.0
 
 
-def text_beside(view: View, question: int) -> Text:
-    """What bears on the question: its facts, the numbers of the runs, other facts of the task."""
-    text, task = Text(), view.task
-    facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
-    names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
-    bearing = [fact for name in names for fact in facts if fact.id == name]
-    _facts(text, f"For question {question + 1}", bearing)
-    _numbers(text, view)
-    _facts(text, "Other facts of this task", [fact for fact in facts if fact not in bearing])
-    if not text.plain:
-        text.append("The numbers of your runs appear here.", style="dim")
-    text.rstrip()
-    return text
+def _largest(view: View) -> RunLine | None:
+    """The run on the most GPUs that has a speedup."""
+    lines = [line for line in view.lines if line.run.spec.n_gpus > 1 and line.row is not None]
+    measured = [
+        line
+        for line in lines
+        if line.row is not None and line.row.speedup is not None and line.row.practice is view.practice
+    ]
+    return max(measured, key=lambda line: line.run.spec.n_gpus, default=None)
 
 
-def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
-    text.append(f"{title}\n" if facts else "", style="bold underline")
-    for fact in facts:
-        text.append(f"• {' '.join(fact.text.split())}").append(f"  ({fact.source})\n", style="dim")
-    text.append("\n" if facts else "")
+def result(view: View) -> tuple[str, str, str]:
+    """What the runs say: ``2.53``, ``faster with 4 GPUs than with one``, ``63 % efficient so far``; "" for nothing."""
+    best = _largest(view)
+    if best is None or best.row is None:
+        rows = view.results.rows if view.results is not None else ()
+        mine = (row for row in rows if row.practice is view.practice and row.acceleration is not None)
+        faster = next(mine, None)
+        if faster is None:
+            return "", "", ""
+        return (
+            words.ratio(faster.acceleration),
+            "faster on one GPU than on the CPU",
+            "acceleration, not scaling",
+        )
+    detail = f"{words.percent(best.row.efficiency)} efficient"
+    if best.live:
+        detail += f" so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs"
+    sentence = f"faster with {best.run.spec.n_gpus} GPUs than with one"
+    return words.ratio(best.row.speedup), f"{_of_model(view, best)}{sentence}", detail
 
 
-def _numbers(text: Text, view: View) -> None:
-    """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
-    from labtui.results.numbers import rate_text, time_text, with_uncertainty
+def _of_model(view: View, line: RunLine) -> str:
+    """The model where the runs have several: ``ResNet152: ``."""
+    several = len({each.run.spec.model for each in view.lines}) > 1
+    return f"{line.run.spec.model}: " if several else ""
 
-    lines: list[tuple[str, str, Interval | None, Interval | None]] = []
-    for timed in view.results.programs if view.results is not None else ():
-        if timed.practice is view.practice:
-            share = timed.weak_efficiency or timed.efficiency
-            lines.append((f"{timed.name} {timed.counted}", time_text(timed), timed.speedup, share))
-    for row in view.results.rows if view.results is not None else ():
-        if row.epoch_seconds is not None and row.practice is view.practice:
-            time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"
-            name = row.configuration.label + (", so far" if row.live else "")
-            lines.append((name, time, row.speedup, row.efficiency))
-    text.append("Your numbers\n" if lines else "", style="bold underline")
-    for name, time, speedup, share in lines:
-        text.append(f"{name}\n", style="bold").append(f"  {time}\n")
-        if speedup is not None:
-            text.append(f"  speedup {words.ratio(speedup)}, {words.percent(share)}\n")
-    text.append("\n" if lines else "")
+
+def result_line(view: View) -> str:
+    """``4 GPUs: 2.53× faster than one, 63 % efficient so far``; "" for nothing."""
+    best, (number, sentence, detail) = _largest(view), result(view)
+    if best is None:
+        return f"{number}× {sentence}" if number else ""
+    name = _of_model(view, best)
+    return f"{name}{best.run.spec.n_gpus} GPUs: {number}× faster than one, {detail.partition(',')[0]}"
+
+
+def status_line(view: View) -> tuple[str, str]:
+    """The one line above the keys: how bad it is ("error", "warning", "") and what it says; "" for nothing."""
+    state, connection = view.state, view.state.connection
+    if connection.status == "needs-login":
+        return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
+    if not connected(state):
+        at = state.refreshed_at
+        if at is None:
+            return "warning", f"{connection.sentence} {connection.hint}".strip()
+        since = f"numbers are from {words.clock(at)}"
+        return (
+            "warning",
+            f"Offline for {words.duration(view.now - at)}. Jobs go on; {since}. Press u to connect.",
+        )
+    if state.problems:
+        problem = state.problems[-1]
+        more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
+        return "error", f"{problem.sentence} {problem.hint}{more}"
+    return "", queued_here(view)
+
+
+def queued_here(view: View) -> str:
+    """What waits in labtui's own queue and why; empty when nothing does."""
+    waiting = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
+    if not waiting or view.loading:
+        return ""
+    first = waiting[0]
+    numbers = sorted(run_id for each in waiting for run_id in each.run_ids)
+    why = first.sentence.rstrip(".") or "waiting for a free slot"
+    if view.state.connection.status in words.NO_LINE:
+        why = "no connection"
+    return f"{words.run_numbers(numbers)} in the submission queue: {why}"
+
+
+def last_line(view: View, line: RunLine | None) -> int | None:
+    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
+    if line is None or line.run.outcome is None or not line.run.epochs:
+        return None
+    later = (
+        other.run_id > line.run_id and other.token == line.run.token and other.started
+        for other in view.state.runs.values()
+    )
+    return line.run.epochs[-1].line if any(later) else None
+
+
+def timed_only(view: View) -> bool:
+    """Whether all runs of the task are a program's, which have a time and no epochs."""
+    return bool(view.lines) and all(line.run.spec.program is not None for line in view.lines)

@@ -7,8 +7,10 @@ here can wait for a full pipe.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
+import re
 import shlex
 import shutil
 import subprocess
@@ -22,7 +24,7 @@ from typing import Any
 
 from textual.message import Message
 
-from labtui.domain.errors import ExportError
+from labtui.domain.errors import ExportError, LabError
 from labtui.domain.terminal_text import display_text
 
 
@@ -101,6 +103,23 @@ def before_editing(command: list[str], path: Path) -> str:
     return f"{path.name} opens in {name}: {leave}. Set EDITOR to choose another editor."
 
 
+def edit(path: Path, *, explain: bool) -> LabError | None:
+    """Run the student's editor on a file; why it could not be run. `explain`: first say which one opens."""
+    command = editor_command()
+    if not command:
+        return LabError(
+            "No editor was found.", "Set the environment variable EDITOR to your editor's command."
+        )
+    if explain and (hint := before_editing(command, path)):
+        with contextlib.suppress(EOFError):
+            input(f"{hint}\nPress enter to open it. ")
+    try:
+        subprocess.run([*command, str(path)], check=False)
+    except OSError as error:
+        return LabError(f"{command[0]} could not be started: {error.strerror}.")
+    return None
+
+
 TIMEOUT_S = 600.0
 MAX_NAMED = 4
 """Files that the export's message names: more do not fit a window of 80 columns."""
@@ -139,22 +158,18 @@ def _run(folder: Path) -> str:
             out.seek(0)
             err.seek(0)
             if ended.returncode:
-                raise _refusal(ended.returncode, err.read())
+                raise _refusal(err.read().decode("utf-8", "replace"))
             return _summary(out.read())
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExportError("The export did not finish.", "Run `labtui export` in the lab folder.") from error
 
 
-def _refusal(code: int, stderr: bytes) -> ExportError:
+def _refusal(said: str) -> ExportError:
     """Why the child ended without success: its own sentence and hint where it had some."""
-    lines = [display_text(line).strip() for line in stderr.splitlines()]
-    sentences = [line.removeprefix("labtui: ") for line in lines if line.startswith("labtui: ")]
-    hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
-    if code == 2 and sentences:
-        return ExportError(
-            sentences[-1], hints[-1] if hints else "Run `labtui export` in the lab folder for details."
-        )
-    return ExportError("The export failed.", "Run `labtui export` in the lab folder for details.")
+    found = re.findall(r"^labtui: (.*)\n(?:  hint: (.*))?", said, re.MULTILINE)
+    sentence, hint = found[-1] if found else ("The export failed.", "")
+    hint = hint or "Run `labtui export` in the lab folder for details."
+    return ExportError(display_text(sentence.encode()), display_text(hint.encode()))
 
 
 def _summary(answer: bytes) -> str:

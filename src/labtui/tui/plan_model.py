@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +33,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding with the jobs of the plan (from 0) and the lines that have it; `copy` is a script that mends it."""
+    """A finding as often as the jobs of the plan have it; `jobs` count from 0, `copy` is a script that mends it."""
 
-    finding: Finding
+    every: tuple[Finding, ...]
     jobs: tuple[int, ...]
-    lines: tuple[int, ...] = ()
     copy: str = ""
+
+    @property
+    def finding(self) -> Finding:
+        return self.every[0]
+
+    @property
+    def where(self) -> str:
+        """``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
+        lines = [str(line) for line in dict.fromkeys(each.line for each in self.every) if line]
+        place = f", line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
+        return f"{self.finding.file}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ class Plan:
         self, session: Session, edition: Edition, task_id: str, planned: tuple[SubmissionDraft, ...]
     ) -> None:
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
-        self.rows: list[PlanRow] = list(rows_of(planned))
+        self.task_rows: list[PlanRow] = list(rows_of(planned))
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
         self.drafts = planned
@@ -67,7 +77,6 @@ class Plan:
         self.verdicts: dict[SubmissionDraft, Verdict] = {}
         self.measured: Sequence[ResultRow] = ()
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
-        self._rendered: list[PlanRow] = []  # the task's rows meanwhile
         self._read: tuple[object, ...] = ()
         if not planned and (own := session.job_files()):
             self.job_file = own[0]
@@ -76,6 +85,11 @@ class Plan:
 
     # ------------------------------------------------------------------ rows and jobs
 
+    @property
+    def rows(self) -> list[PlanRow]:
+        """The runs of the own job file, else those of the task."""
+        return self.task_rows if self.job_file is None else list(rows_of(self.drafts))
+
     def remake(self) -> None:
         """The jobs anew; when an own job file cannot be read, the task's runs are planned again.
 
@@ -83,16 +97,15 @@ class Plan:
             LabError: when it could not be read.
         """
         self._read, self.previews = self._stamp(), []
-        if self.job_file is not None:
-            try:
-                draft = self.session.own_draft(self.job_file, task_id=self.task_id)
-            except LabError:
-                self.job_file, self.rows, self.form = None, self._rendered, next(iter(self.forms), None)
-                self.drafts = self._drafts(self.rows, self.form)
-                raise
-            self.drafts, self.rows = (draft,), list(rows_of((draft,)))
-        else:
-            self.drafts = self._drafts(self.rows, self.form)
+        try:
+            if self.job_file is not None:
+                self.drafts = (self.session.own_draft(self.job_file, task_id=self.task_id),)
+        except LabError:
+            self.job_file, self.form = None, next(iter(self.forms), None)
+            raise
+        finally:
+            if self.job_file is None:
+                self.drafts = self._drafts(self.task_rows, self.form)
 
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
@@ -153,7 +166,7 @@ class Plan:
         return self._with_row(row, changed(self.rows[row], column, text))
 
     def _with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
-        return [*self.rows[:row], new, *self.rows[row + 1 :]]
+        return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]
 
     def dropped(self, row: int) -> list[PlanRow]:
         """The rows with one left out, or taken back.
@@ -190,15 +203,6 @@ class Plan:
         now = (None if self.job_file is not None else self.form, self.job_file)
         ahead = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0] if choices else now
         return None if ahead == now else ahead
-
-    def take_form(self, form: JobForm | None, path: Path | None) -> None:
-        """Plan the task's runs in this form, or the job file."""
-        if path is not None:
-            if self.job_file is None:
-                self._rendered = self.rows
-        elif self.job_file is not None:
-            self.rows = self._rendered
-        self.form, self.job_file = form, path
 
     def split(self) -> tuple[SubmissionDraft, ...]:
         """The same runs as a job for each size, where they share one now; else nothing."""
@@ -239,30 +243,26 @@ class Plan:
     def found(self) -> tuple[Found, ...]:
         """The findings of all jobs, equal ones once, errors first."""
         places: dict[tuple[object, ...], list[tuple[int, Finding]]] = {}
-        for job, each in self._findings():
-            line = each.line if each.fix is not None else 0
-            places.setdefault((each.rule, each.file, line, each.effect), []).append((job, each))
+        for job, preview in enumerate(self.previews):
+            for each in () if isinstance(preview, LabError) else preview.findings:
+                line = each.line if each.fix is not None else 0
+                places.setdefault((each.rule, each.file, line, each.effect), []).append((job, each))
         found = []
         for mine in places.values():
-            jobs, lines = dict.fromkeys(job for job, _ in mine), dict.fromkeys(each.line for _, each in mine)
             first = mine[0][1]
             missing = first.rule == "script-missing"
             copy = next((source for source, made in self.copies if missing and made in first.effect), "")
-            found.append(Found(first, tuple(jobs), tuple(lines), copy))
+            jobs = tuple(dict.fromkeys(job for job, _ in mine))
+            found.append(Found(tuple(each for _, each in mine), jobs, copy))
         return tuple(sorted(found, key=lambda each: each.finding.severity != "error"))
 
-    def _findings(self) -> Iterator[tuple[int, Finding]]:
-        """Each finding with its job."""
-        for job, preview in enumerate(self.previews):
-            for each in () if isinstance(preview, LabError) else preview.findings:
-                yield job, each
-
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[Found, ...]:
         """Those that stop the plan, as they have no reason yet."""
-        every = {each.key: each for _, each in self._findings()}
         return tuple(
-            each for key, each in every.items() if each.severity == "error" and key not in self.reasons
+            found
+            for found in self.found
+            if found.finding.severity == "error" and any(each.key not in self.reasons for each in found.every)
         )
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import Interval, RunSpec, SubmissionDraft
+from labtui.domain.model import Interval, RunSpec
 from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan_table import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
@@ -23,7 +23,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.tables import Row, TableColumn
+from labtui.tui.widgets.run_pane import Row, TableColumn
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -106,11 +106,10 @@ def step(plan: Plan) -> NextStep:
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if errors := plan.errors:
-        found = next((each for each in plan.found if each.finding.key == errors[0].key), plan.found[0])
-        if found.copy:
-            return NextStep("Begin the copy", where(found), "start_copy", key="b")
-        label = "Fix the error" if errors[0].fix is not None else "Change the file"
-        return NextStep(label, where(found), "send", key="s")
+        if errors[0].copy:
+            return NextStep("Begin the copy", errors[0].where, "start_copy", key="b")
+        label = "Fix the error" if errors[0].finding.fix is not None else "Change the file"
+        return NextStep(label, errors[0].where, "send", key="s")
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
@@ -186,7 +185,12 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
 def runs_title(plan: Plan, styles: Roles) -> Text:
     """What starts the runs, where there is a choice of it; how many are control runs, and what these cost."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
-    text = ink("Runs", "bold").append(f"  started by {', '.join(forms)}" if forms else "", styles.quiet)
+    started = f"  started by {', '.join(forms)}" if forms else ""
+    if plan.job_file is not None:
+        untold = any(run.unknown for draft in plan.drafts for run in draft.runs)
+        started = "  of your own job file, as it is"
+        started += f"; its log will tell what {UNKNOWN} stands for" if untold else ""
+    text = ink("Runs", "bold").append(started, styles.quiet)
     controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
     if controls:
         seconds = [run_seconds(plan.rows[at].spec, plan.edition, plan.measured) for at in controls]
@@ -265,21 +269,7 @@ def _started(spec: RunSpec) -> tuple[str, ...]:
     return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
 
 
-def own_file_notice(draft: SubmissionDraft) -> str:
-    """Which file is planned, and that it does not tell all about its runs."""
-    told = not any(run.unknown for run in draft.runs)
-    rest = "as it is." if told else f"as it is; its log will tell what {UNKNOWN} stands for."
-    return f"The plan is now slurm/{draft.job_file}, your own job file, {rest}"
-
-
 # ------------------------------------------------------------------ findings
-
-
-def where(found: Found) -> str:
-    """``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
-    lines = [str(line) for line in found.lines if line]
-    word = "lines" if len(lines) > 1 else "line"
-    return f"{found.finding.file}, {word} {', '.join(lines)}" if lines else found.finding.file
 
 
 def findings_title(plan: Plan, styles: Roles) -> Text:
@@ -300,7 +290,7 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
     finding, reason = found.finding, plan.reasons.get(found.finding.key)
     role = styles.quiet if reason else styles.bad if finding.severity == "error" else styles.warn
     left = ink("○ " if reason else "✘ " if finding.severity == "error" else "! ", role)
-    place = where(found)
+    place = found.where
     if len(plan.drafts) > 1 and len(found.jobs) < len(plan.drafts):
         place += f" of job {', '.join(str(job + 1) for job in found.jobs)}"
     left.append(f"{place}  ", "bold")
@@ -340,7 +330,7 @@ def doubts(plan: Plan, done: str) -> Text:
         text.append(f"✘ {words.plural(count, 'finding')} overridden: {reason}\n")
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
-            text.append(f"! {where(found)}  {found.finding.effect}\n")
+            text.append(f"! {found.where}  {found.finding.effect}\n")
     text.rstrip()
     return text
 

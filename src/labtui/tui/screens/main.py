@@ -15,11 +15,10 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
 from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, next_task, oom_run
-from labtui.tui.keys import key
 from labtui.tui.messages import TaskChosen, export_all
 from labtui.tui.screens.prompts import STYLES
 from labtui.tui.view import ENDED_BADLY, RunLine, View
-from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList
+from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
 if TYPE_CHECKING:
     from textual.widgets import OptionList

@@ -23,13 +23,12 @@ from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan_table import PlanRow, cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
-from labtui.tui.keys import key
 from labtui.tui.messages import TaskChosen
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.frame import FramedScreen, TaskList, TitleBar
-from labtui.tui.widgets.tables import KeyedTable
+from labtui.tui.widgets.frame import FramedScreen, TaskList, TitleBar, key
+from labtui.tui.widgets.run_pane import KeyedTable
 
 if TYPE_CHECKING:
     from labtui.lab.edition import Edition
@@ -84,8 +83,6 @@ class PlanScreen(FramedScreen):
         self.session, self.done = session, done
         self.plan = Plan(session, edition, task_id, drafts)
         self.columns: list[str] = []
-        self._ticket = 0  # of the plan on the screen; previews of an older one come too late
-        self._checked = 0  # the ticket of the previews on the screen
 
     def content(self) -> ComposeResult:
         with Horizontal(id="ticket"):
@@ -162,9 +159,8 @@ class PlanScreen(FramedScreen):
         columns, rows = plan_words.table_of(self.plan)
         self.columns = [each.key for each in columns]
         self.query_one(PlanTable).sync(columns, rows)
-        self._ticket += 1
         self.show()
-        self._preview(self._ticket, ask=True)
+        self._preview(self.plan.previews, ask=True)
 
     def show(self) -> None:
         """Everything beside the table."""
@@ -239,8 +235,11 @@ class PlanScreen(FramedScreen):
     # ------------------------------------------------------------------ previews
 
     @work(thread=True, exclusive=True, group="previews")
-    def _preview(self, ticket: int, *, ask: bool) -> None:
-        """Previews of all jobs; with `ask` once more when the cluster has answered about their paths."""
+    def _preview(self, before: list[Preview | LabError], *, ask: bool) -> None:
+        """Previews of all jobs; with `ask` once more when the cluster has answered about their paths.
+
+        They take the place of those `before`; where others have taken it meanwhile, they are too late.
+        """
         drafts, scripts, worker = self.plan.drafts, dict(self.plan.scripts), get_current_worker()
         made: list[Preview | LabError] = []
         app = self.app  # in a thread of the session nobody knows which one it is
@@ -257,20 +256,19 @@ class PlanScreen(FramedScreen):
         except Exception as error:  # the plan stays, with a word on what happened
             made, asked = [_NOT_CHECKED] * len(drafts), None
             app.call_later(app.report, error)
-        app.call_later(self._previewed, ticket, made)
+        app.call_later(self._previewed, before, made)
         if asked is not None:
-            asked.add_done_callback(lambda _: app.call_later(self._look_again, ticket))
+            asked.add_done_callback(lambda _: app.call_later(self._look_again, made))
 
-    def _look_again(self, ticket: int) -> None:
-        if ticket == self._ticket and self.is_attached:
-            self._preview(ticket, ask=False)
+    def _look_again(self, made: list[Preview | LabError]) -> None:
+        if made is self.plan.previews and self.is_attached:
+            self._preview(made, ask=False)
 
-    def _previewed(self, ticket: int, previews: list[Preview | LabError]) -> None:
+    def _previewed(self, before: list[Preview | LabError], made: list[Preview | LabError]) -> None:
         """Show them, unless the plan is another one by now, or left."""
-        if ticket != self._ticket or not self.is_attached:
+        if before is not self.plan.previews or not self.is_attached:
             return
-        self.plan.previews, self.plan.measured = previews, self.session.results().measured
-        self._checked = ticket
+        self.plan.previews, self.plan.measured = made, self.session.results().measured
         self.query_one(PlanTable).sync(*plan_words.table_of(self.plan))
         self.show()
 
@@ -289,7 +287,7 @@ class PlanScreen(FramedScreen):
 
         def become(yes: str | None) -> None:
             if yes:
-                self.plan.rows, self.plan.form = rows, form
+                self.plan.task_rows, self.plan.form = rows, form
             self.recompute()
 
         if lost := self.plan.lost_edits(rows, form):
@@ -340,12 +338,10 @@ class PlanScreen(FramedScreen):
             return
         form, path = ahead
         if path is None and self.plan.job_file is None:
-            self._become(self.plan.rows, form)
-            return
-        self.plan.take_form(form, path)
-        self.recompute()
-        if self.plan.job_file is not None and self.plan.drafts:
-            self.notify(plan_words.own_file_notice(self.plan.drafts[0]), markup=False)
+            self._become(self.plan.task_rows, form)
+        else:
+            self.plan.form, self.plan.job_file = form, path
+            self.recompute()
 
     def action_fix(self) -> None:
         """Show what the fix of a finding would change; y makes the change."""
@@ -360,7 +356,7 @@ class PlanScreen(FramedScreen):
             plan_words.coloured(self.plan.difference(found), roles(self.app)) if fix is not None else Text("")
         )
         shown.rstrip()
-        title = fix.title if fix is not None else plan_words.where(found)
+        title = fix.title if fix is not None else found.where
 
         def answered(answer: str | None) -> None:
             if answer == "override":
@@ -385,14 +381,14 @@ class PlanScreen(FramedScreen):
 
     def _ask_reason(self) -> None:
         """Why the errors are overridden, in the student's words; it is kept with the submission."""
-        keys = [each.key for each in self.plan.errors]
+        errors = self.plan.errors
 
         def answered(reason: str | None) -> None:
             if reason:
-                self.plan.reasons |= dict.fromkeys(keys, reason)
+                self.plan.reasons |= {each.key: reason for found in errors for each in found.every}
                 self.show()
 
-        these = "this finding" if len(keys) == 1 else f"{len(keys)} findings"
+        these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"
         text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
         no_reason = "Write a reason."
         ask = Ask(text, choices=typed("Override"), entry="", check=lambda text: "" if text else no_reason)
@@ -462,13 +458,12 @@ class PlanScreen(FramedScreen):
         plan = self.plan
         if not plan.drafts:
             self.app.report_sentence("Every run is left out.")
-        elif self._read_again() or self._checked != self._ticket:
+        elif self._read_again() or not plan.checked:
             self.notify("Checking the files first. Press s again.", markup=False, timeout=4)
         elif plan.problem is not None:
             self.app.report(plan.problem[1])
         elif errors := plan.errors:
-            found = next((each for each in plan.found if each.finding.key == errors[0].key), plan.found[0])
-            more = f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
+            found, more = errors[0], f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
             mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
             choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
@@ -483,7 +478,7 @@ class PlanScreen(FramedScreen):
         """The files may have changed, or the cluster's word come, while the question stood there."""
         if not yes:
             return
-        if self._read_again() or self._checked != self._ticket or self.plan.errors or self.plan.problem:
+        if self._read_again() or not self.plan.checked or self.plan.errors or self.plan.problem:
             self.action_send()
         else:
             self._submit()

@@ -7,6 +7,7 @@ when the text is left, and on quitting; a file changed by another editor meanwhi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import Group
@@ -23,13 +24,16 @@ from textual.widgets.option_list import Option
 from labtui.lab.edition import Task
 from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
 from labtui.session.labs import AnswerFiles
-from labtui.tui import guidance
-from labtui.tui.keys import key
+from labtui.tui import format as words
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.chart import VIEWS, ChartView
+from labtui.tui.widgets.charts_pane import VIEWS, ChartView
+from labtui.tui.widgets.frame import key
 
 if TYPE_CHECKING:
+    from labtui.domain.model import Interval
+    from labtui.lab.edition import Fact
+    from labtui.results.charts import ChartSpec
     from labtui.tui.app import LabApp
 
 SAVE_AFTER = 1.0
@@ -196,7 +200,7 @@ class AnswersPane(Container):
             return
         other = self._beside[-1:] != (what,)
         self._beside = shown
-        text = guidance.text_beside(view, self.question)
+        text = text_beside(view, self.question)
         self.query_one("#answer-numbers", Static).update(text)
         if other:
             self.query_one("#answer-facts").scroll_home(animate=False)
@@ -205,7 +209,7 @@ class AnswersPane(Container):
     def _show_chart(self) -> None:
         if self._view is None or not self.has_class("-chart"):
             return
-        chart = guidance.chart_beside(self._view, self.question)
+        chart = chart_beside(self._view, self.question)
         view = self.query_one("#answer-chart", ChartView)
         view.set_class(chart is None, "-nothing")
         view.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
@@ -301,3 +305,68 @@ class AnswersPane(Container):
                 f"   {state}", roles(self.app).quiet
             )
         )
+
+
+# ------------------------------------------------------------------ what bears on a question
+
+
+CHARTS = {"time": "epoch", "throughput": "throughput", "speedup": "speedup", "efficiency": "efficien"}
+"""The views of charts that a question may be about, and the word that names each."""
+
+
+def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
+    """The chart of what a question names first, among those with something to show; else speedup, else any."""
+    text = question.casefold()
+    there: dict[str, ChartSpec] = {chart.view: chart for chart in reversed(charts) if not chart.empty}
+    named = [name for name, word in CHARTS.items() if word in text and name in there]
+    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="speedup")
+    return there.get(wanted) or next(iter(there.values()), None)
+
+
+def chart_beside(view: View, question: int) -> ChartSpec | None:
+    questions = view.task.questions if view.task is not None else ()
+    return chart_for(questions[question].text if question < len(questions) else "", view.charts)
+
+
+def text_beside(view: View, question: int) -> Text:
+    """What bears on the question: its facts, the numbers of the runs, other facts of the task."""
+    text, task = Text(), view.task
+    facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
+    names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
+    bearing = [fact for name in names for fact in facts if fact.id == name]
+    _facts(text, f"For question {question + 1}", bearing)
+    _numbers(text, view)
+    _facts(text, "Other facts of this task", [fact for fact in facts if fact not in bearing])
+    if not text.plain:
+        text.append("The numbers of your runs appear here.", style="dim")
+    text.rstrip()
+    return text
+
+
+def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
+    text.append(f"{title}\n" if facts else "", style="bold underline")
+    for fact in facts:
+        text.append(f"• {' '.join(fact.text.split())}").append(f"  ({fact.source})\n", style="dim")
+    text.append("\n" if facts else "")
+
+
+def _numbers(text: Text, view: View) -> None:
+    """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
+    from labtui.results.numbers import rate_text, time_text, with_uncertainty
+
+    lines: list[tuple[str, str, Interval | None, Interval | None]] = []
+    for timed in view.results.programs if view.results is not None else ():
+        if timed.practice is view.practice:
+            share = timed.weak_efficiency or timed.efficiency
+            lines.append((f"{timed.name} {timed.counted}", time_text(timed), timed.speedup, share))
+    for row in view.results.rows if view.results is not None else ():
+        if row.epoch_seconds is not None and row.practice is view.practice:
+            time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"
+            name = row.configuration.label + (", so far" if row.live else "")
+            lines.append((name, time, row.speedup, row.efficiency))
+    text.append("Your numbers\n" if lines else "", style="bold underline")
+    for name, time, speedup, share in lines:
+        text.append(f"{name}\n", style="bold").append(f"  {time}\n")
+        if speedup is not None:
+            text.append(f"  speedup {words.ratio(speedup)}, {words.percent(share)}\n")
+    text.append("\n" if lines else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal, HorizontalGroup, Vertical
 from textual.events import Click
 from textual.reactive import reactive
@@ -21,10 +22,10 @@ from textual.widgets.option_list import Option
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import PHASE_ROLES
-from labtui.tui.guidance import NextStep, next_step
+from labtui.tui.guidance import NextStep, next_step, status_line, title_state
 from labtui.tui.messages import TaskChosen
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import TaskLine, View, status_line, title_state
+from labtui.tui.view import TaskLine, View
 
 if TYPE_CHECKING:
     from textual.app import RenderResult
@@ -329,3 +330,21 @@ class FramedScreen(Screen[None]):
             self.query_one(Rail).show(view)
             for part in self.query(Slice):
                 part.show(view)
+
+
+_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "halve_batch"}
+_PLAN = {"plan", "send", "fix", "test_only"}
+_FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
+CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
+"""Actions that change something, start a program or ask a cluster: not for those who only look."""
+
+
+def key(
+    keys: str, action: str, label: str, help: str, *, show: bool = False, urgent: bool = False
+) -> Binding:
+    """A binding: `show` puts it into the footer; an `urgent` one is over before the next key is looked at.
+
+    The help page and the palette list the bindings that have a tooltip.
+    """
+    shown = "enter" if keys.startswith("enter") else None  # Textual has a sign for it that not every font has
+    return Binding(keys, action, label, show, shown, priority=urgent, tooltip=help)

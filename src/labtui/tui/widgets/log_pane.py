@@ -11,10 +11,10 @@ from textual.widgets import Input, Static
 
 from labtui.domain.model import RunPhase, Stream
 from labtui.tui import format as words
-from labtui.tui.keys import key
+from labtui.tui.guidance import last_line
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import View, last_line
-from labtui.tui.widgets.frame import ends
+from labtui.tui.view import View
+from labtui.tui.widgets.frame import ends, key
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
 

@@ -1,20 +1,109 @@
-"""`RunPane`: what can be done with the selected run, in the panes that are about runs."""
+"""What panes and plan share about runs: the keys of the selected run, and a table that keeps its place.
+
+`KeyedTable.sync` compares with what is shown, words and colours: equal content costs nothing, and the cursor stays.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.keys import key
 from labtui.tui.view import RunLine, View
+from labtui.tui.widgets.frame import key
 
 if TYPE_CHECKING:
     from labtui.tui.app import LabApp
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column with a stable key and its width in cells, so that nothing moves; `right` aligns numbers."""
+
+    key: str
+    title: str
+    right: bool = False
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row with a stable key and one cell per column; strings are shown as they are, never as markup."""
+
+    key: str
+    cells: tuple[str | Text, ...]
+
+
+class KeyedTable(DataTable[Text]):
+    """Rows with keys. Use `sync` only."""
+
+    DEFAULT_CSS = """
+    KeyedTable { height: auto; max-height: 100%; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, cursor_type="row")
+        self._shown_columns: tuple[TableColumn, ...] = ()
+        self._shown: dict[str, list[tuple[object, ...]]] = {}
+
+    def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
+        """Show these columns and rows; says whether anything changed."""
+        shown = {row.key: [_look(cell) for cell in row.cells] for row in rows}
+        if tuple(columns) == self._shown_columns and list(shown.items()) == list(self._shown.items()):
+            return False
+        selected, column, scroll = self.selected_key, self.cursor_column, self.scroll_offset
+        fresh = not self._shown
+        with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
+            self.clear(columns=True)
+            for each in columns:
+                title = Text(each.title, justify="right" if each.right else "left")
+                self.add_column(title, key=each.key, width=each.width)
+            for row in rows:
+                cells = [_cell(cell, each) for cell, each in zip(row.cells, columns, strict=True)]
+                self.add_row(*cells, key=row.key)
+            self._shown_columns, self._shown = tuple(columns), shown
+            if selected in shown:
+                place = list(shown).index(selected)
+                self.move_cursor(row=place, column=column, animate=False, scroll=False)
+        if not fresh:
+            self.scroll_to(scroll.x, scroll.y, animate=False)
+        # A layout that comes between these rows and the table's own measuring of them would keep the old height.
+        self.call_after_refresh(self.refresh, layout=True)
+        return True
+
+    @property
+    def selected_key(self) -> str | None:
+        """The key of the row under the cursor."""
+        keys = list(self._shown)
+        return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else None
+
+    def select_key(self, key: str) -> None:
+        """Put the cursor on a row."""
+        if key in self._shown:
+            self.move_cursor(row=list(self._shown).index(key), animate=False)
+
+
+def _look(cell: str | Text) -> tuple[object, ...]:
+    """What makes two cells look alike. Rich calls texts equal that differ in their base style only."""
+    return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else (cell, "")
+
+
+def _cell(cell: str | Text, column: TableColumn) -> Text:
+    text = cell.copy() if isinstance(cell, Text) else Text(cell)
+    text.justify = "right" if column.right else "left"
+    text.no_wrap = True
+    if text.cell_len > column.width:
+        text.truncate(column.width, overflow="ellipsis")
+    return text
+
 
 HOLDABLE = (RunPhase.WAITING, RunPhase.QUEUED)
 

@@ -16,13 +16,12 @@ from textual.widgets import DataTable, Digits, Static
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import no_run_yet
+from labtui.tui.guidance import no_run_yet, result, result_line, timed_only
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View, result, result_line, timed_only
-from labtui.tui.widgets.chart import ChartView, empty_chart
+from labtui.tui.view import RunLine, View
+from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.plot import Cursor
-from labtui.tui.widgets.run_pane import RunPane
-from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
+from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
 
 if TYPE_CHECKING:

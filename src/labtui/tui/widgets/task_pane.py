@@ -14,11 +14,10 @@ from textual.events import Click
 from textual.widgets import Static
 
 from labtui.tui import format as words
-from labtui.tui.guidance import instead_of_runs
-from labtui.tui.keys import key
+from labtui.tui.guidance import instead_of_runs, result_line
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import View, result_line
-from labtui.tui.widgets.frame import ends
+from labtui.tui.view import View
+from labtui.tui.widgets.frame import ends, key
 
 Section = tuple[str, str, str, str, str, list[Text]]
 """Name, count, sentence, key, the action of the key, details."""
