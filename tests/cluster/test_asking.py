@@ -53,14 +53,12 @@ def test_push_sends_what_is_not_there(line: Connection, student: Student) -> Non
     target = f"{student.home}/push me/{secrets.token_hex(4)}"
     unique = secrets.token_bytes(200_000)
     files = {"a.py": unique + b"\r\n", "cifar-utils/cifar.py": b"x = 1\r\n", "run.slurm": JOB}
-    first = line.push(files, target)
-    assert set(first.sent) | set(first.unchanged) == set(files) and "a.py" in first.sent
-    assert first.bytes_sent >= len(unique)
-    assert line.push(files, target).bytes_sent == 0
-    assert line.push(files, target + "-again").sent == ()
+    assert line.push(files, target) >= len(unique)
+    assert line.push(files, target) == 0
+    assert line.push(files, target + "-again") == 0
     assert line.files.read(f"{target}-again/cifar-utils/cifar.py") == b"x = 1\n"
     assert line.run(f"stat -c %a '{target}/run.slurm'").out == "755\n"
-    assert line.push({}, target).sent == ()
+    assert line.push({}, target) == 0
 
 
 def test_a_missing_script_and_a_missing_directory(submission: Submission, line: Connection) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
-from labtui.cluster.push import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
 from labtui.slurm.job_control import SbatchAnswer
@@ -164,11 +163,11 @@ class ScriptedCluster:
 
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
-    ) -> PushReport:
+    ) -> int:
         self._call("push", (remote_dir, tuple(files)))
         for name, data in files.items():
             self.contents[f"{remote_dir}/{name}"] = data
-        return PushReport(sent=tuple(files), unchanged=(), bytes_sent=sum(map(len, files.values())))
+        return sum(map(len, files.values()))
 
     def tick(self, vanished: Sequence[str]) -> Tick:
         self._call("tick", tuple(vanished))

@@ -19,7 +19,7 @@ from labtui.cluster.exec_channel import close_quietly, execute
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
-from labtui.cluster.push import PushFile, PushReport, place, plan_push, store_of
+from labtui.cluster.push import PushFile, place, plan_push, store_of
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target, failure
 from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
 from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T
@@ -138,8 +138,10 @@ class Connection:
         nonce = secrets.token_hex(8)
         return call.answer(self.run(call.text(nonce), name=call.name, timeout_s=call.limit_s), nonce)
 
-    def push(self, files: Mapping[str, bytes], remote_dir: str) -> PushReport:
-        """Make `remote_dir` hold `files` (paths relative to it); each is renamed into place when it is whole.
+    def push(self, files: Mapping[str, bytes], remote_dir: str) -> int:
+        """Make `remote_dir` hold `files` (paths relative to it); each is renamed into place when whole.
+
+        Gives the bytes that went over the line: what the cluster has of any submission is not sent again.
 
         Raises:
             RemoteFailure: no room, no permission.
@@ -159,12 +161,7 @@ class Connection:
             self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", file.data, 0o600)
         if needed and missing(needed):
             raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
-        sent = {file.path for file in needed}
-        return PushReport(
-            sent=tuple(file.path for file in plan if file.path in sent),
-            unchanged=tuple(file.path for file in plan if file.path not in sent),
-            bytes_sent=sum(len(file.data) for file in contents.values()),
-        )
+        return sum(len(file.data) for file in contents.values())
 
     def run(
         self,

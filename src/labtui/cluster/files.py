@@ -111,25 +111,20 @@ class RemoteFiles:
         Raises:
             RemoteFailure: the file is not there or cannot be read.
         """
-        pieces: list[bytes] = []
-
-        def take(piece: bytes) -> bool:
-            pieces.append(piece)
-            return True
-
-        self.read_into(path, offset, limit, take)
-        return b"".join(pieces)
+        came = bytearray()
+        self.read_into(path, offset, limit, came.extend)
+        return bytes(came)
 
     def read_into(
         self,
         path: str,
         offset: int,
         limit: int,
-        take: Callable[[bytes], bool],
+        take: Callable[[bytes], object],
         *,
         within_s: float | None = None,
     ) -> None:
-        """The same in pieces, in order, each given to `take` as it comes; `take` says whether to go on.
+        """The same in pieces, in order, each given to `take` as it comes.
 
         With `within_s` nothing more is asked for after so many seconds; what is on its way by then is taken.
 
@@ -148,8 +143,7 @@ class RemoteFiles:
                     for data in self._pieces(
                         sftp, file.handle, offset, end, round_trip_s=round_trip_s, until=until
                     ):
-                        if not take(data):
-                            return
+                        take(data)
                 finally:
                     _close_without_waiting(file)
         except (ConnectionLost, TimeoutError):

@@ -249,10 +249,6 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
         ) from error
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-
-
 def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
     """Write a file so that readers see the old or the new one, never a part; with `root` without following a link.
 
@@ -260,13 +256,16 @@ def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
         ExportError: says why it cannot be written; an older file of that name is untouched.
     """
     try:
-        if root is not None:
-            write_inside(root, path, data, _mode_of(path))
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data, _mode_of(path))
+        if root is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path = path.resolve()  # a link here is its owner's own
+        write_inside(root or path.parent, path, data, _mode_of(path))
     except OSError as error:
-        raise cannot_write(path, error) from error
+        kept = " The file that was there is unchanged." if path.is_file() else ""
+        raise ExportError(
+            f"{path.name} could not be written: {error.strerror or type(error).__name__}.{kept}",
+            "Close it where another program has it open, make room, or use --out to write elsewhere.",
+        ) from error
 
 
 def _mode_of(path: Path) -> int:
@@ -275,19 +274,3 @@ def _mode_of(path: Path) -> int:
         return path.stat().st_mode & 0o777
     except OSError:
         return 0o600
-
-
-def cannot_write(path: Path, error: OSError) -> ExportError:
-    """Why a file cannot be written, and what to do."""
-    kept = " The file that was there is unchanged." if path.is_file() else ""
-    why, hint = error.strerror or type(error).__name__, "Use --out to write elsewhere."
-    if error.errno in _FULL:
-        why, hint = "the disk is full (or your quota is used up)", "Make room, then export again."
-    elif error.errno in _DENIED and path.exists() and os.access(path.parent, os.W_OK):
-        why = "it is open in another program, or protected"
-        hint = "Close it there, then export again; or use --out to write elsewhere."
-    elif error.errno in _DENIED:
-        why, hint = f"{path.parent} is read-only for you", "Use --out to write to a folder of yours."
-    elif error.errno in {errno.ENOTDIR, errno.EEXIST}:
-        why = f"{path.parent} is not a folder"
-    return ExportError(f"{path.name} could not be written: {why}.{kept}", hint)

@@ -34,15 +34,6 @@ class PushFile:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class PushReport:
-    """What a push did: paths that were sent, paths that cost nothing, bytes that went over the line."""
-
-    sent: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    bytes_sent: int
-
-
 def plan_push(files: Mapping[str, bytes]) -> tuple[PushFile, ...]:
     """The files as they will lie there: scripts with Unix line breaks, runnable ones with their mode.
 

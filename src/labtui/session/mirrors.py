@@ -141,13 +141,8 @@ class LogCopy:
             return CopyStep()
         overlap, came = min(size, OVERLAP), bytearray()
         ends = overlap + min(allowed, MAX_STEP_BYTES)
-
-        def take(piece: bytes) -> bool:
-            came.extend(piece)
-            return True
-
         try:
-            files.read_into(self.remote, size - overlap, ends, take, within_s=STEP_S)
+            files.read_into(self.remote, size - overlap, ends, came.extend, within_s=STEP_S)
         except LabError:
             with contextlib.suppress(OSError):
                 self._append(size, came)  # what came before it broke off counts
