@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labtui.domain.model import Diagnosis
-from labtui.session.planning import Boundary, boundary
+from labtui.session.planning import too_large
 from tests.lab.builders import full, with_runs
 
 
-def test_boundary_from_runs():
+def test_the_smallest_batch_that_did_not_fit():
     def change(run):
         if run.spec.model != "ResNet152":
             return run
@@ -17,9 +17,7 @@ def test_boundary_from_runs():
         run = replace(run, spec=replace(run.spec, batch_size=batch))
         return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
 
-    found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
-    assert found == Boundary(fits=1024, too_large=2048)
-    assert found.sentence == "1,024 images per GPU fit, 2,048 images per GPU do not fit."
+    assert too_large(with_runs(full(), change).state.runs.values(), "ResNet152") == 2048
 
 
 def test_main_memory_says_nothing_about_the_batch():
@@ -33,6 +31,6 @@ def test_main_memory_says_nothing_about_the_batch():
 
     runs = with_runs(full(), change).state.runs.values()
     assert not any(run.gpu_memory_ran_out for run in runs)
-    assert boundary(runs, "ResNet152") == Boundary()
+    assert too_large(runs, "ResNet152") is None
     both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)

@@ -181,10 +181,11 @@ def nothing_to_watch(state: LabState) -> str:
 
 def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
     """After an out-of-memory: what the runs tell about the batch, and how to go on."""
-    from labtui.session.planning import boundary
+    from labtui.session.planning import too_large
 
     for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
-        say(f"{run.spec.model}: {boundary(lab.session.state.runs.values(), run.spec.model).sentence}")
+        if batch := too_large(lab.session.state.runs.values(), run.spec.model):
+            say(f"{run.spec.model}: {batch:,} images per GPU do not fit.")
         say(f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
 
 

@@ -142,19 +142,8 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
     Raises:
         StoreError: as `Store`.
     """
-    for place in (None, "/dev/shm"):  # noqa: S108 - a folder of our own in it: the disk may be full
-        try:
-            store = _copied_to(place, folder, database or folder.database_path)
-        except OSError as error:
-            problem = error
-            continue
-        store.refusal = refusal or StoreError("It is a copy, only to be read.")
-        return _not_emptied(folder, store)
-    raise StoreError(f"The lab folder's database cannot be copied to be read: {problem.strerror}.")
-
-
-def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
-    place = tempfile.TemporaryDirectory(prefix="labtui-", dir=parent)
+    original = database or folder.database_path
+    place = tempfile.TemporaryDirectory(prefix="labtui-")
     path = Path(place.name) / original.name
     try:
         for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
@@ -166,11 +155,14 @@ def _copied_to(parent: str | None, folder: LabFolder, original: Path) -> Store:
                 with folder.reader(name) as source, path.with_name(name).open("wb") as target:
                     shutil.copyfileobj(source, target)
         store = Store(path)
-    except BaseException:
+    except BaseException as error:
         place.cleanup()
+        if isinstance(error, OSError):
+            problem = error.strerror
+            raise StoreError(f"The lab folder's database cannot be copied to be read: {problem}.") from error
         raise
-    store.copy = place
-    return store
+    store.copy, store.refusal = place, refusal or StoreError("It is a copy, only to be read.")
+    return _not_emptied(folder, store)
 
 
 def effects_of_trust(path: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
@@ -188,19 +188,6 @@ def run_of(state: LabState, run_id: int) -> RunState:
     return run
 
 
-class Boundary(NamedTuple):
-    """What is known about per-GPU batches: the largest that trained, the smallest that ran out of memory."""
-
-    fits: int | None = None
-    too_large: int | None = None
-
-    @property
-    def sentence(self) -> str:
-        known = ((self.fits, "fit"), (self.too_large, "do not fit"))
-        parts = [f"{batch:,} images per GPU {word}" for batch, word in known if batch]
-        return f"{', '.join(parts)}." if parts else "No batch has been tried yet."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """Drafts to submit in place of some that failed, and why."""
@@ -209,13 +196,13 @@ class Proposal:
     sentence: str
 
 
-def boundary(runs: Iterable[RunState], model: str) -> Boundary:
-    """What the runs of a model tell. A run that trained one epoch or more fitted, whatever ended it later."""
+def too_large(runs: Iterable[RunState], model: str) -> int | None:
+    """The smallest batch per GPU for which a model ran out of memory; a run that trained an epoch fitted."""
     mine = [run for run in runs if run.spec.model == model and run.spec.device == "gpu"]
     largest = max((run.spec.per_gpu_batch for run in mine if run.epochs), default=0)
     failed = (run.spec.per_gpu_batch for run in mine if not run.epochs and run.gpu_memory_ran_out)
     # An out-of-memory below a batch that trained came from something else (a shared GPU).
-    return Boundary(largest or None, min((batch for batch in failed if batch > largest), default=None))
+    return min((batch for batch in failed if batch > largest), default=None)
 
 
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:

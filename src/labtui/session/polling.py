@@ -26,7 +26,6 @@ from labtui.slurm.queue import OVER_LATELY_S, POLLS_PER_MINUTE, Tick, next_poll_
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
-_ACCOUNTING_REST_S = 60.0
 _DIRECT_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
 _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
@@ -45,8 +44,6 @@ class Poller:
         self._failures = 0
         self._pressed = True  # once at the start: a job that another program sent is seen, too
         self._asking = False
-        self._accounting_failures = 0
-        self._accounting_again_at = 0.0
         self._checked_at: dict[str, float] = {}
 
     def press(self) -> None:
@@ -81,8 +78,7 @@ class Poller:
         context, began = self._context, self._context.now()
         self._polls.append(began)
         self._pressed, self._asking = False, True
-        ask_accounting = began >= self._accounting_again_at
-        gone = vanished(context.state) if ask_accounting else ()
+        gone = vanished(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
         ours = tuple(job.job_id for job in asked.values())
 
@@ -97,11 +93,11 @@ class Poller:
                 self._failures += 1
                 context.raise_problem(QUEUE_KEY, error)
             else:
-                self._take(tick, asked, ask_accounting=ask_accounting)
+                self._take(tick, asked)
 
         context.run_in_background(lambda: context.cluster.ask(tick(gone, ours)), answered)
 
-    def _take(self, tick: Tick, asked: Mapping[str, JobView], *, ask_accounting: bool) -> None:
+    def _take(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
         """The answer about the jobs `asked`, as they were then: it cannot know what came or changed since."""
         context, at = self._context, self._context.at()
         known = context.state.submissions
@@ -116,8 +112,7 @@ class Poller:
         else:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
-            if ask_accounting:
-                self._note_accounting(tick)
+            self._note_accounting(tick)
             others = other_jobs(context.state, tick.jobs)
             moment: dict[str, Any] = {"other_jobs": others, "more_jobs": tick.more, "refreshed_at": at}
             moment["cluster_time"] = tick.server_time
@@ -127,12 +122,8 @@ class Poller:
 
     def _note_accounting(self, tick: Tick) -> None:
         if tick.accounting is not None:
-            self._accounting_failures = 0
             self._context.clear_problem(ACCOUNTING_KEY)
             return
-        self._accounting_failures += 1
-        if self._accounting_failures >= 2:  # down, not hiccuping: leave it alone for a while
-            self._accounting_again_at = self._context.now() + _ACCOUNTING_REST_S
         problem = tick.accounting_problem or "Slurm's accounting gave no answer."
         self._context.raise_problem(ACCOUNTING_KEY, RemoteFailure(problem, _ACCOUNTING_HINT))
 

@@ -215,19 +215,19 @@ class Plan:
     @property
     def doubts(self) -> list[str]:
         """What the rows give reason to doubt: batches per GPU that differ, or that did not fit before."""
-        from labtui.session.planning import boundary
+        from labtui.session.planning import too_large
 
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines = []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
-            known = boundary(self.session.state.runs.values(), model)
+            most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]
             batches = sorted({run.per_gpu_batch for run in mine})
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
                 lines.append(f"{model}: {sizes} images per GPU; only runs with the same can be compared.")
-            if known.too_large is not None and batches[-1] >= known.too_large:
-                lines.append(f"{model}: {known.sentence}")
+            if most is not None and batches[-1] >= most:
+                lines.append(f"{model}: {most:,} images per GPU do not fit.")
         return lines
 
     @property
