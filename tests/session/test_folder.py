@@ -11,8 +11,6 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.settings import (
     Settings,
     changed,
-    list_profiles,
-    load_profile,
     read_settings,
     write_settings,
 )
@@ -116,20 +114,6 @@ def test_the_folder_is_found_from_below(tmp_path: Path) -> None:
     assert find_folder(folder.scripts) == folder.path
     with pytest.raises(UsageError, match="not a lab folder"):
         find_folder(tmp_path)
-
-
-def test_every_profile_that_came_along_loads() -> None:
-    assert {"mn5", "slurm"} <= set(list_profiles())
-    for name in list_profiles():
-        assert load_profile(name).title
-    with pytest.raises(DataError, match="no cluster profile"):
-        load_profile("mn6")
-
-
-def test_a_profile_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "ours.toml").write_text('id = "ours"\ntitle = "Ours"\nlogin_hosts = ["h"]\nsurprise = 1\n')
-    with pytest.raises(DataError, match="surprise"):
-        load_profile("ours.toml", tmp_path)
 
 
 def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path: Path) -> None:

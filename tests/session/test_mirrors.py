@@ -372,10 +372,3 @@ def test_without_sha256sum_sizes_alone_are_compared(bench: Bench, refusal: Remot
     changed_unseen(bench)
     bench.run(200, lambda: is_complete(bench, token))
     assert len(segments_of(bench.session, token)) == 1 and bench.session.state.problems == ()
-
-
-def test_a_very_long_log_is_not_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_follower, "MAX_COMPARED_BYTES", 1000)
-    token = ended_with_a_long_log(bench)
-    bench.run(200, lambda: is_complete(bench, token))
-    assert bench.cluster.count("digest") == 0

@@ -10,7 +10,6 @@ import pytest
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
 from labtui.session.session import Session
-from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import make_lab
@@ -83,17 +82,6 @@ def install_pytorch(cluster: Cluster) -> None:
     launcher = cluster.outside("/apps/container/bin/torchrun")
     launcher.write_text(TORCHRUN)
     launcher.chmod(0o755)
-
-
-def own_file(session: Session, name: str, account: str, *changes: tuple[str, str]) -> Path:
-    """A file of the corpus in the lab folder's `slurm/`: nothing changed in it but the account."""
-    path = session.folder.slurm / f"{name}.slurm"
-    text = (CORPUS / f"{name}.slurm").read_text().replace("nct_345", account)
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
 
 
 def finished(session: Session, token: str) -> SubmissionState:
