@@ -2,9 +2,9 @@
 
 SFTP does not expand ``~``; relative paths start at the home directory. Paths are the cluster's (POSIX), never ours.
 
-A long piece is read with many requests on their way, as many as the connection answers in about half a second: what is
-on its way has to be taken, and everything else waits behind it. paramiko's own `readv` sends from a second thread, may
-send a request twice when answers are quick, and knows nothing of how fast the connection is.
+A long piece is read with many requests on their way, few at first and more with each answer: what is on its way has to
+be taken, and everything else waits behind it. paramiko's own `readv` sends from a second thread, may send a request
+twice when answers are quick, and knows nothing of how fast the connection is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.target import failure
-from labtui.domain.errors import ConnectionLost, LabError
+from labtui.domain.errors import LabError
 
 if TYPE_CHECKING:
     import paramiko
@@ -35,9 +35,6 @@ MIN_READ_AHEAD, MAX_READ_AHEAD = 64 * 1024, 8 * 1024 * 1024
 
 SMALL_REQUEST = 32 * 1024
 """What every server gives in one answer."""
-
-QUICK_S, LATE_S = 0.25, 0.75
-"""Beyond a round trip: an answer within the one lets as much more be on its way, one beyond the other as much less."""
 
 
 class _Answers:
@@ -88,7 +85,6 @@ class RemoteFiles:
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
-        self._ahead = MIN_READ_AHEAD
         self._peeking: _Peeking | None = None
 
     def stat(self, path: str) -> FileStat | None:
@@ -131,67 +127,17 @@ class RemoteFiles:
         Raises:
             RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
         """
-        end = offset + max(0, limit)
-        try:
-            with self._channel(path) as sftp:
-                # Two round trips: one to open, one for the data. How long the file is shows in what comes.
-                began = time.monotonic()
-                file: Any = sftp.open(path, "rb")
-                round_trip_s = time.monotonic() - began
-                until = math.inf if within_s is None else time.monotonic() + within_s + 6 * round_trip_s
-                try:
-                    for data in self._pieces(
-                        sftp, file.handle, offset, end, round_trip_s=round_trip_s, until=until
-                    ):
-                        take(data)
-                finally:
-                    _close_without_waiting(file)
-        except (ConnectionLost, TimeoutError):
-            self._ahead = MIN_READ_AHEAD
-            raise
-
-    def _pieces(
-        self, sftp: Any, handle: bytes, offset: int, end: int, *, round_trip_s: float, until: float
-    ) -> Iterator[bytes]:
-        """The bytes from `offset` to `end`, as many asked for ahead as the connection answers quickly."""
-        import paramiko
-        from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
-
-        answers, asked = _Answers(), deque[tuple[int, int, float]]()
-        on_the_way, request = 0, request_size(sftp)
-        while True:
-            room = (
-                self._ahead if 2 * on_the_way <= self._ahead else 0
-            )  # in bursts: fewer turns between threads
-            while offset < end and on_the_way < room and (now := time.monotonic()) < until:
-                size = min(request, end - offset)
-                asked.append((sftp._async_request(answers, CMD_READ, handle, int64(offset), size), size, now))
-                offset, on_the_way = offset + size, on_the_way + size
-            if not asked:
-                return
-            number, size, asked_at = asked.popleft()
-            while number not in answers.got:
-                sftp._read_response()
-            kind, message = answers.got.pop(number)
-            if kind == CMD_STATUS:
-                try:
-                    sftp._convert_status(message)
-                except EOFError:
-                    return
-            if kind != CMD_DATA:
-                raise paramiko.SFTPError("The server returned no data.")
-            data: bytes = message.get_string()
-            waited_s = time.monotonic() - asked_at - round_trip_s
-            if waited_s < QUICK_S:
-                self._ahead = min(MAX_READ_AHEAD, self._ahead + size)
-            elif waited_s > LATE_S:
-                self._ahead = max(MIN_READ_AHEAD, self._ahead - size)
-            yield data
-            on_the_way -= size
-            if len(data) < size:  # what was asked for behind it leaves a gap: from here on, once more
-                offset -= on_the_way + size - len(data)
-                answers, on_the_way = _Answers(), 0
-                asked.clear()
+        with self._channel(path) as sftp:
+            # Two round trips: one to open, one for the data. How long the file is shows in what comes.
+            began = time.monotonic()
+            file: Any = sftp.open(path, "rb")
+            round_trip_s = time.monotonic() - began
+            until = math.inf if within_s is None else time.monotonic() + within_s + 6 * round_trip_s
+            try:
+                for data in _pieces(sftp, file.handle, offset, offset + max(0, limit), until):
+                    take(data)
+            finally:
+                _close_without_waiting(file)
 
     def peek(self, path: str, offset: int) -> bytes:
         """Up to `PEEK_BYTES` from `offset` in one round trip, from a file that stays open; empty at its end.
@@ -280,3 +226,39 @@ def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None
         with contextlib.suppress(Exception):
             sftp.remove(temporary)
         raise
+
+
+def _pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> Iterator[bytes]:
+    """The bytes from `offset` to `end`: each answer lets as much more be on its way."""
+    import paramiko
+    from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
+
+    answers, asked = _Answers(), deque[tuple[int, int]]()
+    on_the_way, request, ahead = 0, request_size(sftp), MIN_READ_AHEAD
+    while True:
+        room = ahead if 2 * on_the_way <= ahead else 0  # in bursts: fewer turns between threads
+        while offset < end and on_the_way < room and time.monotonic() < until:
+            size = min(request, end - offset)
+            asked.append((sftp._async_request(answers, CMD_READ, handle, int64(offset), size), size))
+            offset, on_the_way = offset + size, on_the_way + size
+        if not asked:
+            return
+        number, size = asked.popleft()
+        while number not in answers.got:
+            sftp._read_response()
+        kind, message = answers.got.pop(number)
+        if kind == CMD_STATUS:
+            try:
+                sftp._convert_status(message)
+            except EOFError:
+                return
+        if kind != CMD_DATA:
+            raise paramiko.SFTPError("The server returned no data.")
+        data: bytes = message.get_string()
+        ahead = min(MAX_READ_AHEAD, ahead + size)
+        yield data
+        on_the_way -= size
+        if len(data) < size:  # what was asked for behind it leaves a gap: from here on, once more
+            offset -= on_the_way + size - len(data)
+            answers, on_the_way = _Answers(), 0
+            asked.clear()
