@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.domain.state import LogState
-from labtui.session import log_follower, mirrors
+from labtui.session import mirrors
 from labtui.slurm.probe import FileDigest
 from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import keras_log
@@ -257,18 +256,6 @@ def test_an_endless_log_is_copied_up_to_the_limit(bench: Bench) -> None:
     bench.worker._context.max_log_bytes = 1 << 30
     bench.run(60, lambda: mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")])
     assert bench.session.state.problems == ()
-
-
-def test_a_nearly_full_disk_takes_the_beginning_of_a_log_only(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accepted(bench)
-    monkeypatch.setattr(log_follower.shutil, "disk_usage", lambda path: SimpleNamespace(free=499_000_000))
-    bench.cluster.write("100", keras_log(5, 4) + b"x" * 3_000_000)
-    bench.run(60)
-    mirror = mirrors.segment_path(bench.session.folder, only(bench), "out")
-    assert mirror is not None and mirror.stat().st_size == log_follower.SMALL_BYTES
-    assert len(bench.session.state.runs[1].epochs) == 2
 
 
 def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench: Bench) -> None:

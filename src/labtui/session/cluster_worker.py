@@ -28,6 +28,7 @@ from labtui.session.worker_context import (
     WorkerContext,
     fail,
     failing,
+    outcome_of,
     settle,
 )
 from labtui.slurm.job_control import check_script
@@ -201,12 +202,8 @@ class ClusterWorker:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
 
         def ask() -> None:
-            outcome: Future[Any] = Future()
-            try:
-                outcome.set_result(work())
-            except Exception as error:
-                outcome.set_exception(error)
-            self._put(lambda _: done(outcome.result), needs_connection=False)
+            outcome = outcome_of(work)
+            self._put(lambda _: done(outcome), needs_connection=False)
 
         threading.Thread(target=ask, name="labtui-background", daemon=True).start()
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -57,10 +56,6 @@ ROOM_KEY = "log-room"
 DIFFERS_KEY = "log-differs"
 SEGMENTS_KEY = "log-segments"
 
-MIN_FREE_BYTES = 500_000_000
-"""Below so much free space on this computer only the first `SMALL_BYTES` of a log are copied."""
-
-SMALL_BYTES = 1_000_000
 MAX_SEGMENTS = 5
 
 MAX_COMPARED_BYTES = 256 * 1024**2
@@ -211,7 +206,8 @@ class LogFollower:
 
     def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
         """A quick look where a whole one was made lately and the job runs, else a whole one."""
-        now, files, room = self._context.now(), self._context.cluster.files, self._room(item)
+        now, files = self._context.now(), self._context.cluster.files
+        room = self._context.max_log_bytes - item.copy.size  # an endless log must not fill the disk
         running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
         if running and not item.behind and room > PEEK_BYTES and now < item.whole_until:
             glance = item.copy.glance(files)
@@ -220,18 +216,11 @@ class LogFollower:
         item.whole_until = now + WHOLE_LOOK_S
         return item.copy.step(files, room)
 
-    def _room(self, item: Followed) -> int:
-        """How many bytes of a log may still be copied: an endless one must not fill the disk."""
-        limit = self._context.max_log_bytes
-        if shutil.disk_usage(self._context.folder.logs).free < MIN_FREE_BYTES:
-            limit = min(limit, SMALL_BYTES)
-        return limit - item.copy.size
-
     def _tell_full(self, item: Followed) -> None:
         limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
         problem = StoreError(
-            f"The log of job {item.job_id} is not copied further: it is over {limit}, or the disk is nearly full.",
-            "Free some space, or set max_log_gib in lab.toml. The cluster has the whole log.",
+            f"The log of job {item.job_id} is not copied further: it is over {limit}.",
+            "Set max_log_gib in lab.toml to copy more. The cluster has the whole log.",
         )
         self._context.raise_problem(ROOM_KEY, problem)
 

@@ -35,7 +35,6 @@ from labtui.slurm.states import early_end_options, early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, lookup, submit
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
-_STORE_AGAIN_S = 10.0
 UNKNOWN_SENTENCE = (
     "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
 )
@@ -76,8 +75,6 @@ class Submitter:
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
         self._refusals: dict[str, int] = {}
         self._open_at: dict[str, float] = {}
-        self._paused_until = 0.0
-        self._held_up = 0
         self._busy = False
 
     def resume(self) -> None:
@@ -102,7 +99,7 @@ class Submitter:
         unknown = self._unknown()
         times = [self._known[item.token].look_at for item in unknown]
         if self._next() is not None:
-            times.append(self._paused_until)
+            times.append(context.now())
         elif any(item.status is SubmissionStatus.WAITING for item in context.state.submissions.values()):
             times.extend(self._open_at.values())
         return min(times, default=None)
@@ -135,8 +132,7 @@ class Submitter:
             if self._known[submission.token].look_at <= now:
                 self._look_up(submission)
                 return
-        submission_to_send = self._next()
-        if submission_to_send is not None and self._paused_until <= now:
+        if (submission_to_send := self._next()) is not None:
             self._send(submission_to_send)
 
     def _look_up(self, submission: SubmissionState) -> None:
@@ -206,16 +202,15 @@ class Submitter:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
             if isinstance(error, RemoteFailure) and error.wait:
-                self._try_later(submission, error)
+                self._must_wait(submission, error, tried=0)
             else:
                 self._give_up(submission, error)
             return
-        self._held_up = 0
         try:
             context.journal.intend(lambda state: state.with_status(token, SubmissionStatus.SENDING))
         except StoreError as error:
-            self._paused_until = context.now() + _STORE_AGAIN_S
             context.raise_problem("store", error)
+            self._must_wait(submission, error, tried=0)
             return
         options = (*submission.options, *early_end_options(submission))
         call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=submission.attempt)
@@ -256,21 +251,16 @@ class Submitter:
             self._ask_slurm(cancel(job_id), cancelled)
         known.sent, known.cancelled = [], []
 
-    def _must_wait(self, submission: SubmissionState, error: SubmitRefused) -> None:
+    def _must_wait(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
+        """Its queue takes no more now, or its files cannot be put there: the queue is closed for a while."""
         token, queue = submission.token, submission.queue
         if self._known[token].cancelled:  # taken back while the question was on its way
             self._withdraw(submission)
             return
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
         self._open_at[queue] = self._context.now() + _wait_again(self._refusals[queue])
-        tries = submission.attempt + 1
+        tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
-
-    def _try_later(self, submission: SubmissionState, error: LabError) -> None:
-        """The files cannot be put there now (no room, no channel), which holds for every submission: rest a while."""
-        self._held_up += 1
-        self._paused_until = self._context.now() + _wait_again(self._held_up)
-        self._say(submission, error.sentence, error.hint)
 
     def _withdraw(
         self, submission: SubmissionState, sentence: str = "Withdrawn before it was sent.", hint: str = ""

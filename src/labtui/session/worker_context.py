@@ -78,14 +78,19 @@ Done = Callable[[Callable[[], Any]], None]
 """Takes the outcome of work done aside: a function that gives its result or raises what it raised."""
 
 
-def inline(work: Callable[[], Any], done: Done) -> None:
-    """Do work at once; what a test wants, and what is right where nothing waits meanwhile."""
+def outcome_of(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Do work at once: a function that gives its result or raises what it raised."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(work())
     except Exception as error:
         outcome.set_exception(error)
-    done(outcome.result)
+    return outcome.result
+
+
+def inline(work: Callable[[], Any], done: Done) -> None:
+    """Do work at once; what a test wants, and what is right where nothing waits meanwhile."""
+    done(outcome_of(work))
 
 
 @dataclass(slots=True)
