@@ -134,10 +134,10 @@ def only(bench: Bench):
     return submission
 
 
-def accepted(bench: Bench) -> str:
-    """The token of a submission whose job runs."""
+def accepted(bench: Bench, **more: object) -> str:
+    """The token of a submission whose job runs; `more` is for `draft`."""
     bench.online()
-    future = bench.session.submit(draft())
+    future = bench.session.submit(draft(**more))  # type: ignore[arg-type]
     bench.run(20, future.done)
     bench.cluster.start("100")
     bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)

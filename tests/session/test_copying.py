@@ -175,15 +175,3 @@ def test_a_quick_look_leaves_a_file_that_is_another_one_to_a_whole_look(copy, ne
     assert log.glance(cluster) is None
     assert log.local.read_bytes() == b"x" * 2000
     assert log.step(cluster).restarted
-
-
-def test_a_quick_look_costs_one_round_trip(copy) -> None:  # type: ignore[no-untyped-def]
-    log, cluster = copy
-    cluster.write("1", b"x" * 2000)
-    log.step(cluster)
-    cluster.calls.clear()
-    for _ in range(3):
-        cluster.write("1", b"more\n")
-        step = log.glance(cluster)
-        assert step is not None and step.grown == 5
-    assert [verb for verb, _ in cluster.calls] == ["peek"] * 3

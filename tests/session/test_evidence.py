@@ -58,24 +58,6 @@ def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
     assert only(bench).job.evidence == "log"
 
 
-def test_two_running_jobs_cost_at_most_ten_requests_a_minute(bench: Bench) -> None:
-    bench.online()
-    futures = [bench.session.submit(draft(n)) for n in (1, 2)]
-    bench.run(30, lambda: all(future.done() for future in futures))
-    times: list[float] = []
-    tick = bench.cluster.tick
-    bench.cluster.tick = lambda vanished: times.append(bench.clock.now) or tick(vanished)  # type: ignore[method-assign]
-    bench.cluster.start("100")
-    bench.cluster.start("101")
-    for second in range(600):
-        if second % 5 == 0:
-            bench.session.refresh()  # an impatient student
-        bench.cluster.write("100", b"line\n")
-        bench.run(1)
-    for begin in times:
-        assert sum(1 for at in times if begin <= at < begin + 60) <= 5
-
-
 def test_the_queue_is_asked_once_when_nothing_lives(bench: Bench) -> None:
     """Once, to see the jobs of other programs."""
     bench.online()

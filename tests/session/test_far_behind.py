@@ -7,9 +7,9 @@ import os
 import pytest
 
 from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import JobPhase, RunPhase
+from labtui.domain.model import RunPhase
 from labtui.session import log_follower
-from tests.session.conftest import Bench, draft, only
+from tests.session.conftest import Bench, accepted
 from tests.session.scripted import keras_log
 
 PIECE = 10_000
@@ -30,14 +30,10 @@ def long_log() -> bytes:
 
 def far_behind(bench: Bench) -> str:
     """A running job whose log was written while nobody looked."""
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    bench.session.watch_logs({future.result()})
+    token = accepted(bench)
+    bench.session.watch_logs({token})
     bench.cluster.write("100", long_log())
-    return future.result()
+    return token
 
 
 def mirrored(bench: Bench, token: str) -> bytes:
@@ -53,27 +49,6 @@ def test_on_a_fast_line_the_bytes_come_first(bench: Bench) -> None:
     token = far_behind(bench)
     bench.run(10, lambda: mirrored(bench, token) == long_log())
     assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
-    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
-
-
-def test_on_a_slow_line_each_piece_is_read_before_the_next_comes(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = far_behind(bench)
-    read = bench.cluster.read
-
-    def slowly(path: str, offset: int, limit: int) -> bytes:
-        bench.clock.sleep(1.0)
-        return read(path, offset, limit)
-
-    monkeypatch.setattr(bench.cluster, "read", slowly)
-    seen = []
-    while mirrored(bench, token) != long_log():
-        bench.step()
-        seen.append((len(epochs(bench)), len(mirrored(bench, token))))
-    for known, size in seen:
-        whole = long_log()[: max(0, size - 2 * PIECE)].count(b" - loss")
-        assert known >= whole, f"{known} epochs known with {size} bytes copied"
     bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
 
 

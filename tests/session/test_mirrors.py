@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
-from labtui.domain.model import JobPhase, RunPhase
+from labtui.domain.model import RunPhase
 from labtui.domain.state import LogState
 from labtui.session import mirrors
 from labtui.slurm.probe import FileDigest
@@ -18,16 +18,6 @@ from tests.session.scripted import keras_log
 from tests.session.segments import segments_of
 
 CUT = ConnectionLost("The connection is gone.")
-
-
-def running(bench: Bench, n_gpus: int = 1) -> str:
-    bench.online()
-    future = bench.session.submit(draft(n_gpus))
-    bench.run(20, future.done)
-    (job_id,) = bench.cluster.jobs
-    bench.cluster.start(job_id)
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    return future.result()
 
 
 def submit_two_runs(bench: Bench) -> None:
@@ -52,7 +42,7 @@ def run(bench: Bench):
 
 
 def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
-    token = running(bench)
+    token = accepted(bench)
     whole = keras_log(5, 4, 4, 4, 4)
     seed = 20260
     chooser = random.Random(seed)
@@ -71,22 +61,10 @@ def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
     assert mirror(bench, token) == whole
 
 
-def test_a_requeued_job_starts_a_new_segment_and_forgets_the_old_samples(bench: Bench) -> None:
-    token = running(bench)
-    bench.cluster.write("100", keras_log(9, 9, 9))
-    bench.run(60, lambda: len(run(bench).epochs) == 3)
-    bench.cluster.put("100", keras_log(5))
-    bench.run(60, lambda: len(run(bench).epochs) == 1)
-    assert run(bench).epochs[0].seconds.value == pytest.approx(5, abs=0.5)
-    segments = segments_of(bench.session, token)
-    assert [path.read_bytes() for path in segments] == [keras_log(9, 9, 9), keras_log(5)]
-    assert segments[1].name.endswith(".restart1.out")
-
-
 def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable[..., Bench]) -> None:
     """A requeued job whose log is appended to: the last try counts, now and after a restart of labtui."""
     first = open_bench()
-    token = running(first)
+    token = accepted(first)
     first.cluster.write("100", keras_log(9, 8, 9))
     first.run(60, lambda: len(run(first).epochs) == 3)
     first.cluster.write("100", keras_log())
@@ -111,7 +89,7 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable
 
 def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench) -> None:
     first = open_bench()
-    token = running(first)
+    token = accepted(first)
     first.cluster.write("100", keras_log(5))
     first.run(60, lambda: len(run(first).epochs) == 1)
     path = first.session.log_path(token, "out")
@@ -129,7 +107,7 @@ def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(
     open_bench: Callable[..., Bench],
 ) -> None:
     first = open_bench()
-    token = running(first)
+    token = accepted(first)
 
     def log(bench: Bench) -> LogState | None:
         return bench.session.state.submissions[token].logs.get("out")
@@ -175,7 +153,7 @@ ENDS: dict[str, tuple[bytes, bytes, str, str, list[int]]] = {
 @pytest.mark.parametrize("name", ENDS)
 def test_the_log_and_slurms_word_say_how_a_run_ended(bench: Bench, name: str) -> None:
     log, err, state, outcome, printed = ENDS[name]
-    running(bench)
+    accepted(bench)
     for data, suffix in ((log, "out"), (err, "err")):
         if data:
             bench.cluster.write("100", data, suffix)
@@ -194,7 +172,7 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench
 
 
 def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench) -> None:
-    running(bench, n_gpus=2)
+    accepted(bench, n_gpus=2)
     bench.cluster.write("100", keras_log(5, 4, n_gpus=4, batch=512))
     bench.run(60)
     assert run(bench).epochs == ()
@@ -230,7 +208,7 @@ def _equal(bench: Bench, token: str, job_id: str) -> bool:
 
 
 def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> None:
-    token = running(bench)
+    token = accepted(bench)
     bench.cluster.fail("stat", RemoteFailure("You may not read it."), RemoteFailure("You may not read it."))
     bench.cluster.write("100", keras_log(5))
     bench.run(60, lambda: len(run(bench).epochs) == 1)
@@ -268,23 +246,6 @@ def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench
     assert any("newest 5 copies" in problem.hint for problem in bench.session.state.problems)
 
 
-def test_a_log_whose_job_has_long_been_over_is_looked_at_once(open_bench: Callable[..., Bench]) -> None:
-    """Opening a folder with hundreds of them kept the worker busy for minutes."""
-    first = open_bench()
-    accepted(first)
-    first.cluster.write("100", keras_log(5, 4, 4, 4, 4))
-    first.cluster.end("100")
-    first.run(40, lambda: only(first).job.phase is JobPhase.FINISHED)
-    first.session.close()
-    first.clock.sleep(3600)
-    first.cluster.calls.clear()
-    second = open_bench(first.cluster)
-    second.run(300)
-    looks = [path for verb, path in second.cluster.calls if verb == "stat"]
-    assert len(looks) - len(set(looks)) <= 1, "once more where the look before brought something"
-    assert second.session.state.runs[1].outcome == "completed"
-
-
 def changed_unseen(bench: Bench, at: int = 5000) -> bytes:
     """A byte in the middle of the remote log becomes another one; size, beginning, end and time stay."""
     path = bench.cluster.log("100")
@@ -295,7 +256,7 @@ def changed_unseen(bench: Bench, at: int = 5000) -> bytes:
 
 
 def ended_with_a_long_log(bench: Bench) -> str:
-    token = running(bench)
+    token = accepted(bench)
     bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + b"a line of the log\n" * 600)
     bench.run(60, lambda: mirror(bench, token) == bench.cluster.contents[bench.cluster.log("100")])
     bench.cluster.end("100")

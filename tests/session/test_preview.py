@@ -8,16 +8,7 @@ import pytest
 
 from labtui.session.folder import read_remote
 from labtui.session.labs import gather_evidence, start_copy
-from tests.session.conftest import Bench, draft
-
-
-def accepted(bench: Bench, **more: object) -> str:
-    """Submit and wait for Slurm; the job's number."""
-    sent = bench.session.submit(draft(**more))  # type: ignore[arg-type]
-    bench.run(20, sent.done)
-    job = bench.session.state.submissions[sent.result()].job
-    assert job is not None
-    return job.job_id
+from tests.session.conftest import Bench, accepted, draft
 
 
 def scripts_of(bench: Bench) -> Path:
@@ -25,7 +16,6 @@ def scripts_of(bench: Bench) -> Path:
 
 
 def test_a_preview_writes_and_sends_nothing(bench: Bench) -> None:
-    bench.online()
     accepted(bench)
     (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
     before = {path: path.read_bytes() for path in bench.path.rglob("*") if path.suffix in {".py", ".slurm"}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,21 +79,6 @@ def until(condition: Callable[[], bool], what: str, deadline_s: float = 360) -> 
     wait_until(condition, what=what, deadline_s=deadline_s)
 
 
-def requests_in_a_minute(cluster: Cluster, press: Callable[[], object]) -> tuple[int, int]:
-    """The student's requests that the controller counts in a minute, while a key is pressed twice a second.
-
-    Also the minutes begun meanwhile: one, unless asking for the count itself takes seconds. The two looks lie 58 s
-    apart, so that no poll of the minute before, or after, falls into this one on a slow machine.
-    """
-    began = time.monotonic()
-    before = cluster.student_requests()
-    while time.monotonic() - began < 58:
-        press()
-        time.sleep(0.5)
-    requests = cluster.student_requests() - before
-    return requests, math.ceil((time.monotonic() - began) / 60)
-
-
 @pytest.fixture
 def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Session]:
     with session_on(tmp_path / "lab", student, student.port) as opened:
@@ -135,18 +119,3 @@ def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
         copied = mirror(session, token)  # first, for the log goes on growing
         assert remote(cluster, session, token).startswith(copied)
         session.cancel(1).result(240)
-
-
-@pytest.mark.slow
-def test_the_controller_hears_little_from_us(cluster: Cluster, student: Student, session: Session) -> None:
-    """Two running jobs and an impatient student for a minute: counted by the controller itself."""
-    tokens = [
-        submit(session, student, "for i in $(seq 1 2000); do echo $i; sleep 0.2; done\n") for _ in range(2)
-    ]
-    until(lambda: all(phase(session, token) is JobPhase.RUNNING for token in tokens), "both jobs to run")
-    requests, minutes = requests_in_a_minute(cluster, session.refresh)
-    assert all(phase(session, token) is JobPhase.RUNNING for token in tokens)
-    print(f"{requests} controller requests in {minutes} min of pressing the refresh key")
-    assert requests <= 10 * minutes
-    for number in (1, 2):
-        session.cancel(number).result(240)
