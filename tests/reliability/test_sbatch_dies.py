@@ -19,7 +19,7 @@ import pytest
 from labtui.domain.model import SubmissionStatus
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
-from labtui.session.trust import trust
+from labtui.session.settings import trust
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import SCRIPT, draft, make_lab

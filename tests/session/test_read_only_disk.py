@@ -14,7 +14,7 @@ import pytest
 from labtui.commands.cli import main
 from labtui.domain.errors import NotWritable
 from labtui.session.session import Session
-from labtui.session.trust import trust
+from labtui.session.settings import trust
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
 from tests.tui.waiting import text_of, until

@@ -24,14 +24,21 @@ from labtui.cluster.local_files import (
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, StoreError, UsageError
-from labtui.session import trust as trusting
+from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
 from labtui.session.opening import FolderLock, copied_state, effects_of_trust
 from labtui.session.session import Session
-from labtui.session.settings import changed, read_settings, write_settings
+from labtui.session.settings import (
+    NotTrusted,
+    changed,
+    check_trust,
+    forget,
+    read_settings,
+    trust,
+    write_settings,
+)
 from labtui.session.store import Store
-from labtui.session.trust import NotTrusted, check_trust, forget, trust
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
 

@@ -13,7 +13,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.opening import repair
 from labtui.session.records import Writer
 from labtui.session.session import Session
-from labtui.session.trust import trust
+from labtui.session.settings import trust
 from tests.session.conftest import Bench, draft
 
 

@@ -135,7 +135,7 @@ def _keep(folder: Path, place: Path) -> None:
     """A copy of a practice session's lab folder, which ends with its cluster."""
     import shutil
 
-    from labtui.session.trust import trust
+    from labtui.session.settings import trust
 
     try:
         shutil.copytree(folder, place)
@@ -190,7 +190,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 def run_practice(arguments: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.practice.incidents import INCIDENTS, choose
-    from labtui.session.trust import forget
+    from labtui.session.settings import forget
 
     if arguments.list:
         from labtui.commands.terminal import print_wrapped

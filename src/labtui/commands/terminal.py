@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session, Update
-    from labtui.session.trust import NotTrusted
+    from labtui.session.settings import NotTrusted
 
 
 def window_width(stream: TextIO | None = None) -> int | None:
@@ -146,7 +146,7 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     """
     from labtui.cluster.local_files import named_path
     from labtui.session.opening import effects_of_trust
-    from labtui.session.trust import check_trust, trust
+    from labtui.session.settings import check_trust, trust
 
     folder = named_path(folder).resolve()
     why = check_trust(folder)

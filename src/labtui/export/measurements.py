@@ -161,8 +161,8 @@ def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
     from labtui.session.mirrors import state_of
     from labtui.session.opening import copied_state
+    from labtui.session.settings import check_trust
     from labtui.session.store import Store
-    from labtui.session.trust import check_trust
 
     if not folder.database_path.exists() or check_trust(folder.path):
         return copied_state(folder)

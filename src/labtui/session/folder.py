@@ -34,8 +34,15 @@ from labtui.cluster.local_files import (
 )
 from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.model import TemplateForm
-from labtui.session.settings import SETTINGS_FILE, Settings, read_settings, write_settings
-from labtui.session.trust import check_trust, owner_of, trust
+from labtui.session.settings import (
+    SETTINGS_FILE,
+    Settings,
+    check_trust,
+    owner_of,
+    read_settings,
+    trust,
+    write_settings,
+)
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

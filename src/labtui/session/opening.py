@@ -29,8 +29,8 @@ from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.mirrors import state_of
+from labtui.session.settings import check_trust, commands_of, connection_line
 from labtui.session.store import NO_WRITING, Store, backup_path, damaged
-from labtui.session.trust import check_trust, commands_of, connection_line
 
 MAX_COPY_BYTES = 1_000_000_000
 """A database to look at is copied; no lab has one that large, and a file with holes may claim any size."""
