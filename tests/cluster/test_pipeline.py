@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paramiko.sftp import CMD_DATA, CMD_STATUS, SFTP_EOF, SFTP_FAILURE
 
-from labtui.cluster.files import MAX_READ_AHEAD, RemoteFiles
+from labtui.cluster.files import RemoteFiles
 from labtui.domain.errors import RemoteFailure
 
 LARGE = 255 * 1024

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.cluster.push import place, plan_push, store_of
+from labtui.cluster.files import place, plan_push, store_of
 from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
 from labtui.slurm.remote_command import Call, cut_frame, frame
 from tests.slurm.recorded import read
