@@ -151,20 +151,6 @@ def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connect
     assert all(_settled(ConnectionState(status=status)) for status in ("online", "stale", "needs-login"))
 
 
-def test_of_very_many_jobs_the_rest_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """The cluster sends the newest 500 alone (tests/slurm); the others are a number."""
-    from types import SimpleNamespace
-
-    from labtui.commands.status import _all_jobs
-
-    state = SimpleNamespace(refreshed_at=1.0, more_jobs=4500)
-    lab = SimpleNamespace(state=state, session=SimpleNamespace(my_jobs=tuple))
-    assert _all_jobs(lab, as_json=False) == 0  # type: ignore[arg-type]
-    assert "4,500 older jobs of yours are not listed." in capsys.readouterr().err
-    assert _all_jobs(lab, as_json=True) == 0  # type: ignore[arg-type]
-    assert json.loads(capsys.readouterr().out)["more"] == 4500
-
-
 @pytest.mark.parametrize(
     ("statuses", "broken", "code"),
     [

@@ -139,7 +139,7 @@ class ScriptedCluster:
         """The answer to a question, by its name and its positional arguments."""
         words = call.arguments
         answers: dict[str, Callable[[], object]] = {
-            "tick": lambda: self.tick([text for text in words[5].split(",") if text]),
+            "tick": lambda: self.tick([text for text in words[3].split(",") if text]),
             "submit": lambda: self.submit(
                 words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1]
             ),

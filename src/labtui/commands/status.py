@@ -87,7 +87,7 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
     jobs, state = lab.session.my_jobs(), lab.state
     if as_json:
         rows = [asdict(job) for job in jobs]
-        print_json({"refreshed_at": state.refreshed_at, "jobs": rows, "more": state.more_jobs})
+        print_json({"refreshed_at": state.refreshed_at, "jobs": rows})
         return 0
     if not jobs:
         say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
@@ -98,8 +98,6 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
         reason = _reason(job.reason) if job.phase is JobPhase.QUEUED else ""
         words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
         print_line("  ".join(word for word in words if word))
-    if state.more_jobs:
-        say(f"{state.more_jobs:,} older jobs of yours are not listed.")
     return 0
 
 

@@ -177,9 +177,7 @@ class LabState:
     cluster_time: float | None = None
     """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
     other_jobs: tuple[JobView, ...] = ()
-    """The student's living jobs that this folder did not send, as of `refreshed_at`: the newest."""
-    more_jobs: int = 0
-    """How many more jobs of the student's there are, living ones and others."""
+    """The student's living jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
     """Remote paths the cluster was asked about: data set, container, what scripts name."""

@@ -80,7 +80,6 @@ class Poller:
         self._pressed, self._asking = False, True
         gone = vanished(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
-        ours = tuple(job.job_id for job in asked.values())
 
         def answered(outcome: Callable[[], Tick]) -> None:
             self._asking = False
@@ -95,7 +94,7 @@ class Poller:
             else:
                 self._take(tick, asked)
 
-        context.run_in_background(lambda: context.cluster.ask(tick(gone, ours)), answered)
+        context.run_in_background(lambda: context.cluster.ask(tick(gone)), answered)
 
     def _take(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
         """The answer about the jobs `asked`, as they were then: it cannot know what came or changed since."""
@@ -114,7 +113,7 @@ class Poller:
             context.clear_problem(QUEUE_KEY)
             self._note_accounting(tick)
             others = other_jobs(context.state, tick.jobs)
-            moment: dict[str, Any] = {"other_jobs": others, "more_jobs": tick.more, "refreshed_at": at}
+            moment: dict[str, Any] = {"other_jobs": others, "refreshed_at": at}
             moment["cluster_time"] = tick.server_time
             self._tell(jobs, lambda state: replace(state, **moment))
         for submission in live(context.state):

@@ -39,7 +39,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunState, ...]
 
 
-MOMENT = ("refreshed_at", "cluster_time", "other_jobs", "more_jobs")
+MOMENT = ("refreshed_at", "cluster_time", "other_jobs")
 """What a process that only looks is told of the queue, by the names of `LabState`."""
 
 
@@ -50,7 +50,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     refreshed_at: float | None = None
     cluster_time: float | None = None
     other_jobs: tuple[JobView, ...] = ()
-    more_jobs: int = 0
 
     @classmethod
     def of(cls, state: LabState) -> Seen:

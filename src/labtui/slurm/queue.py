@@ -147,7 +147,7 @@ class Tick:
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
     could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
     yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. Rows that
-    cannot be read are left out; `more` is how many of the student's other jobs are not listed.
+    cannot be read are left out.
     """
 
     jobs: tuple[JobView, ...] | None
@@ -155,42 +155,29 @@ class Tick:
     server_time: float | None = None
     problem: str = ""
     accounting_problem: str = ""
-    more: int = 0
 
 
-MAX_OTHERS = 500
-"""So many of the student's jobs that this folder did not send are listed; the rest are counted."""
-
-
-def tick(vanished: Sequence[str] = (), ours: Sequence[str] = ()) -> Call[Tick]:
+def tick(vanished: Sequence[str] = ()) -> Call[Tick]:
     """The queue, and accounting for the ids in `vanished` (decimal job ids; others are left out).
 
-    Of the student's other jobs only the newest `MAX_OTHERS` come over the line; those in `ours`, and all that bear a
-    token of labtui's, always do. Slurm's own silence is no error but `Tick.problem`.
+    Slurm's own silence is no error but `Tick.problem`.
     """
-    gone, known = ([text for text in ids if job_id(text) == text] for ids in (vanished, ours))
+    gone = ",".join(text for text in vanished if job_id(text) == text)
     return Call(
         name="tick",
         script=shell_file("queue", "tick"),
-        arguments=(
-            f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS), f"{MAX_OTHERS}", " ".join(known),
-            ",".join(gone),
-        ),
+        arguments=(f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS), gone),
         limit_s=PROGRAM_LIMIT_S * (2 if gone else 1) + 15,
         read=partial(_read_tick, asked_accounting=bool(gone)),
-    )  # fmt: skip
+    )
 
 
 def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
     out = result.sections
     server_time = epoch_seconds(out.get("now", ""))
-    rows, _, left = out.get("squeue", "").rpartition(f"{separators(result.nonce)[0]}-left ")
-    more = number(left)
-    problem = answer_problem("squeue", result)
-    if problem or more is None:
-        problem = problem or "squeue gave no complete answer."
+    if problem := answer_problem("squeue", result):
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    tick = Tick(jobs=parse_queue(rows, result.nonce).rows, server_time=server_time, more=more)
+    tick = Tick(jobs=parse_queue(out["squeue"], result.nonce).rows, server_time=server_time)
     if not asked_accounting:
         return tick
     problem = answer_problem("sacct", result)

@@ -120,8 +120,6 @@ def jobs_page(session: Session, now: float, factor: float) -> Table | Text:
         state = "held" if job.held else job.phase.value
         cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)
         table.add_row(*(Text(display_text(cell.encode())) for cell in cells))
-    if more := session.state.more_jobs:
-        table.caption = f"{more:,} older jobs are not listed."
     return table
 
 
