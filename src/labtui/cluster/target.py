@@ -158,11 +158,6 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_
 _MAX_JUMPS = 5
 
 
-def own_known_hosts_file() -> Path:
-    """Where labtui keeps its own file of accepted host keys, beside its other data."""
-    return Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
-
-
 def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Target:
     """The login hosts of `profile` with `overrides` and the user's SSH configuration applied.
 
@@ -173,10 +168,11 @@ def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Targ
     hosts = wanted.hosts or profile.login_hosts
     if not hosts:
         raise failure("no-host")
+    own = Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
     wanted = replace(wanted, user=wanted.user or profile.user, port=wanted.port or profile.port)
     return Target(
         endpoints=tuple(_endpoint(host, wanted, profile) for host in hosts),
-        own_known_hosts=wanted.own_known_hosts or own_known_hosts_file(),
+        own_known_hosts=wanted.own_known_hosts or own,
     )
 
 

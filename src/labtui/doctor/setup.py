@@ -196,11 +196,11 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     answered: set[str] = set()
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
-        choices = choices.with_answer(question.key, answer(question).strip() or question.default)
+        choices = replace(choices, **{question.key: answer(question).strip() or question.default})
     setup = _tried(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:
-        choices = choices.with_answer("qos", answer(question).strip() or question.default)
+        choices = replace(choices, qos=answer(question).strip() or question.default)
         setup = _tried(connection, host, slurm, site, choices)
     return setup
 

@@ -28,7 +28,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import Settings, cluster_user, list_profiles, load_profile, read_text
+from labtui.session.settings import cluster_user, list_profiles, load_profile, read_text
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -163,7 +163,7 @@ def gather_evidence(
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
         remote_at=seen_at,
-        overrides=folder_overrides(folder.settings()),
+        overrides=PlanOverrides(max_per_gpu_batch=folder.settings().max_per_gpu_batch),
     )
 
 
@@ -185,11 +185,6 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
         FolderError: when scripts or answers cannot be read.
     """
     return check_all(edition, gather_evidence(folder, edition, state))
-
-
-def folder_overrides(settings: Settings) -> PlanOverrides:
-    """What `lab.toml` changes in every plan of this folder."""
-    return PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch)
 
 
 def needed_paths(folder: LabFolder) -> tuple[str, ...]:

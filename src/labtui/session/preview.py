@@ -54,17 +54,18 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
-    main, files = draft.job_file or SCRIPT_NAME, dict(planned.files)
+    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
+    account = session.profile.account_of(given.get("account", ""), session.settings.account)
     seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
     context = ScriptContext(
         files,
         draft,
         session.profile,
-        draft.account if draft.form != "own" else _own_account(session, draft),
+        draft.account if draft.form != "own" else account,
         main=main,
-        given=_given(draft),
+        given=given,
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
@@ -78,11 +79,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         seconds=seconds,
         unasked=unknown_paths(state, needed, now),
     )
-
-
-def _own_account(session: Session, draft: SubmissionDraft) -> str:
-    """The account that a student's own file should name: said for this time, else the folder's."""
-    return session.profile.account_of(_given(draft).get("account", ""), session.settings.account)
 
 
 def _given(draft: SubmissionDraft) -> dict[str, str]:

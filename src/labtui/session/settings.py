@@ -282,11 +282,6 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
 
 
-def records_folder() -> Path:
-    """Where the records lie: a folder of this user's own."""
-    return Path(platformdirs.user_state_dir("labtui", appauthor=False)) / "trusted"
-
-
 def check_trust(folder: Path) -> NotTrusted | None:
     """Why a lab folder (its resolved path) may only be looked at; None where this user made or trusted it."""
     try:
@@ -374,7 +369,7 @@ def _record(folder: Path) -> _Record:
 
 def _record_path(folder: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()
-    return records_folder() / f"{digest[:32]}.json"
+    return Path(platformdirs.user_state_dir("labtui", appauthor=False)) / "trusted" / f"{digest[:32]}.json"
 
 
 def _id_of(folder: Path) -> str:

@@ -49,8 +49,13 @@ class Store:
             StoreError: when it is damaged, newer than this program, or cannot be opened.
         """
         self.path = path
-        self.refusal: LabError | None = _open_elsewhere() if read_only else None
+        self.refusal: LabError | None = None
         """Why this process may write nothing here; None where it may."""
+        if read_only:
+            self.refusal = StoreError(
+                "Another labtui has this lab folder open; this one is read-only.",
+                "Do it in the other window, or close that one first.",
+            )
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """Where the database lies when it is a copy that goes with this store."""
         self._lock = threading.RLock()
@@ -308,13 +313,6 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         kind = NotWritable if error.errno in NO_WRITING else StoreError
         raise kind(f"{path.name} cannot be opened: {error.strerror}.") from error
-
-
-def _open_elsewhere() -> StoreError:
-    return StoreError(
-        "Another labtui has this lab folder open; this one is read-only.",
-        "Do it in the other window, or close that one first.",
-    )
 
 
 def _data_version(db: sqlite3.Connection) -> int:

@@ -31,7 +31,7 @@ from labtui.session.journal import Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
-from labtui.slurm.states import early_end_options, early_end_refusal
+from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, lookup, submit
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
@@ -48,11 +48,7 @@ REBUILT_HINT = "It is not sent automatically. Submit the task again if you still
 
 
 _WAIT_AGAIN_S = (15.0, 30.0, 60.0)
-
-
-def _wait_again(refusals: int) -> float:
-    """Seconds until a queue that said "wait" is asked again, by refusals in a row."""
-    return _WAIT_AGAIN_S[min(max(refusals, 1), len(_WAIT_AGAIN_S)) - 1]
+"""Until a queue that said "wait" is asked again, by refusals in a row."""
 
 
 @dataclass(slots=True)
@@ -212,7 +208,9 @@ class Submitter:
             context.raise_problem("store", error)
             self._must_wait(submission, error, tried=0)
             return
-        options = (*submission.options, *early_end_options(submission))
+        options = submission.options
+        if submission.early_end_minutes:  # set before it was sent
+            options += (f"--time={submission.early_end_minutes:d}",)
         call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=submission.attempt)
         self._ask(lambda: context.cluster.ask(call), lambda outcome: self._answered(submission, outcome))
 
@@ -258,7 +256,9 @@ class Submitter:
             self._withdraw(submission)
             return
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
-        self._open_at[queue] = self._context.now() + _wait_again(self._refusals[queue])
+        self._open_at[queue] = (
+            self._context.now() + _WAIT_AGAIN_S[min(self._refusals[queue], len(_WAIT_AGAIN_S)) - 1]
+        )
         tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 

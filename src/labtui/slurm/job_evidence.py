@@ -90,11 +90,6 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
     return views
 
 
-def token_of(comment: str) -> str:
-    """The token that a job's comment bears; "" when it is none of labtui's."""
-    return comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""
-
-
 def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
     """Whether a job may have ended because another one of its submission had begun before it."""
     job = submission.job
@@ -184,7 +179,7 @@ def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
         for row in rows
         if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING)
         and row.job_id not in ours
-        and token_of(row.comment) not in state.submissions
+        and row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions
     )
 
 

@@ -39,7 +39,7 @@ def render(template: str, values: Mapping[str, str]) -> str:
 def _line(line: str, values: Mapping[str, str]) -> str:
     def word(place: re.Match[str]) -> str:
         value = _one_line(values[place[1]])
-        if line.startswith("#SBATCH") and not safe_word(value):
+        if line.startswith("#SBATCH") and not _DIRECTIVE_VALUE.fullmatch(value):
             raise TemplateError(
                 f"{value!r} cannot be used in the job script as {place[1].replace('_', ' ')}.",
                 "Use letters, digits, dots, dashes and underscores, without spaces.",
@@ -47,11 +47,6 @@ def _line(line: str, values: Mapping[str, str]) -> str:
         return value if line.startswith("#") else shlex.quote(value)
 
     return PLACE.sub(word, line)
-
-
-def safe_word(text: str) -> bool:
-    """Whether a text may stand in an ``#SBATCH`` line and in a file name pattern."""
-    return _DIRECTIVE_VALUE.fullmatch(text) is not None
 
 
 DATA_VARIABLE = "CIFAR10_DATA"

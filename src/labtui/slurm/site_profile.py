@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from labtui.slurm.probe import SlurmProbe
@@ -34,10 +34,6 @@ class Choices:
     qos: str = ""
     data_dir: str = ""
     training: str = ""
-
-    def with_answer(self, key: str, value: str) -> Choices:
-        """The choices with the answer to a `SiteQuestion`."""
-        return replace(self, **{key: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,11 +47,6 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
     return None
 
 
-def early_end_options(submission: SubmissionState) -> tuple[str, ...]:
-    """What sbatch has to be told for it, when the limit was set before the job was sent."""
-    return (f"--time={submission.early_end_minutes:d}",) if submission.early_end_minutes else ()
-
-
 @cache
 def sentences() -> dict[str, Any]:
     """Slurm's own words and what labtui says to them, from `sentences.toml`."""
