@@ -270,13 +270,10 @@ class LabState:
         return replace(self, places=MappingProxyType({**self.places, **seen}))
 
     def with_problem(self, key: str, error: LabError) -> LabState:
-        """A problem; one that is known under this key keeps its place."""
+        """A problem, in place of what is known under this key."""
         new = Problem(key=key, sentence=error.sentence, hint=error.hint)
-        if new in self.problems:
-            return self
-        if not any(old.key == key for old in self.problems):
-            return replace(self, problems=(*self.problems, new))
-        return replace(self, problems=tuple(new if old.key == key else old for old in self.problems))
+        others = (old for old in self.problems if old.key != key)
+        return self if new in self.problems else replace(self, problems=(*others, new))
 
     def without_problem(self, key: str) -> LabState:
         """The problem with this key is over."""

@@ -32,42 +32,29 @@ class NoticeTracker:
     """Finds what is worth telling in the updates of a session; each job's start and end once, nothing of the past."""
 
     def __init__(self, state: LabState) -> None:
-        self._started = {
-            token for token, item in state.submissions.items() if _runs(item) or _ended(state, item)
-        }
-        self._ended = {token for token, item in state.submissions.items() if _ended(state, item)}
+        self._told = {token: _stage(item, state) for token, item in state.submissions.items()}
 
     def notices(self, state: LabState) -> list[Notice]:
         """What there is to tell of `state`, the latest."""
         found = []
         for token, item in state.submissions.items():
-            if _runs(item) and token not in self._started:
-                self._started.add(token)
-                found.append(_notice("started", item, state))
-            if _ended(state, item) and token not in self._ended:
-                self._started.add(token)
-                self._ended.add(token)
-                if item.status is not SubmissionStatus.WITHDRAWN:
-                    found.append(_notice("failed" if _failed(state, item) else "ended", item, state))
+            kind, told = _stage(item, state), self._told.get(token)
+            if kind is not None and kind != told and told in (None, "started"):
+                self._told[token] = kind
+                found.append(_notice(kind, item, state))
         return found
 
 
-def _runs(item: SubmissionState) -> bool:
-    return item.job is not None and item.job.phase is JobPhase.RUNNING
-
-
-def _ended(state: LabState, item: SubmissionState) -> bool:
-    """Whether it is over, and how every run ended is known."""
-    if item.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
-        return True
-    over = item.job is not None and item.job.phase is JobPhase.FINISHED
-    return over and all(state.runs[run_id].outcome is not None for run_id in item.run_ids)
-
-
-def _failed(state: LabState, item: SubmissionState) -> bool:
+def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
+    """How far a submission came; it is over when it is known how every run ended."""
     if item.status is SubmissionStatus.REFUSED:
-        return True
-    return any(state.runs[run_id].outcome not in ("completed", "cancelled") for run_id in item.run_ids)
+        return "failed"
+    outcomes = {state.runs[run_id].outcome for run_id in item.run_ids}
+    if item.job is None or item.status is SubmissionStatus.WITHDRAWN:
+        return None
+    if item.job.phase is JobPhase.FINISHED and None not in outcomes:
+        return "ended" if outcomes <= {"completed", "cancelled"} else "failed"
+    return "started" if item.job.phase is JobPhase.RUNNING else None
 
 
 def _notice(kind: NoticeKind, item: SubmissionState, state: LabState) -> Notice:

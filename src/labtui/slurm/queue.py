@@ -191,13 +191,9 @@ def answer_problem(program: str, result: CommandResult) -> str:
     status = section_status(out, f"{program}-status")
     remark = remote_command.trouble(result.remarks.get(program, ""))
     if program not in out or status is None:
-        if result.timed_out:
-            return f"{program} gave no answer in time."
         return f"{program} gave no complete answer."
     if status == remote_command.TIMED_OUT:
         return f"{program} did not answer within {PROGRAM_LIMIT_S} s: Slurm's controller is busy or down."
-    if status == remote_command.NOT_FOUND:
-        return f"There is no {program} on this host."
     if status != 0:
         return f"{program} failed: {remark or f'exit status {status}'}"
     return f"{program} printed: {remark}" if remark else ""
