@@ -282,6 +282,9 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     return path
 
 
+# --------------------------------------------------------------------------- answers
+
+
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """No answer is longer than this; a larger file is something else and is not read."""
 

@@ -258,6 +258,9 @@ def cluster_user(settings: Settings, profile: Profile) -> str:
         return ""
 
 
+# --------------------------------------------------------------------------- trust
+
+
 ID_FILE = ".labtui-id"
 _ID = re.compile(r"[0-9a-f]{32}")
 
