@@ -3,6 +3,7 @@
 The course's containers have no MLPerf package (github.com/mlcommons/logging). Standard library only.
 """
 
+import ctypes
 import json
 import math
 import os
@@ -45,6 +46,38 @@ def record(event_type, key, value=None, metadata=None, when=None):
 def point(key, value, **metadata):
     """A record about a moment, or a fact."""
     record("POINT_IN_TIME", key, value, metadata)
+
+
+def gpu_joules(places):
+    """Joules of some visible GPUs since their driver was loaded, by the counters that NVML reads.
+
+    None where there is no NVML, or a GPU without a counter.
+    """
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    total = 0
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2():
+            return None
+        for place in places:
+            name = names[place] if place < len(names) and names[place] else str(place)
+            gpu, millijoules = ctypes.c_void_p(), ctypes.c_ulonglong()
+            if name.isdigit():
+                unknown = nvml.nvmlDeviceGetHandleByIndex_v2(int(name), ctypes.byref(gpu))
+            else:
+                unknown = nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(gpu))
+            if unknown or nvml.nvmlDeviceGetTotalEnergyConsumption(gpu, ctypes.byref(millijoules)):
+                return None
+            total += millijoules.value
+    except (OSError, AttributeError):
+        return None
+    return total / 1000
+
+
+def joules_since(before, places):
+    """What was used since `before`, for the log; {} where it is not known, or the counter did not move."""
+    after = None if before is None else gpu_joules(places)
+    return {"energy_joules": after - before} if after is not None and after > before else {}
 
 
 def plain(value):

@@ -131,7 +131,7 @@ def parse_options(parallel, argv=None):
     args = parser.parse_args(argv)
     args.replicas = args.n_gpus if parallel else 1
     args.parallel = parallel
-    args.trainings = 1
+    args.trainings, args.repeats = 1, False
     if args.learning_rate is None:
         args.learning_rate = 0.01 * args.replicas
     check_options(args, parser.error)
@@ -197,6 +197,7 @@ def batches(args, train_ds):
     """What to train on: the data set, or for --control one-batch its first batch in the place of each."""
     if args.control != "one-batch":
         return train_ds
+    args.repeats = True
     images = getattr(train_ds, "images", None) or args.images or 50000
     pixels, labels = next(iter(train_ds))
     same = tf.data.Dataset.from_tensors((pixels, labels)).repeat(images // args.batch_size)

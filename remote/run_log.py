@@ -11,7 +11,7 @@ import socket
 import time
 
 import tensorflow as tf
-from mllog import LOCK, point, record
+from mllog import LOCK, Problem, gpu_joules, joules_since, point, record
 
 
 def cores():
@@ -65,11 +65,13 @@ class RunLog(tf.keras.callbacks.Callback):
             None,
             {"epoch_num": epoch + 1, "run_seconds": time.perf_counter() - self.run_began},
         )
+        self.joules = gpu_joules(self.gpus)
         self.epoch_began = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
         ended = time.perf_counter()
-        self.finished_epoch = (epoch + 1, ended, time.time(), dict(logs or {}))
+        used = joules_since(self.joules, self.gpus)
+        self.finished_epoch = (epoch + 1, ended, time.time(), dict(logs or {}, **used))
 
     def on_train_end(self, logs=None):
         self._report_epoch()
@@ -99,6 +101,8 @@ class RunLog(tf.keras.callbacks.Callback):
             practice=args.device == "cpu" and args.parallel,
         )
         point("num_replicas", self.replicas)
+        if args.control == "one-batch" and not args.repeats:
+            raise Problem(2, "--control one-batch does nothing here: call fit(batches(args, train_ds), ...).")
         if args.control != "none":
             point("control", args.control)
         point("n_gpus", self.n_gpus)
@@ -159,6 +163,12 @@ class RunLog(tf.keras.callbacks.Callback):
     def replicas(self):
         strategy = getattr(self.model, "distribute_strategy", None) or tf.distribute.get_strategy()
         return strategy.num_replicas_in_sync * self.args.trainings
+
+    @property
+    def gpus(self):
+        """Places of the GPUs whose energy is read; of independent trainings each knows its own alone."""
+        alone = self.args.trainings == 1 and self.args.device == "gpu"
+        return range(self.args.replicas if alone else 0)
 
     @property
     def n_gpus(self):

@@ -23,6 +23,7 @@ import schedules
 import torch
 import torch.distributed as dist
 from distributed import EXIT_DATA, EXIT_USAGE, Problem, choose_device, run
+from mllog import gpu_joules, joules_since
 from step_times import StepTimes
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -155,6 +156,8 @@ class Training:
         self.log.line(f"[EPOCH: {epoch}] Starting training loop...")
         self.log.record("INTERVAL_START", "epoch_start", None, {"epoch_num": epoch})
         sums = torch.zeros(4, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
+        gpu = [device.index] if device.type == "cuda" else []
+        joules = gpu_joules(gpu)
         began = time.perf_counter()
         for step, batch in enumerate(self.step_times.batches(self.loader), start=1):
             images, labels = datasets.on_device(*batch, device, args.resolution)
@@ -172,10 +175,11 @@ class Training:
             torch.cuda.synchronize(device)
         seconds = time.perf_counter() - began
         when = time.time()
+        used = joules_since(joules, gpu)
         self.log.line(f"[EPOCH: {epoch}] Training throughput: {self.images / seconds:.3f} imgs/s")
         facts = {"epoch_num": epoch, "seconds": seconds, "steps": len(self.loader), "samples": self.images}
         self.log.record("INTERVAL_END", "epoch_stop", None, facts, when)
-        return seconds, dict(scores(sums, self.team), learning_rate=rate)
+        return seconds, dict(scores(sums, self.team), learning_rate=rate, **energy_of_all(used, self.team))
 
     @torch.no_grad()
     def validate(self, epoch):
@@ -268,6 +272,15 @@ def add_scores(sums, outputs, labels, loss):
     sums += torch.stack([loss.new_tensor(count), hits[:, 0].sum(), hits.sum(), loss.detach() * count]).to(
         sums.dtype
     )
+
+
+def energy_of_all(used, team):
+    """The energy of all ranks' GPUs for the log; {} where one of them does not know its own."""
+    everyone = [used]
+    if team.world > 1:
+        everyone = [None] * team.world
+        dist.all_gather_object(everyone, used)
+    return {"energy_joules": sum(each["energy_joules"] for each in everyone)} if all(everyone) else {}
 
 
 def scores(sums, team):

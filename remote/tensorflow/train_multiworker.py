@@ -44,6 +44,12 @@ def parse_options(argv=None):
     add("--device", choices=["gpu", "cpu"], default="gpu", help="cpu: tasks stand in for GPUs")
     add("--port", type=int, help="default: from the job's id, so that two jobs on a node do not clash")
     add("--expect_workers", type=int, metavar="N", help="refuse to train unless N tasks take part")
+    add(
+        "--control",
+        choices=["none", "independent", "one-batch"],
+        default="none",
+        help="to find what a step waits for: every task by itself, or the first batch again and again",
+    )
     args = parser.parse_args(argv)
     for name in ("epochs", "batch_size", "image_size"):
         if getattr(args, name) < 1:
@@ -106,7 +112,9 @@ def prepare(args):
         raise Problem(
             EXIT_SETUP, f"--batch_size {args.batch_size} is the global batch, too small for {workers} tasks."
         )
-    if config:
+    args.trainings = workers if args.control == "independent" else 1
+    os.environ.pop("TF_CONFIG", None)
+    if config and args.trainings == 1:
         os.environ["TF_CONFIG"] = json.dumps(config)
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     if args.device == "cpu":
@@ -165,6 +173,8 @@ def records(args, tf, replicas, images):
         def on_train_begin(self, logs=None):
             mllog.point("model_name", args.model, parameters=int(self.model.count_params()))
             mllog.point("device", args.device, practice=args.device == "cpu")
+            if args.control != "none":
+                mllog.point("control", args.control)
             mllog.point("n_gpus", replicas)
             mllog.point("global_batch_size", args.batch_size)
             mllog.point("train_samples", images)
@@ -196,17 +206,22 @@ def train(args):
     import numpy as np
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    replicas = strategy.num_replicas_in_sync
+    replicas = strategy.num_replicas_in_sync * args.trainings
     images, labels = load(args, np)
+    steps = len(images) // args.batch_size
+    share = steps * (args.batch_size // args.trainings) if args.trainings > 1 else len(images)
+    images, labels = images[:share], labels[:share]
     size = (args.image_size, args.image_size)
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     dataset = dataset.map(lambda image, label: (tf.image.resize(image, size) / 255.0, label)).cache()
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    dataset = dataset.batch(args.batch_size, drop_remainder=True).with_options(options)
-    steps = len(images) // args.batch_size
+    dataset = dataset.batch(args.batch_size // args.trainings, drop_remainder=True)
     if not steps:
         raise Problem(EXIT_DATA, f"{len(images)} images do not fill one global batch of {args.batch_size}.")
+    if args.control == "one-batch":
+        dataset = tf.data.Dataset.from_tensors(next(iter(dataset))).repeat(steps)
+    dataset = dataset.with_options(options)
     with strategy.scope():
         model = build(args, tf)
         optimizer = tf.keras.optimizers.SGD(args.learning_rate)

@@ -10,7 +10,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.model import EpochSample, Interval
-from labtui.results.step_times import StepTimes, step_times_of
+from labtui.results.rows import StepTimes, step_times_of
 from tests.tui.fed_session import finished_run, make_folder, open_session, spec
 
 LOG = Path(__file__).parents[1] / "fixtures" / "logs" / "hpc4ai-ch10-resnet50.out"

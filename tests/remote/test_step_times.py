@@ -13,9 +13,8 @@ import pytest
 
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, StepTimes
 from labtui.results.scaling import lost_efficiency
-from labtui.results.step_times import StepTimes
 from labtui.training_logs.reader import parse_log
 from tests.remote.torch_ranks import SCRIPTS, SMALL, Ended, Ranks
 

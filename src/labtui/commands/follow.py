@@ -26,7 +26,7 @@ from labtui.commands.terminal import (
 from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
-from labtui.results.step_times import is_step_time
+from labtui.results.rows import is_step_time
 from labtui.slurm.states import explain_reason
 
 if TYPE_CHECKING:

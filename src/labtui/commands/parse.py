@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs
+from labtui.results.rows import is_step_time
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
-from labtui.results.step_times import is_step_time
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.forms import FORMS_READ

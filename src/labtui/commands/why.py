@@ -18,7 +18,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from labtui.domain.state import LabState
+    from labtui.export.measurements import Measurements
     from labtui.results.rows import ResultRow, Results
 
 _NOTHING = "Nothing to split yet: this needs a run on one GPU and one on more, of the same training."
@@ -47,12 +47,13 @@ def run_why(args: argparse.Namespace) -> int:
     given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency
 
-    rows = _losing(given.results(args.images))
+    losing = _losing(given.results(args.images))
+    rows = [row for row, _ in losing]
     if args.json:
         print_json({"rows": [_row_json(row) for row in rows]})
     else:
-        for row in rows:
-            _print_row(row)
+        for row, baseline in losing:
+            _print_row(row, baseline, given)
     if not rows:
         say(_NOTHING)
     elif any(part.name == SLOWER_STEPS for row in rows for part in lost_efficiency(row)):
@@ -60,16 +61,44 @@ def run_why(args: argparse.Namespace) -> int:
     return 2 if given.unread else 0 if rows else 1
 
 
-def _losing(results: Results) -> list[ResultRow]:
+def _losing(results: Results) -> list[tuple[ResultRow, ResultRow]]:
+    """The rows that lose efficiency, each with its baseline."""
     from labtui.results.scaling import lost_efficiency, scaling_lines
 
-    beyond = (row for line in scaling_lines(results.measured) for row in line.beyond)
-    return [row for row in beyond if lost_efficiency(row)]
+    lines = scaling_lines(results.measured)
+    beyond = ((row, line.baseline) for line in lines for row in line.beyond)
+    return [(row, base) for row, base in beyond if base is not None and lost_efficiency(row)]
 
 
-def _print_row(row: ResultRow) -> None:
+def _clock_sentence(row: ResultRow, baseline: ResultRow, given: Measurements) -> str:
+    """The GPUs' clocks and what slowed them, where they differ from those of one GPU by more than 1 %."""
     from labtui.results.grouping import devices
-    from labtui.results.messages import loss_sentence, lost_points, pop_sentence, slowest_sentence
+    from labtui.training_logs.gpu_sampler import clocks
+
+    found = []
+    for each in (row, baseline):
+        told = [
+            clocks(given.samples.get(run.source, ()), run.run.epochs, n_gpus=each.n_gpus)
+            for run in each.members
+        ]
+        found.append(next((one for one in told if one[0] is not None), (None, {})))
+    (mine, slowed), (theirs, _) = found
+    if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
+        return ""
+    why = "".join(f"; {name} in {share:.0%} of the samples" for name, share in slowed.items())
+    return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
+
+
+def _print_row(row: ResultRow, baseline: ResultRow, given: Measurements) -> None:
+    from labtui.results.grouping import devices
+    from labtui.results.messages import (
+        control_sentence,
+        energy_sentence,
+        loss_sentence,
+        lost_points,
+        pop_sentence,
+        slowest_sentence,
+    )
     from labtui.results.numbers import clean, grid_text, percent_text
     from labtui.results.scaling import lost_efficiency
 
@@ -81,7 +110,8 @@ def _print_row(row: ResultRow) -> None:
         bounds = map(percent_text, (part.share.lo, part.share.hi))
         grid.append([part.name, f"{points} %", *bounds, part.evidence])
     print(grid_text(grid, [False, True, True, True, False]))
-    for sentence in (slowest_sentence(row), pop_sentence(row)):
+    clock, energy = _clock_sentence(row, baseline, given), energy_sentence(row, baseline)
+    for sentence in (slowest_sentence(row), control_sentence(row), clock, energy, pop_sentence(row)):
         if sentence:
             print_line(sentence)
     print()
@@ -114,54 +144,22 @@ def _row_json(row: ResultRow) -> dict[str, Any]:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from labtui.results.differences import changed_files, differences, next_run
-    from labtui.results.numbers import grid_text, three_digits
-    from labtui.session.folder import SCRIPT_NAME
+    from labtui.results.numbers import grid_text
+    from labtui.session.comparison import compare_runs
 
     if len(args.files) != 2:
         raise UsageError("Two runs are compared.", "labtui why 3 7; `labtui queue` lists the runs.")
     args.folder = args.folder or "."
+    numbers = [run_number(word) for word in args.files]
     with Open(args, start=False, looks=True) as lab:
-        numbers = [run_number(word) for word in args.files]
-        first, second = (_row_of(lab.session.results(), number) for number in numbers)
-        known = [_facts(lab.state, number) for number in numbers]
-        tokens = [lab.state.runs[number].token for number in numbers]
-        sent = [dict(lab.session.files_of(token)) for token in tokens]
-    for files_of_run in sent:
-        files_of_run.pop(SCRIPT_NAME, None)  # made anew for each submission
-    files = changed_files(*sent)
-    facts = ({**known[0], **files[0]}, {**known[1], **files[1]})
-    found = differences(first, second, facts)
-    names = [f"run {number}" for number in numbers]
-    sentence = next_run(found, *names)
+        names, found, sentences = compare_runs(lab.session, numbers)
     if args.json:
-        print_json({"runs": numbers, "differences": [each._asdict() for each in found], "next": sentence})
+        rows = [each._asdict() for each in found]
+        print_json({"runs": numbers, "differences": rows, "next": sentences[-1]})
         return 0
-    times = [three_digits(row.epoch_seconds.value) for row in (first, second) if row.epoch_seconds]
-    if len(times) == 2:
-        print_line(f"An epoch takes {times[0]} s in {names[0]} and {times[1]} s in {names[1]}.")
+    for sentence in sentences[:-1]:
+        print_line(sentence)
     if found:
         print(grid_text([["what", *names], *map(list, found)], [False, False, False]))
-    print_line(sentence)
+    print_line(sentences[-1])
     return 0
-
-
-def _row_of(results: Results, number: int) -> ResultRow:
-    """The run's own row.
-
-    Raises:
-        UsageError: there is no such run, or nothing of it was measured.
-    """
-    from labtui.results.compute import own_rows
-
-    for run, row in own_rows(results):
-        if run.run_id == number:
-            return row
-    raise UsageError(f"Run {number} has no epochs to compare.", "`labtui queue` lists the runs.")
-
-
-def _facts(state: LabState, number: int) -> dict[str, str]:
-    """What the folder knows of a run beside its log."""
-    run = state.runs[number]
-    job = state.submissions[run.token].job
-    return {"script": run.spec.script, "node": job.node if job is not None else ""}

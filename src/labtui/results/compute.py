@@ -30,9 +30,16 @@ from labtui.results.measured import (
     warmup_epochs,
 )
 from labtui.results.programs import program_rows
-from labtui.results.rows import ResultRow, Results, Scatter, find_baseline, named_rows
+from labtui.results.rows import (
+    ResultRow,
+    Results,
+    Scatter,
+    find_baseline,
+    joules_of,
+    named_rows,
+    step_times_of,
+)
 from labtui.results.scaling import data_seconds, with_controls
-from labtui.results.step_times import step_times_of
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 
@@ -125,6 +132,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         row,
         images=images,
         throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else None,
+        joules_per_image=joules_of((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
         notes=(*row.notes, *_images_note(configuration, images)),

@@ -172,6 +172,27 @@ def slowest_sentence(row: ResultRow) -> str:
     return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
 
 
+def control_sentence(row: ResultRow) -> str:
+    """That a control run is not known well enough, as its epochs scatter; "" elsewhere."""
+    steps = (row.independent_step, row.one_batch_step)
+    half = max((each.half_width / each.value for each in steps if each is not None), default=0.0)
+    if half <= 0.02:
+        return ""
+    return (
+        f"The step of a control run is known to ±{100 * half:.1f} % alone: make it again, repeats are pooled."
+    )
+
+
+def energy_sentence(row: ResultRow, baseline: ResultRow | None) -> str:
+    """Energy beside speedup: ``Four GPUs: 2.5x faster, 1.4x the energy (...)``; "" where it was not counted."""
+    mine, theirs = row.joules_per_image, baseline.joules_per_image if baseline is not None else None
+    if mine is None or theirs is None or theirs.lo <= 0:
+        return ""
+    times = f"{ratio_text(row.speedup)}x faster, {ratio_text(mine.over(theirs))}x the energy"
+    many = count_words(row.n_gpus or 0, start=True)
+    return f"{many}: {times} ({three_digits(mine.value)} J an image, {three_digits(theirs.value)} J on one)."
+
+
 def pop_sentence(row: ResultRow) -> str:
     """The same by the POP project's metrics, whose product is the efficiency of a step."""
     values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]

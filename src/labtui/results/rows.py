@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from labtui.domain.model import Interval, Program
+from labtui.domain.model import EpochSample, Interval, Program
 from labtui.results.grouping import Configuration, LeftOut, devices, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
-from labtui.results.step_times import StepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,65 @@ class Scatter:
         """Standard error of the mean, in seconds."""
         return self.deviation / math.sqrt(self.count)
 
+
+# --------------------------------------------------------------------------- where the time of a step goes
+
+STEP = "step_"
+"""How the metrics' names begin that hold seconds of a step, as `remote/pytorch/step_times.py` prints them."""
+LAST_RANK, LAST_RANK_SHARE = "last_rank", "last_rank_share"
+ENERGY = "energy_joules"
+MIN_EPOCHS = 2
+"""Steady epochs that give a part its bounds: those of one say nothing of how much it differs."""
+
+
+class StepTimes(NamedTuple):
+    """Seconds of a step and of its parts: the median of the steady epochs, between the least and the most of them.
+
+    On the rank that is last to finish its backward pass a step is data + computing + imbalance + all-reduce; the others
+    wait for that rank. `imbalance` is how much longer the last rank computes than the fastest one does on average.
+    `slowest_rank` is the rank that the others waited for in at least two thirds of the timed steps, if one was.
+    """
+
+    seconds: Interval
+    data_seconds: Interval
+    compute_seconds: Interval
+    imbalance_seconds: Interval
+    allreduce_seconds: Interval
+    slowest_rank: int | None = None
+
+
+def is_step_time(metric: str) -> bool:
+    """Whether a metric of an epoch is one of these."""
+    return metric.startswith((STEP, LAST_RANK))
+
+
+def joules_of(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
+    """Joules for an image by the GPUs' counters: the mean of some steady epochs, between the least and the most."""
+    told = [each for sample in samples if 0 < (each := sample.metrics.get(ENERGY, 0.0)) < math.inf]
+    if not told or images is None or images.lo <= 0:
+        return None
+    return Interval(statistics.fmean(told), min(told), max(told)).over(images)
+
+
+def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
+    """The step times of some steady epochs; None where too few of them have any."""
+    told = [sample.metrics for sample in samples if f"{STEP}seconds" in sample.metrics]
+    names = (STEP + field for field in StepTimes._fields if field != "slowest_rank")
+    columns = [[metrics.get(name, math.nan) for metrics in told] for name in names]
+    if len(told) < MIN_EPOCHS or not all(math.isfinite(value) for column in columns for value in column):
+        return None
+    means = [Interval(statistics.median(column), min(column), max(column)) for column in columns]
+    if means[0].lo <= 0:
+        return None
+    ranks = {metrics.get(LAST_RANK) for metrics in told if metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3}
+    every = all(metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3 for metrics in told)
+    slowest = ranks.pop() if every and len(ranks) == 1 else None
+    seconds, data, compute, imbalance, allreduce = means
+    rank = None if slowest is None else int(slowest)
+    return StepTimes(seconds, data, compute, imbalance, allreduce, rank)
+
+
+# --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
 
@@ -85,6 +144,7 @@ class ResultRow:
     from_rate: bool = False
     total_seconds: Interval | None = None
     gpu_memory: Interval | None = None
+    joules_per_image: Interval | None = None
     apart_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()

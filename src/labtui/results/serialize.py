@@ -27,7 +27,7 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     unit=configuration.unit sequence_length=configuration.sequence_length total_seconds gpu_memory_gib=gpu_memory
     per_gpu_batch_size=configuration.per_gpu_batch images=configuration.images images_bound=images steps step_seconds
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
-    framework=configuration.framework {_SOURCES}"""
+    joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
 _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size
     practice=baseline.rehearsed"""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
     from labtui.doctor.findings import Check
     from labtui.practice.incidents import IncidentNote
+    from labtui.session.comparison import Comparison
     from labtui.session.session import Session
     from labtui.tui.app import LabApp
 
@@ -120,6 +121,16 @@ def jobs_page(session: Session, now: float, factor: float) -> Table | Text:
         state = "held" if job.held else job.phase.value
         cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)
         table.add_row(*(Text(display_text(cell.encode())) for cell in cells))
+    return table
+
+
+def comparison_page(compared: Comparison) -> Table:
+    """What differs between two runs, and what would tell more."""
+    table = Table("", *compared.names, box=None, pad_edge=False)
+    for each in compared.differences:
+        table.add_row(*map(Text, each))
+    table.caption = Text("\n".join(compared.sentences))
+    table.caption_justify = "left"
     return table
 
 

@@ -118,6 +118,7 @@ class RunPane(Vertical):
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),
+        key("w", "compare_run", "Compare", "mark this run; on another run: what differs between the two"),
         key("H", "hold_run", "Hold", "hold the selected run until it is released; release it", show=True),
     ]
 
@@ -148,6 +149,22 @@ class RunPane(Vertical):
         """The other runs of its job."""
         mine = line.submission.run_ids if line.submission is not None else ()
         return [number for number in mine if number != line.run_id]
+
+    def action_compare_run(self) -> None:
+        """Mark the selected run; with another one marked, show what differs between the two."""
+        line = self.app.view_model.view().line
+        if line is None:
+            return
+        marked, self.app.marked_run = self.app.marked_run, line.run_id
+        if marked is None or marked == line.run_id:
+            self.notify(f"Run {line.run_id} is marked. Press w on another run to compare.", markup=False)
+            return
+        from labtui.session.comparison import compare_runs
+        from labtui.tui.screens.pages import TextScreen, comparison_page
+
+        self.app.marked_run = None
+        page = comparison_page(compare_runs(self.app.session, (marked, line.run_id)))
+        self.app.push_screen(TextScreen(f"Run {marked} and run {line.run_id}", page))
 
     def action_hold_run(self) -> None:
         """Hold the selected run that waits, or release it."""

@@ -1,0 +1,144 @@
+"""What differs between two runs, and which run would tell what made one slower."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from labtui.cluster.local_files import reader_inside
+from labtui.domain.errors import UsageError
+from labtui.results.compute import own_rows
+from labtui.results.grouping import devices
+from labtui.results.numbers import ABSENT, clean, count_text, percent_text, three_digits
+from labtui.results.rows import ResultRow
+from labtui.results.scaling import lost_efficiency
+from labtui.session.folder import SCRIPT_NAME
+from labtui.training_logs.gpu_sampler import clocks, read_samples
+
+if TYPE_CHECKING:
+    from labtui.session.session import Session
+
+Facts = Mapping[str, str]
+"""What a lab folder knows of a run beside its log, in words: ``{"node": "as01r1b01"}``."""
+
+
+class Difference(NamedTuple):
+    """A thing that two runs do not share, as each has it."""
+
+    what: str
+    first: str
+    second: str
+
+
+class Comparison(NamedTuple):
+    """Two runs side by side; `sentences` say how long an epoch takes and which run would tell more."""
+
+    names: tuple[str, str]
+    differences: tuple[Difference, ...]
+    sentences: tuple[str, ...]
+
+
+def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
+    """What differs between two runs of a lab folder. Raises UsageError where nothing of one was measured."""
+    rows = {run.run_id: row for run, row in own_rows(session.results())}
+    if missing := [number for number in numbers if number not in rows]:
+        raise UsageError(f"Run {missing[0]} has no epochs to compare.", "`labtui queue` lists the runs.")
+    first, second = (rows[number] for number in numbers)
+    sent = [dict(session.files_of(session.state.runs[number].token)) for number in numbers]
+    known = [
+        _facts(session, number, rows[number], files.pop(SCRIPT_NAME, b""))
+        for number, files in zip(numbers, sent, strict=True)
+    ]
+    changed = changed_files(*sent)
+    found = differences(first, second, ({**known[0], **changed[0]}, {**known[1], **changed[1]}))
+    names = (f"run {numbers[0]}", f"run {numbers[1]}")
+    times = [three_digits(row.epoch_seconds.value) for row in (first, second) if row.epoch_seconds]
+    took = f"An epoch takes {times[0]} s in {names[0]} and {times[1]} s in {names[1]}." if times[1:] else ""
+    return Comparison(names, found, tuple(filter(None, (took, next_run(found, *names)))))
+
+
+CLOCK, SLOWED_BY, LOST = "GPU clock", "GPUs slowed by", "lost to "
+"""What is seen of a run and cannot be chosen for another."""
+
+
+def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> dict[str, str]:
+    """What the folder knows of a run beside its log: of its job, of its job script, of its GPU samples."""
+    run = session.state.runs[number]
+    job, text = session.state.submissions[run.token].job, job_script.decode("utf-8", "replace")
+    container = re.search(r"(?:singularity|apptainer) exec (?:-\S+ )*(\S+)", text)
+    data = re.search(r"^export CIFAR10_DATA=(\S+)", text, re.MULTILINE)
+    path, samples = session.log_path(run.token, "gpu"), b""
+    if path is not None:
+        with reader_inside(session.folder.path, path) as file:
+            samples = file.read()
+    clock, slowed = clocks(read_samples(samples), run.epochs, n_gpus=run.spec.n_gpus)
+    return {
+        "script": run.spec.script,
+        "node": job.node if job is not None else "",
+        "container": container[1] if container else "",
+        "data path": data[1] if data else "",
+        CLOCK: f"{clock:,.0f} MHz" if clock is not None else "",
+        SLOWED_BY: ", ".join(f"{name} in {share:.0%} of the samples" for name, share in slowed.items()),
+        **{LOST + part.name: percent_text(part.share) for part in lost_efficiency(row)},
+    }
+
+
+def differences(first: ResultRow, second: ResultRow, facts: tuple[Facts, Facts]) -> tuple[Difference, ...]:
+    """What two runs do not share, the number of GPUs first; what neither log tells is in none."""
+    mine, other = ({**_words(row), **known} for row, known in zip((first, second), facts, strict=True))
+    names = list(dict.fromkeys([*mine, *other]))
+    pairs = (Difference(name, mine.get(name) or ABSENT, other.get(name) or ABSENT) for name in names)
+    return tuple(pair for pair in pairs if pair.first != pair.second)
+
+
+def _words(row: ResultRow) -> dict[str, str]:
+    one = row.configuration
+    per_gpu = one.per_gpu_batch
+    return {
+        "GPUs": devices(row.n_gpus),
+        "model": clean(row.model),
+        "framework": clean(one.framework),
+        "batch per GPU": "" if per_gpu is None else f"{per_gpu:,.0f}",
+        "options": clean(", ".join(one.tuning)),
+        "data set": clean(one.data_set),
+        "images an epoch": "" if one.images is None else count_text(one.images),
+        "validation": "inside the epoch" if one.validated else "not in the epoch",
+        "GPU": clean(one.gpu_kind),
+    }
+
+
+def changed_files(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> tuple[Facts, Facts]:
+    """The files that differ between two submissions, with how many lines of each are not in the other's."""
+    mine: dict[str, str] = {}
+    other: dict[str, str] = {}
+    for name in sorted(first.keys() | second.keys()):
+        before, after = (
+            files.get(name, b"").decode("utf-8", "replace").splitlines() for files in (first, second)
+        )
+        if before == after:
+            continue
+        marks = [line[0] for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        mine[name] = "not sent" if name not in first else f"{marks.count('-')} lines of its own"
+        other[name] = "not sent" if name not in second else f"{marks.count('+')} lines of its own"
+    return mine, other
+
+
+def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
+    """The run that would tell which difference counts; `first` and `second` name the runs: ``run 3``."""
+    if any(each.what == "model" for each in found):
+        return "These are trainings of two models: only runs of one model tell what a difference costs."
+    causes = [each for each in found if not each.what.startswith(("GPUs", CLOCK, LOST))]
+    scaled = any(each.what == "GPUs" for each in found)
+    if not causes and not scaled:
+        return "Nothing differs that can be chosen: run one of them again to see how much repeats differ."
+    if not causes:
+        return "Only the number of GPUs differs: `labtui why` splits what is lost."
+    what = causes[0].what
+    if len(causes) == 1 and not scaled:
+        return (
+            f"Only {what} differs: it makes the difference in time, as far as it is more than repeats differ."
+        )
+    number = len(causes) + scaled
+    return f"{number} things differ. Make {second} again with {what} as in {first}: that tells what {what} costs."
