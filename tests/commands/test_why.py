@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.model import EpochSample, Interval
+from labtui.domain.state import LabState
 from labtui.results.rows import StepTimes, step_times_of
-from tests.tui.fed_session import finished_run, make_folder, open_session, spec
+from labtui.session.folder import SCRIPT_NAME, LabFolder
+from labtui.session.session import Session
+from labtui.tui.app import LabApp
+from tests.tui.fed_session import NOW, finished_run, make_folder, open_session, spec
+from tests.tui.waiting import text_of, until
 
 LOG = Path(__file__).parents[1] / "fixtures" / "logs" / "hpc4ai-ch10-resnet50.out"
 
@@ -54,6 +61,89 @@ def test_what_differs_between_two_runs(tmp_path: Path, monkeypatch, capsys) -> N
     assert main(["why", "1", "1"]) == 0
     assert "Nothing differs" in capsys.readouterr().out
     assert main(["why", "1", "9"]) == 2
+
+
+HEADER = "timestamp, index, utilization.gpu [%], clocks.current.sm [MHz], clocks_event_reasons.active\n"
+JOB = "export CIFAR10_DATA={data}\nrun singularity exec --nv {image} python -u ResNet50.py --epochs 5\n"
+
+
+def sampled(began: float, seconds: int, gpus: int, clock: int, bits: int) -> str:
+    """Two-second samples of each GPU."""
+    moments = [datetime.fromtimestamp(began + at, UTC) for at in range(0, seconds, 2)]
+    return HEADER + "".join(
+        f"{moment:%Y/%m/%d %H:%M:%S}.000, {gpu}, 97, {clock}, 0x{bits:016x}\n"
+        for moment in moments
+        for gpu in range(gpus)
+    )
+
+
+BEGAN = 1_763_718_000.0
+
+
+def dated(state: LabState) -> LabState:
+    """Each epoch ends 100 s after the one before."""
+    runs = {
+        number: replace(
+            run, epochs=tuple(replace(each, ended_at=BEGAN + 100 * each.epoch) for each in run.epochs)
+        )
+        for number, run in state.runs.items()
+    }
+    return replace(state, runs=runs)
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """On one GPU, and on four whose clocks the power cap holds down; with their job scripts and GPU samples."""
+    folder = make_folder(tmp_path / "lab")
+    monkeypatch.chdir(folder.path)
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(
+            *finished_run("lt1", "10.5", 1, spec(), "7"),
+            *finished_run("lt2", "10.5", 2, spec(gpus=4), "8"),
+        )
+        sent = {
+            "lt1": {SCRIPT_NAME: JOB.format(data="/gpfs/a", image="/gpfs/23.03.sif").encode()},
+            "lt2": {SCRIPT_NAME: JOB.format(data="/gpfs/b", image="/gpfs/24.01.sif").encode()},
+        }
+        monkeypatch.setattr(Session, "files_of", lambda self, token: sent[token])
+        session._journal.change(dated)
+        for run_id, gpus, clock, bits in ((1, 1, 1980, 0), (2, 4, 1620, 4)):
+            run = session.state.runs[run_id]
+            path = folder.path / session.state.submissions[run.token].mirror("gpu")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(sampled(BEGAN, 100 * len(run.epochs) + 2, gpus, clock, bits))
+    return folder
+
+
+def test_clocks_container_data_and_parts_of_two_runs(two_runs: LabFolder, capsys) -> None:
+    assert main(["why", "1", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {each["what"]: (each["first"], each["second"]) for each in found["differences"]}
+    assert rows["GPU clock"] == ("1,980 MHz", "1,620 MHz")
+    assert rows["GPUs slowed by"][1] == "power cap in 100 % of the samples"
+    assert rows["container"] == ("/gpfs/23.03.sif", "/gpfs/24.01.sif")
+    assert rows["data path"] == ("/gpfs/a", "/gpfs/b")
+    assert rows["lost to short last batch"][1] == "10.7 %"
+    assert found["next"].startswith("3 things differ. Make run 2 again with container as in run 1")
+
+
+def test_the_parts_come_with_the_clocks_that_differ(two_runs: LabFolder, capsys) -> None:
+    assert main(["why"]) == 0
+    shown = capsys.readouterr().out
+    assert "GPU clock: 1,620 MHz on 4 GPUs, 1,980 MHz on one; power cap in 100 % of the samples." in shown
+
+
+async def test_two_marked_runs_are_compared_on_the_screen(two_runs: LabFolder) -> None:
+    with open_session(two_runs.path) as session:
+        app = LabApp(session, clock=lambda: NOW, pane="runs")
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await until(pilot, lambda: app.view_model.loaded and app.view_model.run_id is not None)
+            app.go_to_task("10.5")
+            for run_id in (1, 2):
+                await app.choose_run(run_id)
+                await pilot.press("w")
+            await until(pilot, lambda: "1,620 MHz" in text_of(app), "the comparison")
+            assert "Run 1 and run 2" in text_of(app) and "things differ" in text_of(app)
 
 
 def test_runs_of_two_models_are_told_to_be_no_comparison(tmp_path: Path, monkeypatch, capsys) -> None:

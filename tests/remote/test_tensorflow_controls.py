@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from labtui.training_logs.reader import parse_log
 from tests.real_cluster.dataset import write_cifar
-from tests.remote.conftest import Trained, trained
+from tests.real_cluster.settings import free_ports
+from tests.remote.conftest import REMOTE, Trained, ended, started, trained
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
+MULTIWORKER = REMOTE / "tensorflow" / "train_multiworker.py"
 BATCH, IMAGES, EPOCHS = 16, 80, 3
 """Of a device; on two devices an epoch has three steps, the last one short."""
 PAUSE_S = 0.05
@@ -68,3 +71,67 @@ def test_one_batch_again_and_again_has_no_loader(scripts: Path, tmp_path: Path) 
     pauses = IMAGES * PAUSE_S
     assert min(epoch.seconds.hi for epoch in read.epochs) > pauses, "the loader pauses for each image"
     assert min(epoch.seconds.lo for epoch in again.epochs[1:]) < pauses, "nothing waits for it"
+
+
+def test_a_script_that_ignores_one_batch_is_refused(small_scripts: Path, data: Path, tmp_path: Path) -> None:
+    """Its log would be marked as a control run, though it reads the data set."""
+    scripts = tmp_path / "remote"
+    shutil.copytree(small_scripts, scripts)
+    own = scripts / "ResNet50.py"
+    text = own.read_text("utf-8")
+    assert text.count("model.fit(batches,") == 1
+    own.write_text(
+        text.replace("    batches = lab.batches(args, train_ds)\n", "").replace(
+            "fit(batches,", "fit(train_ds,"
+        )
+    )
+    here = tmp_path / "run"
+    here.mkdir()
+    words = ["--epochs", "1", "--batch_size", "8", "--n_gpus", "1", "--data", str(data), "--image-size", "32"]
+    made = trained(here, str(own), *words, "--device", "cpu", "--control", "one-batch")
+    assert made.status == 2, made
+    assert b"call fit(batches(args, train_ds), ...)" in made.err and b"epoch_stop" not in made.out
+
+
+@pytest.mark.parametrize("control", ["independent", "one-batch"])
+def test_control_runs_have_the_steps_of_the_training(control: str, tmp_path: Path) -> None:
+    """Two workers on this machine; those of independent trainings do not wait for each other."""
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
+    words = [
+        "--device",
+        "cpu",
+        "--model",
+        "small",
+        "--dataset",
+        "synthetic",
+        "--images",
+        "100",
+        "--batch_size",
+        "16",
+        "--epochs",
+        "2",
+    ]
+    (port,) = free_ports(1)
+    job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2"}
+    workers = [
+        started(
+            folder,
+            str(MULTIWORKER),
+            *words,
+            "--port",
+            str(port),
+            "--control",
+            control,
+            SLURM_PROCID=rank,
+            **job,
+        )
+        for rank in ("0", "1")
+        if (folder := tmp_path / rank).mkdir() is None
+    ]
+    first, second = (ended(worker, tmp_path / str(rank)) for rank, worker in enumerate(workers))
+    assert (first.status, second.status) == (0, 0), (first.err, second.err)
+    (run,) = parse_log(first.out).runs
+    assert (run.n_gpus, run.batch_size, run.tuning) == (2, 16, (f"control: {control}",))
+    assert [epoch.steps for epoch in run.epochs] == [6, 6]
+    assert b"epoch_stop" not in second.out

@@ -11,6 +11,7 @@ from labtui.domain.model import RunSpec
 from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
+from labtui.results.messages import control_sentence, energy_sentence
 from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
@@ -19,16 +20,20 @@ IMAGES, BATCH = 2560, 64
 INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 
 
-def log(gpus: int, step_s: float, control: str = "") -> bytes:
+def log(gpus: int, step_s: float, control: str = "", *, joules: float = 0.0, noise: float = 0.005) -> bytes:
     """A training whose steps take so many seconds, within half a percent."""
     steps = IMAGES // (BATCH * gpus)
     facts = {"model_name": "ResNet50", "device": "gpu", "n_gpus": gpus, "global_batch_size": BATCH * gpus}
     facts |= {"train_samples": IMAGES, "epochs": 3, **({"control": control} if control else {})}
     records = [("POINT_IN_TIME", key, value, {}) for key, value in facts.items()]
     records.append(("INTERVAL_START", "run_start", None, {}))
-    for number, factor in ((1, 3.0), (2, 0.995), (3, 1.005)):
+    for number, factor in ((1, 3.0), (2, 1 - noise), (3, 1 + noise)):
         told = {"epoch_num": number, "seconds": step_s * steps * factor, "steps": steps, "samples": IMAGES}
         records.append(("INTERVAL_END", "epoch_stop", None, told))
+        if joules:
+            records.append(
+                ("POINT_IN_TIME", "tracked_stats", {"energy_joules": joules}, {"epoch_num": number})
+            )
     records.append(("INTERVAL_END", "run_stop", None, {"status": "success"}))
     names = ("event_type", "key", "value", "metadata")
     lines = [json.dumps({"time_ms": 1, **dict(zip(names, each, strict=True))}) for each in records]
@@ -115,3 +120,18 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: in
     spec = RunSpec(model="ResNet50", device="gpu", n_gpus=4, batch_size=256, epochs=5, script="ResNet50.py")
     assert control_epochs(spec, [row]) == epochs
     assert control_epochs(spec, []) == 3
+
+
+def test_energy_stands_beside_speedup() -> None:
+    one, four = log(1, 1.0, joules=IMAGES * 0.2), log(4, 2.0, joules=IMAGES * 0.3)
+    (line,) = scaling_lines(results(one, four).rows)
+    assert energy_sentence(line.last, line.baseline) == (
+        "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
+    )
+    assert energy_sentence(on_four(results(*TRAININGS)), line.baseline) == ""
+
+
+def test_a_control_run_that_scatters_too_much_is_told() -> None:
+    steady, loose = (log(4, 1.4, INDEPENDENT, noise=noise) for noise in (0.005, 0.1))
+    assert control_sentence(on_four(results(*TRAININGS, steady))) == ""
+    assert "known to ±20.0 %" in control_sentence(on_four(results(*TRAININGS, loose)))

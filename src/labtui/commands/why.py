@@ -85,7 +85,7 @@ def _clock_sentence(row: ResultRow, baseline: ResultRow, given: Measurements) ->
     (mine, slowed), (theirs, _) = found
     if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
         return ""
-    why = "".join(f"; {name} in {share:.0%} of the samples" for name, share in slowed.items())
+    why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
     return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
 
 

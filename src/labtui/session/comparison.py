@@ -80,7 +80,9 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         "container": container[1] if container else "",
         "data path": data[1] if data else "",
         CLOCK: f"{clock:,.0f} MHz" if clock is not None else "",
-        SLOWED_BY: ", ".join(f"{name} in {share:.0%} of the samples" for name, share in slowed.items()),
+        SLOWED_BY: ", ".join(
+            f"{name} in {100 * share:.0f} % of the samples" for name, share in slowed.items()
+        ),
         **{LOST + part.name: percent_text(part.share) for part in lost_efficiency(row)},
     }
 

@@ -1,0 +1,67 @@
+"""The GPUs' energy counters through ctypes, with a library in NVML's place; and nothing where there is none."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.remote.conftest import REMOTE
+
+NVML = r"""
+#include <stdlib.h>
+#include <string.h>
+static unsigned long long counts[] = {0, 5000000, 7000000};
+static unsigned long long reads = 0;
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu) { *gpu = counts + index; return index > 2 ? 2 : 0; }
+int nvmlDeviceGetHandleByUUID(const char *name, void **gpu) { *gpu = counts + 2; return strcmp(name, "GPU-ab"); }
+int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *mj) {
+    *mj = *(unsigned long long *)gpu + 1500 * reads++;
+    return getenv("NO_COUNTER") ? 3 : 0;
+}
+"""
+ASK = "import mllog; print(mllog.gpu_joules([0, 1]), mllog.joules_since(5000.0, [0]), mllog.joules_since(None, [0]))"
+
+
+def asked(**more: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        cwd=REMOTE,
+        env={"PATH": "/usr/bin:/bin", **more},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if shutil.which("cc") is None or sys.platform != "linux":
+        pytest.skip("needs a C compiler and Linux")
+    folder = tmp_path_factory.mktemp("nvml")
+    (folder / "nvml.c").write_text(NVML)
+    made = folder / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(made), str(folder / "nvml.c")], check=True)
+    return str(folder)
+
+
+def test_the_counters_of_the_visible_gpus_are_added(library: str) -> None:
+    """GPU 1 of the node and one by its name; each reading of the stand-in finds 1.5 J more."""
+    found = asked(LD_LIBRARY_PATH=library, CUDA_VISIBLE_DEVICES="1,GPU-ab")
+    assert found == "12001.5 {'energy_joules': 3.0} {}"
+
+
+@pytest.mark.parametrize(
+    "more", [{"NO_COUNTER": "1"}, {"CUDA_VISIBLE_DEVICES": "7,8"}, {"CUDA_VISIBLE_DEVICES": "MIG-x,1"}]
+)
+def test_without_a_counter_there_is_no_energy(library: str, more: dict[str, str]) -> None:
+    assert asked(LD_LIBRARY_PATH=library, **more).startswith("None {}")
+
+
+def test_without_nvml_there_is_no_energy(tmp_path: Path) -> None:
+    assert asked(LD_LIBRARY_PATH=str(tmp_path)) == "None {} {}"
