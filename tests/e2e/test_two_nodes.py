@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -317,3 +318,57 @@ def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Pat
         assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2], charts.keys()
         (job,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert job.job is not None and job.job.node == "node[1-2]"
+
+
+DELAY_S = 0.3
+SLOW_RANK = f"""
+                if self.team.rank == 1 and os.path.exists(os.path.join(os.path.dirname(__file__), "slow")):
+                    loss.register_hook(lambda gradient: time.sleep({DELAY_S}))
+"""
+
+
+def mirrors(labtui: Labtui) -> list[str]:
+    """The copied log of each run."""
+    with Session.open(labtui.folder, start=False) as session:
+        runs = session.state.runs.values()
+        return [str(session.log_path(run.token, "out")) for run in runs]
+
+
+@pytest.mark.torch
+def test_a_slow_rank_on_the_other_node_is_named(pair: Cluster, member: Student, tmp_path: Path) -> None:
+    """Rank 1 sleeps in backward; without that the step is what labtui said it would be."""
+    labtui = new_lab(tmp_path, member, gpus_per_node=1)
+    scripts = labtui.folder / "scripts" / "pytorch"
+    train = (scripts / "train_ddp.py").read_text()
+    loss = "loss = functional.cross_entropy(outputs, labels)\n"
+    assert train.count(loss) == 2
+    (scripts / "train_ddp.py").write_text(train.replace(loss, f"{loss}{SLOW_RANK.lstrip(chr(10))}", 1))
+    times = scripts / "step_times.py"
+    times.write_text(times.read_text().replace("EVERY = 10\n", "EVERY = 2\n"))
+    (scripts / "slow").touch()
+    for gpus in ("1", "2"):
+        labtui("submit", "1", "--gpus", gpus, "--epochs", "5", "--yes", "--force")
+    labtui.lines("watch")
+    (scripts / "slow").unlink()
+    labtui("submit", "1", "--gpus", "2", "--epochs", "5", "--yes", "--force")
+    labtui.lines("watch")
+    assert outcomes(labtui) == ["completed"] * 3
+    one, slow, plain = mirrors(labtui)
+    (row,) = labtui.json("why", one, slow)["rows"]
+    shares = {part["name"]: part["share"] for part in row["parts"]}
+    waiting = shares.pop("waiting for the slowest GPU")
+    assert row["slowest_rank"] == 1 and waiting["lo"] > 0, row
+    assert sum(each["value"] for each in shares.values()) + waiting["value"] == pytest.approx(
+        1 - row["efficiency"]["value"]
+    )
+    steps = []
+    for log in (slow, plain):
+        (run,) = labtui.json("parse", log)["files"][0]["runs"]
+        steps.append([epoch["metrics"] for epoch in run["epochs"][1:]])
+    imbalance, with_it = (
+        statistics.median(each[name] for each in steps[0])
+        for name in ("step_imbalance_seconds", "step_seconds")
+    )
+    without = statistics.median(each["step_seconds"] for each in steps[1])
+    assert imbalance == pytest.approx(DELAY_S, rel=0.5)
+    assert with_it - imbalance == pytest.approx(without, abs=DELAY_S / 2)
