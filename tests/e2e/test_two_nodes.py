@@ -320,7 +320,7 @@ def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Pat
         assert job.job is not None and job.job.node == "node[1-2]"
 
 
-DELAY_S = 0.3
+DELAY_S = 1.0
 SLOW_RANK = f"""
                 if self.team.rank == 1 and os.path.exists(os.path.join(os.path.dirname(__file__), "slow")):
                     loss.register_hook(lambda gradient: time.sleep({DELAY_S}))

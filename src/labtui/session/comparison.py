@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.cluster.local_files import reader_inside
@@ -19,9 +19,6 @@ from labtui.training_logs.gpu_sampler import clocks, read_samples
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
-
-Facts = Mapping[str, str]
-"""What a lab folder knows of a run beside its log, in words: ``{"node": "as01r1b01"}``."""
 
 
 class Difference(NamedTuple):
@@ -47,12 +44,17 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
         raise UsageError(f"Run {missing[0]} has no epochs to compare.", "`labtui queue` lists the runs.")
     first, second = (rows[number] for number in numbers)
     sent = [dict(session.files_of(session.state.runs[number].token)) for number in numbers]
-    known = [
+    mine, other = (
         _facts(session, number, rows[number], files.pop(SCRIPT_NAME, b""))
         for number, files in zip(numbers, sent, strict=True)
-    ]
-    changed = changed_files(*sent)
-    found = differences(first, second, ({**known[0], **changed[0]}, {**known[1], **changed[1]}))
+    )
+    for name in sorted(sent[0].keys() | sent[1].keys()):
+        mine[name], other[name] = _own_lines(*(files.get(name) for files in sent))
+    pairs = (
+        Difference(clean(what), clean(mine.get(what, "")) or ABSENT, clean(other.get(what, "")) or ABSENT)
+        for what in dict.fromkeys([*mine, *other])
+    )
+    found = tuple(pair for pair in pairs if pair.first != pair.second)
     names = (f"run {numbers[0]}", f"run {numbers[1]}")
     times = [three_digits(row.epoch_seconds.value) for row in (first, second) if row.epoch_seconds]
     took = f"An epoch takes {times[0]} s in {names[0]} and {times[1]} s in {names[1]}." if times[1:] else ""
@@ -64,7 +66,7 @@ CLOCK, SLOWED_BY, LOST = "GPU clock", "GPUs slowed by", "lost to "
 
 
 def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> dict[str, str]:
-    """What the folder knows of a run beside its log: of its job, of its job script, of its GPU samples."""
+    """What is known of a run, in words: by its log, its job, its job script, its GPU samples."""
     run = session.state.runs[number]
     job, text = session.state.submissions[run.token].job, job_script.decode("utf-8", "replace")
     container = re.search(r"(?:singularity|apptainer) exec (?:-\S+ )*(\S+)", text)
@@ -74,7 +76,17 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         with reader_inside(session.folder.path, path) as file:
             samples = file.read()
     clock, slowed = clocks(read_samples(samples), run.epochs, n_gpus=run.spec.n_gpus)
+    one = row.configuration
     return {
+        "GPUs": devices(row.n_gpus),
+        "model": row.model,
+        "framework": one.framework,
+        "batch per GPU": "" if one.per_gpu_batch is None else f"{one.per_gpu_batch:,.0f}",
+        "options": ", ".join(one.tuning),
+        "data set": one.data_set,
+        "images an epoch": "" if one.images is None else count_text(one.images),
+        "validation": "inside the epoch" if one.validated else "not in the epoch",
+        "GPU": one.gpu_kind,
         "script": run.spec.script,
         "node": job.node if job is not None else "",
         "container": container[1] if container else "",
@@ -87,44 +99,14 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
     }
 
 
-def differences(first: ResultRow, second: ResultRow, facts: tuple[Facts, Facts]) -> tuple[Difference, ...]:
-    """What two runs do not share, the number of GPUs first; what neither log tells is in none."""
-    mine, other = ({**_words(row), **known} for row, known in zip((first, second), facts, strict=True))
-    names = list(dict.fromkeys([*mine, *other]))
-    pairs = (Difference(name, mine.get(name) or ABSENT, other.get(name) or ABSENT) for name in names)
-    return tuple(pair for pair in pairs if pair.first != pair.second)
-
-
-def _words(row: ResultRow) -> dict[str, str]:
-    one = row.configuration
-    per_gpu = one.per_gpu_batch
-    return {
-        "GPUs": devices(row.n_gpus),
-        "model": clean(row.model),
-        "framework": clean(one.framework),
-        "batch per GPU": "" if per_gpu is None else f"{per_gpu:,.0f}",
-        "options": clean(", ".join(one.tuning)),
-        "data set": clean(one.data_set),
-        "images an epoch": "" if one.images is None else count_text(one.images),
-        "validation": "inside the epoch" if one.validated else "not in the epoch",
-        "GPU": clean(one.gpu_kind),
-    }
-
-
-def changed_files(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> tuple[Facts, Facts]:
-    """The files that differ between two submissions, with how many lines of each are not in the other's."""
-    mine: dict[str, str] = {}
-    other: dict[str, str] = {}
-    for name in sorted(first.keys() | second.keys()):
-        before, after = (
-            files.get(name, b"").decode("utf-8", "replace").splitlines() for files in (first, second)
-        )
-        if before == after:
-            continue
-        marks = [line[0] for line in difflib.ndiff(before, after) if line[0] in "+-"]
-        mine[name] = "not sent" if name not in first else f"{marks.count('-')} lines of its own"
-        other[name] = "not sent" if name not in second else f"{marks.count('+')} lines of its own"
-    return mine, other
+def _own_lines(first: bytes | None, second: bytes | None) -> tuple[str, str]:
+    """How many lines each of two versions of a file has for itself; "" for both where they are equal."""
+    before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (first, second))
+    if before == after:
+        return "", ""
+    marks = [line[0] for line in difflib.ndiff(before, after)]
+    mine, other = (f"{marks.count(mark)} lines of its own" for mark in "-+")
+    return "not sent" if first is None else mine, "not sent" if second is None else other
 
 
 def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:

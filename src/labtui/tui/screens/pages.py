@@ -128,7 +128,7 @@ def comparison_page(compared: Comparison) -> Table:
     """What differs between two runs, and what would tell more."""
     table = Table("", *compared.names, box=None, pad_edge=False)
     for each in compared.differences:
-        table.add_row(*map(Text, each))
+        table.add_row(*(Text(display_text(cell.encode())) for cell in each))
     table.caption = Text("\n".join(compared.sentences))
     table.caption_justify = "left"
     return table
