@@ -99,36 +99,14 @@ def test_control_runs_have_the_steps_of_the_training(control: str, tmp_path: Pat
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     words = [
-        "--device",
-        "cpu",
-        "--model",
-        "small",
-        "--dataset",
-        "synthetic",
-        "--images",
-        "100",
-        "--batch_size",
-        "16",
-        "--epochs",
-        "2",
-    ]
-    (port,) = free_ports(1)
+        *("--device", "cpu", "--model", "small", "--dataset", "synthetic", "--images", "100"),
+        *("--batch_size", "16", "--epochs", "2", "--control", control, "--port", str(free_ports(1)[0])),
+    ]  # fmt: skip
     job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2"}
-    workers = [
-        started(
-            folder,
-            str(MULTIWORKER),
-            *words,
-            "--port",
-            str(port),
-            "--control",
-            control,
-            SLURM_PROCID=rank,
-            **job,
-        )
-        for rank in ("0", "1")
-        if (folder := tmp_path / rank).mkdir() is None
-    ]
+    workers = []
+    for rank in ("0", "1"):
+        (tmp_path / rank).mkdir()
+        workers.append(started(tmp_path / rank, str(MULTIWORKER), *words, SLURM_PROCID=rank, **job))
     first, second = (ended(worker, tmp_path / str(rank)) for rank, worker in enumerate(workers))
     assert (first.status, second.status) == (0, 0), (first.err, second.err)
     (run,) = parse_log(first.out).runs
