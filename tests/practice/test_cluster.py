@@ -16,11 +16,10 @@ import paramiko
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.layout import SHELL, Layout, make_layout, program_environment
-from labtui.practice.saved import STATE_FILE
-from labtui.practice.slurm.request import build_request
-from labtui.practice.slurm.written import MIN_JOB_AGE_S, Call
+from labtui.practice.layout import SHELL, STATE_FILE, Layout, make_layout, program_environment
+from labtui.practice.request import build_request
 from labtui.practice.sshd import confined
+from labtui.practice.words import MIN_JOB_AGE_S, Call
 from tests.real_cluster.cluster import alive, wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")

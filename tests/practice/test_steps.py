@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.written import CommandError, compressed, expanded
 from labtui.practice.srun import plan_step
+from labtui.practice.words import CommandError, compressed, expanded
 from tests.real_cluster.cluster import alive, wait_until
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")

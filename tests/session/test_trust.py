@@ -280,7 +280,7 @@ def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> 
 
 
 def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> None:
-    from labtui.practice.saved import StateFile
+    from labtui.practice.layout import StateFile
     from labtui.session.settings import Settings
 
     old = os.umask(0)

@@ -16,16 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.errors import UsageError
-from labtui.practice.clock import PracticeClock
-from labtui.practice.layout import Layout, make_layout, program_environment
-from labtui.practice.runner import JobRunner, find_bash
-from labtui.practice.saved import StateFile
-from labtui.practice.slurm.commands import answer
-from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.request import practice_site
-from labtui.practice.slurm.written import MIN_JOB_AGE_S, Answer, Call
+from labtui.practice.commands import answer
+from labtui.practice.controller import Controller
+from labtui.practice.layout import Layout, StateFile, make_layout, program_environment
+from labtui.practice.programs import PracticeClock
+from labtui.practice.request import practice_site
+from labtui.practice.runner import JobRunner, needed_bash
 from labtui.practice.sshd import PracticeSSHServer
+from labtui.practice.words import MIN_JOB_AGE_S, Answer, Call
 
 MAX_REQUEST = 8 * 2**20
 
@@ -65,11 +63,14 @@ class PracticeLogin:
 
     port: int
     user: str
-    identity_file: Path
     host_key: str
     account: str
     layout: Layout
     host: str = "127.0.0.1"
+
+    @property
+    def identity_file(self) -> Path:
+        return self.layout.keys / "id_practice"
 
     def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
         """The keys and values of a `lab.toml` for this cluster, marked as practice.
@@ -108,39 +109,23 @@ class PracticeCluster:
         Raises:
             UsageError: there is no bash, which runs the job scripts.
         """
-        bash = find_bash()
-        if bash is None:
-            raise UsageError(
-                "The practice cluster runs the job scripts with bash, which this computer does not have.",
-                "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui "
-                "still drives a real cluster, "
-                "and `labtui parse`, `results`, `plot` and `export` work.",
-            )
-        keep = folder is not None
+        bash, keep = needed_bash(), folder is not None
         folder = Path(os.path.realpath(folder or tempfile.mkdtemp(prefix="labtui-practice-")))
-        self.layout = Layout(folder)
+        self.layout, self.site, self.train = Layout(folder), practice_site(), train
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
         self.clock = PracticeClock.started_now(1.0 if train else factor, saved.clock if saved else 0.0)
-        self.train = train
-        self.full_until = 0.0
-        self._full_for = 0.0
-        self._stop = threading.Event()
-        self.site = practice_site()
-        control_secret = secrets.token_hex(16)
-        self._control = control_server(control_secret, self._answer)
-        control = f"{self._control.server_address[1]}:{control_secret}"
-        environment = self._environment(seed, control)
+        self.full_until = self._full_for = 0.0
+        self._stop, secret = threading.Event(), secrets.token_hex(16)
+        self._control = control_server(secret, self._answer)
+        environment = self._environment(seed, f"{self._control.server_address[1]}:{secret}")
         make_layout(self.layout, environment, real_data=train)
         self.runner = JobRunner(
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
         )
-        self.controller = Controller(
-            self.site,
-            self.runner,
-            # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.
-            min_job_age_s=MIN_JOB_AGE_S * self.clock.factor,
-        )
+        # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.
+        min_job_age_s = MIN_JOB_AGE_S * self.clock.factor
+        self.controller = Controller(self.site, self.runner, min_job_age_s=min_job_age_s)
         self.controller.next_id = 1 + _last_job(self.layout.scratch)
         if saved:
             self.controller.restore(saved.jobs, saved.clock)
@@ -152,17 +137,11 @@ class PracticeCluster:
             bash=bash,
             disk_full=self._disk_is_full,
         )
-        key = self.layout.keys / "id_practice"
-        self._ssh.client_key.write_private_key_file(str(key))
         self.login = PracticeLogin(
-            self._ssh.port,
-            self.site.user,
-            key,
-            self._ssh.host_key.fingerprint,
-            self.site.account,
-            self.layout,
+            self._ssh.port, self.site.user, self._ssh.host_key.fingerprint, self.site.account, self.layout
         )
         """What a lab folder needs to use this cluster."""
+        self._ssh.client_key.write_private_key_file(str(self.login.identity_file))
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
 

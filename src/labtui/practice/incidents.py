@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from labtui.domain.errors import UsageError
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.job import PENDING, RUNNING, Job
+from labtui.practice.job import PENDING, RUNNING, Job
 
 _AFTER_S = 60
 """Seconds that a job has to run before something happens to it."""

@@ -103,8 +103,8 @@ def run_script(arguments: list[str]) -> int:
     sys.argv = arguments
     # Behind the script's own folder, and before what is installed here.
     sys.path[:1] = [str(Path(script).resolve().parent), str(Path(__file__).parents[2])]
-    from labtui.practice.clock import PracticeClock, RehearsedTime
-    from labtui.practice.stand_in.recorder import install
+    from labtui.practice.programs import PracticeClock, RehearsedTime
+    from labtui.practice.stand_in import install
 
     RehearsedTime(PracticeClock.from_environment()).install()
     install()

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from labtui.practice.slurm.job import Job
+from labtui.domain.errors import UsageError
+from labtui.practice.job import Job
 
 WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
 GATE = str(Path(__file__).parent / "shell" / "gate.sh")
@@ -68,7 +69,7 @@ class JobRunner:
                     for path in (job.stdout, job.stderr)
                 )
                 process = subprocess.Popen(
-                    [find_bash() or "bash", "-p", GATE, str(script), *job.arguments],
+                    [needed_bash(), "-p", GATE, str(script), *job.arguments],
                     cwd=job.request.work_dir,
                     env=self._job_environment(job, home),
                     stdin=subprocess.PIPE,
@@ -181,9 +182,19 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def find_bash() -> str | None:
-    """The bash that runs job scripts; None where there is none (plain Windows)."""
-    return None if os.name == "nt" else shutil.which("bash")
+def needed_bash() -> str:
+    """The bash that runs job scripts.
+
+    Raises:
+        UsageError: there is none (plain Windows).
+    """
+    if os.name == "nt" or (bash := shutil.which("bash")) is None:
+        raise UsageError(
+            "The practice cluster runs the job scripts with bash, which this computer does not have.",
+            "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui still drives a real "
+            "cluster, and `labtui parse`, `results`, `plot` and `export` work.",
+        )
+    return bash
 
 
 def _opened(path: str, *, append: bool) -> BinaryIO:

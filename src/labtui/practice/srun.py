@@ -19,8 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.words import SRUN, parse_words
-from labtui.practice.slurm.written import KILL_WAIT_S, CommandError, compressed, expanded, ranges
+from labtui.practice.words import KILL_WAIT_S, SRUN, CommandError, compressed, expanded, parse_words, ranges
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from labtui.practice import stand_in
 from labtui.practice.pace import NETWORKS, Training
-from labtui.practice.stand_in import recorder
-from labtui.practice.stand_in.recorder import Base, Recorded
+from labtui.practice.stand_in import Base, Recorded
 
 Logs = Mapping[str, float]
 
@@ -25,7 +25,7 @@ Logs = Mapping[str, float]
 
 
 def _devices(kind: str | None = None) -> list[SimpleNamespace]:
-    names = ["CPU:0", *(f"GPU:{number}" for number in range(recorder.visible_gpus()))]
+    names = ["CPU:0", *(f"GPU:{number}" for number in range(stand_in.visible_gpus()))]
     return [
         SimpleNamespace(name=f"/physical_device:{name}", device_type=name[:3])
         for name in names
@@ -38,7 +38,7 @@ class Strategy:
 
     def __init__(self, replicas: int = 1, gpus: int | None = None, workers: int = 1) -> None:
         self.num_replicas_in_sync, self.workers = replicas, workers
-        self.gpus = min(1, recorder.visible_gpus()) if gpus is None else gpus
+        self.gpus = min(1, stand_in.visible_gpus()) if gpus is None else gpus
 
     def scope(self) -> Strategy:
         return self
@@ -59,7 +59,7 @@ def _strategy_now() -> Strategy:
 
 
 def _mirrored(devices: list[object] | None = None, **_options: object) -> Strategy:
-    seen, names = recorder.visible_gpus(), [str(name).lower() for name in devices or ()]
+    seen, names = stand_in.visible_gpus(), [str(name).lower() for name in devices or ()]
     on_cpu = any("cpu" in name for name in names) or (not names and not seen)
     wanted = len(names) or max(1, seen)
     if not on_cpu and wanted > seen:
@@ -71,7 +71,7 @@ def _multi_worker(*_args: object, **_options: object) -> Strategy:
     """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     workers = max(1, len(config.get("cluster", {}).get("worker", ())))
-    here = recorder.visible_gpus()
+    here = stand_in.visible_gpus()
     return Strategy(workers * max(1, here), workers * here, workers)
 
 
@@ -129,7 +129,7 @@ class Model:
         **_options: object,
     ) -> History:
         training, strategy = self._training(x, batch_size), self.distribute_strategy
-        scatter, history = recorder.chance(repr(training)), History()
+        scatter, history = stand_in.chance(repr(training)), History()
         everyone = [history, *(callbacks or [])]
 
         def tell(moment: str, *values: object) -> None:
@@ -142,7 +142,7 @@ class Model:
         tell("on_train_begin", {})
         if not training.fits:
             self._run_out_of_memory(training)
-        recorder.show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
+        stand_in.show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
         for epoch in range(epochs):
             if verbose and epochs > 1:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
@@ -152,7 +152,7 @@ class Model:
             if verbose:  # a progress bar is the same line in the end
                 print(summary_line(training.steps, seconds, metrics), flush=True)
             tell("on_epoch_end", epoch, dict(metrics))
-        recorder.show_load(0, 0.0, 0.0)
+        stand_in.show_load(0, 0.0, 0.0)
         tell("on_train_end", {})
         return history
 
@@ -162,7 +162,7 @@ class Model:
 
     def _training(self, data: Any, batch_size: int | None) -> Training:
         """What is trained, from the calls that made the data set."""
-        images, batch, size = recorder.size_of(data) or 1, batch_size or 32, 128
+        images, batch, size = stand_in.size_of(data) or 1, batch_size or 32, 128
         for call in data._calls if isinstance(data, Recorded) else ():
             first = call.args[0] if call.args else None
             if call.name == "batch":
@@ -181,7 +181,7 @@ class Model:
     def _run_out_of_memory(self, training: Training) -> None:
         time.sleep(25)
         share, size = -(-training.batch // max(1, training.gpus)), training.image_size // 4
-        raise recorder.known("tensorflow.errors.ResourceExhaustedError")(
+        raise stand_in.known("tensorflow.errors.ResourceExhaustedError")(
             f"Graph execution error: OOM when allocating tensor with shape[{share},256,{size},{size}] and type float "
             "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
         )
@@ -237,6 +237,6 @@ NAMES: dict[str, Any] = {
     "tensorflow.function": lambda function=None, **_options: function or (lambda same: same),
     "tensorflow.keras.applications.*": _construct,
     "tensorflow.keras.applications.resnet_v2.*": _construct,
-    "tensorflow.keras.optimizers.*": recorder.classes("tensorflow.keras.optimizers", Optimizer),
+    "tensorflow.keras.optimizers.*": stand_in.classes("tensorflow.keras.optimizers", Optimizer),
     "tensorflow.keras.optimizers.experimental": Recorded("tensorflow.keras.optimizers"),
 }

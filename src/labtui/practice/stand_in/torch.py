@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from labtui.domain.tuning import named_options, tuning_of
-from labtui.practice import pace
+from labtui.practice import pace, stand_in
 from labtui.practice.pace import Pace, torch_memory_gib
-from labtui.practice.stand_in import recorder
-from labtui.practice.stand_in.recorder import Base, Call, Recorded
+from labtui.practice.stand_in import Base, Call, Recorded
 
 _VALIDATION = 2.5
 """Validation takes so many times fewer seconds for an image than training."""
@@ -94,7 +93,7 @@ def _begin() -> State:
 
 
 STATE = _begin()
-_CHANCE = recorder.chance()
+_CHANCE = stand_in.chance()
 
 
 def _backward(_loss: object) -> None:
@@ -103,7 +102,7 @@ def _backward(_loss: object) -> None:
     if needed <= total or STATE.options.get("device") == "cpu":
         return
     missing = max(0.5, (needed - total) / 4)
-    raise recorder.known("torch.cuda.OutOfMemoryError")(
+    raise stand_in.known("torch.cuda.OutOfMemoryError")(
         f"CUDA out of memory. Tried to allocate {missing:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
         f"which {max(0.05, missing / 3):.2f} GiB is free."
     )
@@ -114,7 +113,7 @@ def _step(optimizer: Recorded, *_scaled: object) -> None:
     if "lr_scheduler" not in optimizer._name and ("optim." in optimizer._name or "Scaler" in optimizer._name):
         STATE.step += 1
         if STATE.step == 1 or STATE.seen == STATE.batch:
-            recorder.show_load(recorder.visible_gpus(), 96.0, STATE.memory_gib)
+            stand_in.show_load(stand_in.visible_gpus(), 96.0, STATE.memory_gib)
         time.sleep(STATE.next_s())
 
 
@@ -285,8 +284,8 @@ NAMES: dict[str, Any] = {
     "torch.device": Device,
     "torch.save": _save,
     "torch.load": _load,
-    "torch.cuda.device_count": recorder.visible_gpus,
-    "torch.cuda.is_available": lambda: recorder.visible_gpus() > 0,
+    "torch.cuda.device_count": stand_in.visible_gpus,
+    "torch.cuda.is_available": lambda: stand_in.visible_gpus() > 0,
     "torch.cuda.get_device_name": lambda *_which: "NVIDIA H100",
     "torch.cuda.memory_reserved": _reserved,
     "torch.cuda.max_memory_reserved": _reserved,
@@ -294,7 +293,7 @@ NAMES: dict[str, Any] = {
     "torch.distributed.HashStore": Store,
     "torch.distributed.TCPStore": Store,
     "torch.distributed.PrefixStore": lambda _prefix, store: store,
-    "torch.nn.*": recorder.classes("torch.nn", Layer),
+    "torch.nn.*": stand_in.classes("torch.nn", Layer),
     "torch.nn.Module": Module,
     "torch.nn.parallel.DistributedDataParallel": _as_it_is,
     "torch.utils.data.DataLoader": DataLoader,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labtui.practice.slurm.job import PENDING, RUNNING, Job, JobRequest
-from labtui.practice.slurm.request import POLICY, Node, Refused, Site, priority_of
-from labtui.practice.slurm.written import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
+from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
+from labtui.practice.request import POLICY, Node, Refused, Site, priority_of
+from labtui.practice.words import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.slurm.job_control import expand_pattern
 
 if TYPE_CHECKING:

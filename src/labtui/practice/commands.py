@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from labtui.domain.profile import Queue
-from labtui.practice.slurm import written
-from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.facts import FIELDS, HEADINGS, account_row, details, formatted, queue_row
-from labtui.practice.slurm.job import Job
-from labtui.practice.slurm.request import (
+from labtui.practice.controller import Controller
+from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, details, formatted, queue_row
+from labtui.practice.request import (
     CLUSTER,
     MAX_PARTITION_S,
     Refused,
@@ -24,8 +22,22 @@ from labtui.practice.slurm.request import (
     priority_of,
     sent_script,
 )
-from labtui.practice.slurm.words import SBATCH, Program, parse_words
-from labtui.practice.slurm.written import NO_CONTROLLER, Answer, Call, CommandError, duration, stamp
+from labtui.practice.words import (
+    KILL_WAIT_S,
+    MESSAGE_TIMEOUT_S,
+    MIN_JOB_AGE_S,
+    NO_CONTROLLER,
+    SBATCH,
+    VERSION,
+    Answer,
+    Call,
+    CommandError,
+    Program,
+    duration,
+    expanded,
+    parse_words,
+    stamp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,7 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     try:
         options, rest = parse_words(call.words, known)
         if "version" in options:
-            return 0, f"slurm-wlm {written.VERSION}\n", ""
+            return 0, f"slurm-wlm {VERSION}\n", ""
         if down == _DATABASE and now < control.accounting_down_until:
             raise CommandError(f"{program}: error: {_DATABASE}\n")
         if down != _DATABASE and down and now < control.down_until:
@@ -181,10 +193,10 @@ def _config(asked: Asked, _name: str) -> Iterable[str]:
     values = {
         "AccountingStorageEnforce": "associations,limits,qos",
         "ClusterName": CLUSTER,
-        "KillWait": f"{written.KILL_WAIT_S} sec",
-        "MessageTimeout": f"{written.MESSAGE_TIMEOUT_S} sec",
-        "MinJobAge": f"{written.MIN_JOB_AGE_S} sec",
-        "SLURM_VERSION": written.VERSION,
+        "KillWait": f"{KILL_WAIT_S} sec",
+        "MessageTimeout": f"{MESSAGE_TIMEOUT_S} sec",
+        "MinJobAge": f"{MIN_JOB_AGE_S} sec",
+        "SLURM_VERSION": VERSION,
     }
     lines = (f"{name:<23} = {value}" for name, value in values.items())
     return [f"Configuration data as of {stamp(asked.now, asked.call.environment, '')}", *lines]
@@ -203,7 +215,7 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
 
 
 def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
-    return written.expanded(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
+    return expanded(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
 _SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.domain.profile import Profile, Queue
-from labtui.practice.slurm.job import JobRequest
-from labtui.practice.slurm.words import parse_words
-from labtui.practice.slurm.written import Call, CommandError
+from labtui.practice.job import JobRequest
+from labtui.practice.words import Call, CommandError, parse_words
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
 from labtui.slurm.values import duration_seconds
