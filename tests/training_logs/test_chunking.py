@@ -130,3 +130,61 @@ def test_a_line_without_end_costs_no_memory_and_no_data() -> None:
     reader.finish()
     assert reader.runs[0].epochs[0].line == 3
     assert len(reader._cutter._piece) < 100_000
+
+
+# --------------------------------------------------------------------------- stretches of bars and batches are skipped
+
+
+def epoch_lines(epoch: int, width: int = 3, first: int = 0) -> list[str]:
+    return [
+        f"Epoch: [{epoch}][{batch:{width}d}/400]\tTime  0.500 ( {0.4 + batch / 4000:.3f})\tData  0.001 ( 0.002)\t"
+        "Loss 6.9000e+00 (6.9e+00)\tAcc@1   0.00 (  0.12)\n"
+        for batch in range(first, 400 + first)
+    ]
+
+
+def line_by_line(lines: list[str]) -> str:
+    """Lines fed one at a time: no stretch is ever seen."""
+    return read([line.encode() for line in lines])
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_an_epoch_of_batches_few_lines_are_read(width: int, first: int) -> None:
+    lines = [line for epoch in range(3) for line in epoch_lines(epoch, width, first)]
+    data = "".join(lines).encode()
+    assert len(list(LineCutter().feed(data))) < 40
+    assert read([data]) == line_by_line(lines)
+    assert [sample.steps for sample in parse_log(data).runs[0].epochs] == [400] * 3
+
+
+def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
+    lines = []
+    for epoch in (1, 2, 3):
+        lines.append(f"Epoch {epoch}/3\n")
+        lines += [f"{step:3d}/400 [==>...] - ETA: 0:05 - loss: 2.3000\n" for step in range(1, 400)]
+        lines.append("400/400 [======] - 4s 10ms/step - loss: 2.1000\n")
+    data = "".join(lines).encode()
+    assert len(list(LineCutter().feed(data))) == 9 and len(parse_log(data).runs[0].epochs) == 3
+    assert read([data]) == line_by_line(lines)
+
+
+@pytest.mark.parametrize(
+    "spoiler",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.\n",
+        "Epoch: [0][ 10/400]\tTime  0.500 ( 0.500)\n",
+        "Epoch: [0][300/400]\tTime  0.500 ( 0.500)\n",
+        "Epoch: [0][300/400]\tTime  nan ( nan)\n",
+        "Epoch: [1][  1/400]\tTime  0.500 ( 0.500)\n",
+        "\r\x1b[1mgarbage\n",
+        "caf\u00e9\n",
+        "=> creating model 'resnet50'\n",
+        "Traceback (most recent call last):\n  File\nValueError: no\n",
+    ],
+)
+def test_a_line_between_is_read(spoiler: str) -> None:
+    for place in (0, 1, 2, 200, 398, 399, 400):
+        lines = epoch_lines(0) + epoch_lines(1)
+        lines.insert(place, spoiler)
+        assert read(["".join(lines).encode()]) == line_by_line(lines)

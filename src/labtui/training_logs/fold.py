@@ -198,8 +198,7 @@ def _says(fold: Fold, line: int, said: Says) -> None:
 
 def _hint(fold: Fold, facts: RunFacts, run: int) -> None:
     if run:
-        if len(fold.plan) < MAX_LISTED:
-            fold.plan[run] = facts
+        fold.plan[run] = facts
         return
     fold.hints = fold.hints.with_others(facts)
     if facts.practice and fold.open is not None:
@@ -308,9 +307,6 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
         _printed_beside(fold, line, said, seconds, key)
         return
     if run is None or run.ended or not run.includes(said, fold.coming.facts):
-        if run is not None and run.repeats(said):
-            run.interleaved = True
-            return
         run = fold.begin(line)
     run.form, run.last_line, run.steps_printed = said.form, line, said.steps
     if run.facts.epochs_planned is None and said.planned is not None:

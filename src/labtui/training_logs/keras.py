@@ -60,11 +60,6 @@ class TimeUnit(NamedTuple):
     unit: str
 
     @property
-    def seconds(self) -> float:
-        """The printed value in seconds."""
-        return self.number * _SCALE[self.unit]
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """Seconds between which the unrounded value lies, by Keras's choice of unit and rounding."""
         scale = _SCALE[self.unit]

@@ -146,8 +146,6 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         run = fold.begin(line)
     if run.form not in ("", KERAS) or (run.ended and run.keras.last is None):
         return  # an evaluation after another program's training
-    if run.form == "" and run.clock is None and len(run.clocked) > 1:
-        return
     keras = run.keras
     run.last_line = line
     first, keras.first = keras.first, None
@@ -268,11 +266,6 @@ def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> Non
     keras = run.keras
     share = -(-keras.summaries // keras.workers)
     if not keras.sure:
-        if keras.doubtful is not None and keras.summaries > keras.workers:
-            _one_process(fold, run)
-            keras.seen.append((summary, line))
-            _alone(fold, run, summary, line)
-            return
         if keras.doubtful is not None or keras.open is None:
             keras.doubtful, keras.sure, run.interleaved = None, True, True
         elif keras.open != share:

@@ -156,15 +156,6 @@ class OpenRun:
             return not (self.fresh or self.broken or coming.given())
         return number > self.last
 
-    def repeats(self, said: Epoch) -> bool:
-        """Whether the epoch is a slower process's, which repeats what another printed."""
-        if said.number is None or said.form != self.form:
-            return False
-        if self.fresh or self.broken or self.done or self.ended:
-            return False
-        number = int(said.number) + self.shift
-        return min(self.epochs, default=0) < number < self.last and number in self.epochs
-
     # ------------------------------------------------------------------ epochs
 
     def start_epoch(self) -> None:
