@@ -136,8 +136,11 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
     low = max(0.0, low)
     if not 0 <= low <= high < 1e9:
         return None
-    steps = whole_number(groups.get("steps")) if any(name in groups for name in STEP_TIMES) else 1
-    return Interval((low + high) / 2, low, high).scaled(steps) if steps else None
+    found = Interval((low + high) / 2, low, high)
+    if not groups.keys() & STEP_TIMES.keys():
+        return found
+    steps = whole_number(groups.get("steps"))
+    return found.scaled(steps) if steps else None
 
 
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
