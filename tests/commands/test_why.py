@@ -127,6 +127,25 @@ def test_clocks_container_data_and_parts_of_two_runs(two_runs: LabFolder, capsys
     assert found["next"].startswith("3 things differ. Make run 2 again with container as in run 1")
 
 
+def test_a_script_of_another_model_and_the_node_are_no_cause(
+    two_runs: LabFolder, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """Only what the run's own script imports can have made it slower."""
+    mine = {"ResNet50.py": b"import resnet_lab as lab\n", "resnet_lab.py": b"from mllog import point\n"}
+    other = {**mine, "mllog.py": b"slower\nlines\n", "ResNet152.py": b"another model\n"}
+    sent = {"lt1": {**mine, "mllog.py": b"lines\n"}, "lt2": other}
+    monkeypatch.setattr(Session, "files_of", lambda self, token: sent[token])
+    assert main(["why", "1", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    files = {each["what"]: each for each in found["differences"] if each["what"].endswith(".py")}
+    assert files.keys() == {"mllog.py"} and files["mllog.py"]["second"] == "1 line of its own"
+    assert "with mllog.py as in run 1" in found["next"]
+    same = {token: {**files, "mllog.py": b""} for token, files in sent.items()}
+    monkeypatch.setattr(Session, "files_of", lambda self, token: same[token])
+    assert main(["why", "1", "2"]) == 0
+    assert "Only the number of GPUs differs" in capsys.readouterr().out
+
+
 def test_the_parts_come_with_the_clocks_that_differ(two_runs: LabFolder, capsys) -> None:
     assert main(["why"]) == 0
     shown = capsys.readouterr().out

@@ -113,3 +113,42 @@ def test_control_runs_have_the_steps_of_the_training(control: str, tmp_path: Pat
     assert (run.n_gpus, run.batch_size, run.tuning) == (2, 16, (f"control: {control}",))
     assert [epoch.steps for epoch in run.epochs] == [6, 6]
     assert b"epoch_stop" not in second.out
+
+
+FIT = "    model.fit(batches, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])\n"
+BEFORE_ALL = "    train_ds, test_ds = load_cifar("
+SEEDED = "    tf.keras.utils.set_random_seed(1)\n    tf.config.experimental.enable_op_determinism()\n"
+
+
+def test_the_log_changes_no_loss(small_scripts: Path, tmp_path: Path) -> None:
+    """The same training on two devices with labtui's log and without: equal to the last bit."""
+    losses = []
+    for name, callbacks in (("with", "[lab.RunLog(args, train_ds)]"), ("without", "[]")):
+        scripts, here = tmp_path / name / "remote", tmp_path / name / "run"
+        shutil.copytree(small_scripts, scripts)
+        here.mkdir()
+        own = scripts / "ResNet50.py"
+        text = own.read_text("utf-8")
+        assert text.count(FIT) == text.count(BEFORE_ALL) == 1
+        fit = f"    past = model.fit(batches, epochs=args.epochs, verbose=2, callbacks={callbacks})\n"
+        fit += '    print("losses", *(loss.hex() for loss in past.history["loss"]), flush=True)\n'
+        own.write_text(text.replace(FIT, fit).replace(BEFORE_ALL, SEEDED + BEFORE_ALL), "utf-8")
+        data = tmp_path / name / "cifar-10-batches-py"
+        write_cifar(data, per_file=8)
+        words = [
+            "--epochs",
+            "2",
+            "--batch_size",
+            "8",
+            "--n_gpus",
+            "2",
+            "--device",
+            "cpu",
+            "--image-size",
+            "32",
+        ]
+        made = trained(here, str(own), *words, "--data", str(data))
+        assert made.status == 0, made.err.decode()
+        assert (b":::MLLOG" in made.out) is (name == "with")
+        losses.append(next(line.split()[1:] for line in made.lines if line.startswith("losses")))
+    assert losses[0] == losses[1] and len(losses[0]) == 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.cluster.local_files import reader_inside
@@ -48,8 +49,8 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
         _facts(session, number, rows[number], files.pop(SCRIPT_NAME, b""))
         for number, files in zip(numbers, sent, strict=True)
     )
-    for name in sorted(sent[0].keys() | sent[1].keys()):
-        mine[name], other[name] = _own_lines(*(files.get(name) for files in sent))
+    for name in sorted(_used(sent[0], mine["script"]) & _used(sent[1], other["script"])):
+        mine[name], other[name] = _own_lines(*(files[name] for files in sent))
     pairs = (
         Difference(clean(what), clean(mine.get(what, "")) or ABSENT, clean(other.get(what, "")) or ABSENT)
         for what in dict.fromkeys([*mine, *other])
@@ -62,7 +63,8 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
 
 
 CLOCK, SLOWED_BY, LOST = "GPU clock", "GPUs slowed by", "lost to "
-"""What is seen of a run and cannot be chosen for another."""
+GIVEN = ("GPUs", CLOCK, LOST, "node")
+"""What is seen of a run and cannot be chosen for another; the number of GPUs, whose loss `labtui why` splits."""
 
 
 def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> dict[str, str]:
@@ -99,21 +101,30 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
     }
 
 
-def _own_lines(first: bytes | None, second: bytes | None) -> tuple[str, str]:
+def _used(files: Mapping[str, bytes], script: str) -> set[str]:
+    """The files that a run's script is made of: itself and what it imports; all of them where it is not among them."""
+    reached = [script] if script in files else list(files)
+    for name in reached:
+        text = files[name].decode("utf-8", "replace")
+        imported = set(re.findall(r"^\s*(?:import|from)\s+(\w+)", text, re.MULTILINE))
+        reached += [each for each in files if PurePosixPath(each).stem in imported and each not in reached]
+    return set(reached)
+
+
+def _own_lines(first: bytes, second: bytes) -> tuple[str, str]:
     """How many lines each of two versions of a file has for itself; "" for both where they are equal."""
-    before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (first, second))
-    if before == after:
-        return "", ""
-    marks = [line[0] for line in difflib.ndiff(before, after)]
-    mine, other = (f"{marks.count(mark)} lines of its own" for mark in "-+")
-    return "not sent" if first is None else mine, "not sent" if second is None else other
+    before, after = (text.decode("utf-8", "replace").splitlines() for text in (first, second))
+    marks = [line[0] for line in difflib.ndiff(before, after) if before != after]
+    counts = [marks.count(mark) for mark in "-+"]
+    own = [f"{count} line{'s' * (count != 1)} of its own" if marks else "" for count in counts]
+    return own[0], own[1]
 
 
 def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
     """The run that would tell which difference counts; `first` and `second` name the runs: ``run 3``."""
     if any(each.what == "model" for each in found):
         return "These are trainings of two models: only runs of one model tell what a difference costs."
-    causes = [each for each in found if not each.what.startswith(("GPUs", CLOCK, LOST))]
+    causes = [each for each in found if not each.what.startswith(GIVEN)]
     scaled = any(each.what == "GPUs" for each in found)
     if not causes and not scaled:
         return "Nothing differs that can be chosen: run one of them again to see how much repeats differ."
