@@ -165,9 +165,7 @@ def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
 def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
     """MinJobAge is for those who watch: their clock does not run faster because the cluster's does."""
     control, began = cluster.controller, cluster.clock.now()
-    options = {"account": "nct_000", "qos": "gp_training", "time": "10", "begin": "now+1days"}
-    request = build_request(options, name="job", work_dir="/", site=control.site)
-    job = control.submit(request, script=b"", command="", arguments=(), environment={}, now=began)
+    job = control.jobs[submit_here(cluster, b"", begin="now+1days")]
     control.cancel(job.job_id, began)
     real = MIN_JOB_AGE_S * cluster.clock.factor
     assert job in control.in_queue(began + real - 1)

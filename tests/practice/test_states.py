@@ -162,12 +162,11 @@ TestSlurmUse = SlurmUse.TestCase
 TestSlurmUse.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
-def submitted(control, qos="gp_training", **options):
-    """A job that is submitted at 0 s."""
+def submitted(control, qos="gp_training", *, now=0.0, **options):
     options = {"account": "nct_000", "qos": qos, "time": "1", **options}
     request = build_request(options, name="job", work_dir="/home/x", site=control.site)
     return control.submit(
-        request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0
+        request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=now
     )
 
 
@@ -252,12 +251,8 @@ class Cluster:
         self.dropped += 1
 
     def submit(self, now, **options):
-        request = build_request(
-            {"account": "nct_000", "qos": "acc_training", "cpus-per-task": "20", "gres": "gpu:1", "time": "60",
-             **options},
-            name="job", work_dir="/w", site=self.controller.site,
-        )  # fmt: skip
-        return self.controller.submit(request, script=b"", command="c", arguments=(), environment={}, now=now)
+        options = {"cpus-per-task": "20", "gres": "gpu:1", "time": "60", **options}
+        return submitted(self.controller, "acc_training", now=now, **options)
 
 
 def plan(cluster, name):
