@@ -130,7 +130,6 @@ class FaultProxy:
         self.plan = plan or (lambda index: None)
         self.connections = 0
         self.faults_struck: list[Fault] = []
-        self.refusing = False
         self._links: list[_Link] = []
         self._stalled: set[_Link] = set()
         self._gate = threading.Condition()
@@ -157,10 +156,6 @@ class FaultProxy:
                 link.fault = None
             self._stalled.clear()
             self._gate.notify_all()
-
-    def refuse(self, refusing: bool = True) -> None:
-        """Close new connections at once, as when nothing listens behind a forwarder."""
-        self.refusing = refusing
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -208,9 +203,6 @@ class FaultProxy:
             except OSError:
                 return
             index, self.connections = self.connections, self.connections + 1
-            if self.refusing:
-                client.close()
-                continue
             try:
                 server = socket.create_connection(self.target, timeout=10)
             except OSError:

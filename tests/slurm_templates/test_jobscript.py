@@ -33,7 +33,6 @@ from labtui.slurm.submit import CONTROL_DIR, TWIN_STATUS
 from labtui.training_logs.reader import parse_log
 from tests.slurm_templates.samples import CONTEXT, GOLDEN, PLAIN, PROFILE, draft, rendered, run
 
-needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 needs_shellcheck = pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
 
 
