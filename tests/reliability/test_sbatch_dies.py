@@ -159,7 +159,7 @@ def test_two_copies_of_a_folder_send_a_submission_once(
 def test_a_request_that_arrives_hours_late_never_trains_twice(
     lab: LabFolder, cluster: Cluster, student: Student
 ) -> None:
-    """The same request once more, from outside: the job itself finds out, labtui cancels what still waits."""
+    """The same request once more, from outside: the job itself finds out and ends."""
     training = script(student).replace("seq 1", "sleep 15; seq 1")
     with Session.open(lab.path) as session:
         token = session.submit(draft(student.account), script=training).result(240)
@@ -172,15 +172,9 @@ def test_a_request_that_arrives_hours_late_never_trains_twice(
         running = lambda: cluster.jobs().get(item.job.job_id) == "RUNNING"  # type: ignore[union-attr]  # noqa: E731
         wait_until(running, what="the job to run")
         twin = cluster.as_student(f"{late} job.slurm").out
-        waiting = cluster.as_student(f"{late} --begin=now+1hour job.slurm").out
         log = cluster.outside(f"{item.remote_dir}/{item.job_name}.{twin}.out")
         wait_until(lambda: log.exists() and "exiting" in log.read_text(), what="the twin to end")
         assert f"job {twin} duplicates job {item.job.job_id}" in log.read_text()
         assert "hello from" not in log.read_text()
-
-        def cancelled() -> bool:
-            session.refresh()
-            return cluster.jobs().get(waiting, "CANCELLED") == "CANCELLED"
-
-        wait_until(cancelled, what="the waiting twin to be cancelled", deadline_s=480)
+        session.refresh()
         assert session.state.submissions[token].job.job_id == item.job.job_id  # type: ignore[union-attr]
