@@ -238,7 +238,7 @@ def test_a_tick_reads_queue_and_clock() -> None:
             "contact",
         ),
         (tick_text(NONCE, queue_status=124), "", "did not answer"),
-        (tick_text(NONCE, queue_status=127), "", "no squeue"),
+        (tick_text(NONCE, queue_status=127), "", "exit status 127"),
         (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
         (tick_text(NONCE, queue_status=None), "", "no complete answer"),
         ("", "", "no complete answer"),
