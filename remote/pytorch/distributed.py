@@ -36,6 +36,26 @@ _CONNECTION = re.compile(
 )
 
 
+def open_store(rank, world, host, seconds):
+    """The store that the processes talk through, and whether this one holds it. Raises Problem."""
+    if world == 1:
+        return dist.HashStore(), False
+    address = os.environ.get("MASTER_ADDR")
+    port = int(os.environ.get("MASTER_PORT") or 20000 + int(os.environ.get("SLURM_JOB_ID", 9500)) % 10000)
+    if not address:
+        hint = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+        raise Problem(EXIT_RENDEZVOUS, f"MASTER_ADDR is not set; in the job script: {hint}")
+    agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun has opened it
+    owns, wait = rank == 0 and not agents, timedelta(seconds=seconds)
+    try:
+        return dist.TCPStore(address, port, None, owns, wait, wait_for_workers=False), owns
+    except (RuntimeError, ValueError) as error:
+        why = f"found no rank 0 at {address}:{port} within {seconds:g} s"
+        if owns:
+            why = f"cannot listen on port {port} (a program of another job may hold it)"
+        raise Problem(EXIT_RENDEZVOUS, f"Rank {rank} on {host} {why}: {_first_line(error)}") from error
+
+
 class Team:
     """The processes of one training as one of them sees them. They talk through a store that rank 0 holds."""
 
@@ -67,7 +87,8 @@ class Team:
                 "compare --nodes, --nproc_per_node (torchrun) or --ntasks (srun) with it.",
             )
         attempt = "try" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        self.store = dist.PrefixStore(attempt, self._open())
+        store, self.owns_store = open_store(self.rank, self.world, self.host, self.seconds)
+        self.store = dist.PrefixStore(attempt, store)
         self._show_life()
         self._tell("here", self.host)
         on_sigterm(lambda: self._lost("", terminated=True), self._look)
@@ -83,26 +104,6 @@ class Team:
             places = ", ".join(sorted(set(self.hosts.values())))
             text += f"rank {_listed(missing)}. Joined: rank {_listed(here)} on {places}."
             raise Problem(EXIT_RENDEZVOUS, text)
-
-    def _open(self):
-        if self.world == 1:
-            return dist.HashStore()
-        address = os.environ.get("MASTER_ADDR")
-        port = int(os.environ.get("MASTER_PORT") or 20000 + int(os.environ.get("SLURM_JOB_ID", 9500)) % 10000)
-        if not address:
-            hint = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
-            raise Problem(EXIT_RENDEZVOUS, f"MASTER_ADDR is not set; in the job script: {hint}")
-        agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun has opened it
-        self.owns_store = self.rank == 0 and not agents
-        wait = timedelta(seconds=self.seconds)
-        try:
-            return dist.TCPStore(address, port, None, self.owns_store, wait, wait_for_workers=False)
-        except (RuntimeError, ValueError) as error:
-            why = f"found no rank 0 at {address}:{port} within {self.seconds:g} s"
-            if self.owns_store:
-                why = f"cannot listen on port {port} (a program of another job may hold it)"
-            here = f"Rank {self.rank} on {self.host}"
-            raise Problem(EXIT_RENDEZVOUS, f"{here} {why}: {_first_line(error)}") from error
 
     def init(self, backend, device):
         """The process group for DDP, on the store where all have met."""

@@ -144,7 +144,7 @@ def test_a_sweep_in_one_job(cluster, tmp_path):
     assert rates[1:] == pytest.approx(PUBLISHED_WORKERS, rel=0.05)
 
 
-@pytest.mark.parametrize("name", [name for name in IDS if name not in {"hpc4ai-ch11", "sa-miri-2025-ph"}])
+@pytest.mark.parametrize("name", IDS)
 def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
     with walk.practised(cluster, tmp_path / "lab", name) as session:
         edition = session.edition
