@@ -159,8 +159,10 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench: Bench, name: str) ->
             bench.cluster.write("100", data, suffix)
     bench.cluster.end("100", state)
     bench.run(200, lambda: run(bench).outcome is not None)
-    assert run(bench).outcome == outcome
-    assert [sample.printed_seconds for sample in run(bench).epochs] == printed
+    for _ in range(2):
+        assert run(bench).outcome == outcome
+        assert [sample.printed_seconds for sample in run(bench).epochs] == printed
+        bench.run(200)  # a log that is complete is looked at once more
 
 
 def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench) -> None:

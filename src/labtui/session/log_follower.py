@@ -241,8 +241,8 @@ class LogFollower:
         return self._context.readings.reader(self._context.state, submission.token)
 
     def _ahead(self, item: Followed, reader: SubmissionReader) -> bool:
-        """Whether the mirror holds bytes that were not read yet: after a start, or copied ahead."""
-        return reader.parsed.get(item.stream, item.copy.size) < item.copy.size
+        """Whether the mirror of a log that goes on holds bytes that were not read: after a start, or copied ahead."""
+        return not item.complete and reader.parsed.get(item.stream, item.copy.size) < item.copy.size
 
     def _read_piece(self, item: Followed, reader: SubmissionReader) -> bool:
         """Read the next piece of a mirror; whether it tells anything of the runs."""
