@@ -22,16 +22,15 @@ from tests.domain.test_submission_queue import planned, status
     st.floats(0, 60),
 )
 def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took) -> None:
-    delay = poll_delay(
-        queued=q, running=r, settling=s, since_change_s=since, failures=failures, last_took_s=took
-    )
+    phases = [JobPhase.QUEUED] * q + [JobPhase.RUNNING] * r + [JobPhase.SETTLING] * s
+    delay = poll_delay(phases, since_change_s=since, failures=failures, last_took_s=took)
     if q + r + s == 0:
         assert delay is None
         return
     assert delay is not None
     assert 4 <= delay <= 180
-    later = poll_delay(queued=q, running=r, settling=s, since_change_s=since + 100, failures=failures)
-    worse = poll_delay(queued=q, running=r, settling=s, since_change_s=since, failures=failures + 1)
+    later = poll_delay(phases, since_change_s=since + 100, failures=failures)
+    worse = poll_delay(phases, since_change_s=since, failures=failures + 1)
     assert later is not None
     assert worse is not None
     assert worse >= 10

@@ -19,7 +19,6 @@ from labtui.slurm.job_evidence import (
     observe,
     other_jobs,
     over_since,
-    phase_counts,
     vanished,
 )
 from labtui.slurm.queue import OVER_LATELY_S, POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
@@ -58,11 +57,8 @@ class Poller:
         """When to ask next; None while there is nothing to watch."""
         if self._asking:
             return None
-        queued, running, settling = phase_counts(live(self._context.state))
         delay = poll_delay(
-            queued=queued,
-            running=running,
-            settling=settling,
+            [item.job.phase for item in live(self._context.state) if item.job is not None],
             over_lately=over_since(self._context.state, self._context.at() - OVER_LATELY_S),
             since_change_s=self._context.now() - self._changed_at,
             failures=self._failures,

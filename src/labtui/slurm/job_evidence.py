@@ -6,7 +6,7 @@ accounting, the controller or the job's own log speaks. What was last known is k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
@@ -161,13 +161,6 @@ def _settled(old: float | None, new: float | None) -> float | None:
     if old is not None and new is not None and abs(new - old) < SLACK_S:
         return old
     return new
-
-
-def phase_counts(submissions: Sequence[SubmissionState]) -> tuple[int, int, int]:
-    """How many of these are queued, running and settling; a job whose state is unknown counts as settling."""
-    phases = [item.job.phase for item in submissions if item.job is not None]
-    queued, running = phases.count(JobPhase.QUEUED), phases.count(JobPhase.RUNNING)
-    return queued, running, len(phases) - queued - running
 
 
 # --------------------------------------------------------------------------- all of the student's jobs

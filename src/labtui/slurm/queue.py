@@ -7,7 +7,7 @@ which is never "finished".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -218,22 +218,22 @@ _OTHERS_PERIOD_S = 60.0
 
 
 def poll_delay(
-    *, queued: int = 0, running: int = 0, settling: int = 0, since_change_s: float = 0.0, failures: int = 0,
-    last_took_s: float = 0.0, over_lately: bool = False, others: bool = False,
+    phases: Collection[JobPhase] = (), *, since_change_s: float = 0.0, failures: int = 0, last_took_s: float = 0.0,
+    over_lately: bool = False, others: bool = False,
 ) -> float | None:  # fmt: skip
     """Seconds from one poll to the next; None when there is nothing to watch.
 
-    By how many jobs are in which phase, how long ago anything changed, and failed asks in a row. `over_lately`: a job
-    ended within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
+    By the phases of living jobs, how long ago anything changed, and failed asks in a row. `over_lately`: a job ended
+    within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
     """
-    if not (queued or running or settling):
+    if not phases:
         if others:
             return _OTHERS_PERIOD_S
         return _OVER_LATELY_PERIOD_S if over_lately else None
     if failures:
         return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
-    period = 20.0 if running else 30.0
-    if settling:
+    period = 20.0 if JobPhase.RUNNING in phases else 30.0
+    if not set(phases) <= {JobPhase.QUEUED, JobPhase.RUNNING}:  # one settles, or its state is unknown
         period = 10.0 if since_change_s < _CHANGED_LATELY_S else 30.0
     if since_change_s < _JUST_CHANGED_S:
         period = 5.0
