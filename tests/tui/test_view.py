@@ -25,7 +25,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui.guidance import next_step, result, status_line, title_state
+from labtui.tui.guidance import next_step, oom_run, result, status_line, title_state
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, View, compared_with, make_view, scope_of
 from labtui.tui.view_model import read_busy
@@ -227,3 +227,13 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock(seconds: float, text: str) -> None:
     assert words.clock_span(seconds) == text
+
+
+@pytest.mark.parametrize(("token", "open_"), [("a", True), ("b", False)])
+def test_only_a_later_job_answers_an_out_of_memory(token: str, open_: bool) -> None:
+    first = RunState(
+        run_id=1, token="a", task_id="10.5", spec=spec(batch=8192), outcome="oom", diagnosis=(OOM,)
+    )
+    second = RunState(run_id=2, token=token, task_id="10.5", spec=spec(batch=1024), outcome="completed")
+    found = oom_run(seen(LabState(runs={1: first, 2: second})))
+    assert (found is not None) is open_

@@ -75,13 +75,14 @@ def next_task(view: View) -> TaskLine | None:
 
 def oom_run(view: View) -> RunLine | None:
     """The newest run of the task that ran out of GPU memory and was not planned again with a smaller batch."""
-    smallest: dict[str, int] = {}  # images per GPU of the later runs, by model
-    for line in reversed(view.lines):
+    for at, line in reversed(list(enumerate(view.lines))):
         spec = line.run.spec
-        batch, later = spec.per_gpu_batch, smallest.get(spec.model)
-        if line.run.gpu_memory_ran_out and (later is None or later >= batch):
+        again = (each.run for each in view.lines[at + 1 :] if each.run.token != line.run.token)
+        smaller = (
+            run.spec.per_gpu_batch < spec.per_gpu_batch for run in again if run.spec.model == spec.model
+        )
+        if line.run.gpu_memory_ran_out and not any(smaller):
             return line
-        smallest[spec.model] = batch if later is None else min(batch, later)
     return None
 
 

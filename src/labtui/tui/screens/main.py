@@ -151,7 +151,7 @@ class MainScreen(FramedScreen):
         if action in {"halve_batch", "retry_run"} and view is not None:
             if self.pane not in {"runs", "log"}:
                 return False
-            oom = oom_run(view) is not None
+            oom = oom_run(view) is not None or (view.line is not None and view.line.run.gpu_memory_ran_out)
             bad = view.line is not None and view.line.phase in ENDED_BADLY
             return oom if action == "halve_batch" else bad
         if action == "start_copy":
