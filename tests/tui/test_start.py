@@ -256,26 +256,35 @@ def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-def test_a_terminal_that_does_not_tell_its_size_gets_one(tmp_path: Path) -> None:
+def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone(tmp_path: Path) -> None:
     """Textual would take two sizes by turns and repaint without end."""
     import os
     import pty
     import select
     import signal
     import termios
+    import time
 
     folder = make_folder(tmp_path / "lab")
     pid, terminal = pty.fork()
     if not pid:
         os.environ["TERM"] = "xterm-256color"
         os.execv(sys.executable, [sys.executable, "-m", "labtui", str(folder.path)])
-    assert termios.tcgetwinsize(terminal) == (0, 0)
     said = b""
     while b"Set up the files" not in said and select.select([terminal], [], [], 120)[0]:
         said += os.read(terminal, 1 << 16)
     assert termios.tcgetwinsize(terminal) == (24, 80)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    os.write(terminal, b"crlat" * 40)
+    while len(said) < 60_000 and select.select([terminal], [], [], 120)[0]:
+        said += os.read(terminal, 1 << 12)
+    os.close(terminal)  # the window is closed while the screens paint
+    end, ended = time.monotonic() + 120, 0
+    while not ended and time.monotonic() < end:
+        time.sleep(0.05)
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+    assert ended, "the program waits for a terminal that is gone"
 
 
 async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path: Path) -> None:

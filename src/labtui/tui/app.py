@@ -123,8 +123,6 @@ class LabApp(SanitizedApp[int]):
         """The main screen, whatever lies over it."""
         return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
 
-    # ------------------------------------------------------------------ life
-
     def on_mount(self) -> None:
         """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
         from labtui.session.notifications import NoticeTracker
@@ -182,8 +180,6 @@ class LabApp(SanitizedApp[int]):
         except LabError as error:
             self.report(error)
             return True
-
-    # ------------------------------------------------------------------ the view
 
     def _arrived(self, update: Update) -> None:
         """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
@@ -269,8 +265,6 @@ class LabApp(SanitizedApp[int]):
             for pane in self.main.query(AnswersPane):
                 pane.keep()
 
-    # ------------------------------------------------------------------ told to a student who looks elsewhere
-
     def tell(self, notices: Sequence[Notice]) -> None:
         """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
         from labtui.session.notifications import DesktopNotifier, terminal_sequence
@@ -290,12 +284,15 @@ class LabApp(SanitizedApp[int]):
         if self._driver is not None:
             self._driver.write(sequence)
 
-    # ------------------------------------------------------------------ questions and ends of requests
-
-    def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
-        """Start a request to the session; its end arrives as a message."""
+    def follow(
+        self,
+        request: Callable[[], Future[Any]],
+        done: str | None = "",
+        take: Callable[[Any, BaseException | None], object] | None = None,
+    ) -> None:
+        """Start a request to the session. At its end `done` is said (None: what it gave), or `take` has it."""
         try:
-            future: Future[Any] = request()
+            future = request()
         except LabError as error:
             self.report(error)
             return
@@ -303,19 +300,17 @@ class LabApp(SanitizedApp[int]):
         def ended(finished: Future[Any]) -> None:
             if not finished.cancelled():
                 error = finished.exception()
-                self.call_later(self._ended, name, done, None if error else finished.result(), error, about)
+                then = take or partial(self._ended, done)
+                self.call_later(then, None if error else finished.result(), error)
 
         future.add_done_callback(ended)
 
-    def _ended(self, name: str, done: str, result: Any, error: BaseException | None, about: Any) -> None:
+    def _ended(self, done: str | None, result: Any, error: BaseException | None) -> None:
         """Say how a request went; an unexpected error goes to the log file that is named."""
-        if name == "test-only":
-            if (take := getattr(self.screen, "slurm_said", None)) is not None:
-                take(about, result, error)
-        elif error is not None:
+        if error is not None:
             self.report(error)
-        elif done or name == "export":
-            self.notify(done or str(result), markup=False)
+        elif said := str(result) if done is None else done:
+            self.notify(said, markup=False)
             self.view_model.check_later(self.repaint_soon)
 
     def report(self, error: BaseException) -> None:
@@ -363,8 +358,6 @@ class LabApp(SanitizedApp[int]):
         self.notify(text, timeout=8, markup=False)
         self.open_editor(path)
         self.check_again()
-
-    # ------------------------------------------------------------------ actions everywhere
 
     async def action_do_next(self) -> None:
         """Take the next step that the card names."""

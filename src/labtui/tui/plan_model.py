@@ -110,6 +110,16 @@ class Plan:
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
 
+    def previews_now(self) -> list[Preview | LabError]:
+        """A preview of each job, or why there is none."""
+        made: list[Preview | LabError] = []
+        for draft, script in [(draft, self.scripts.get(draft)) for draft in self.drafts]:
+            try:
+                made.append(self.session.preview(draft, script=script))
+            except LabError as error:
+                made.append(error)
+        return made
+
     def _stamp(self) -> tuple[object, ...]:
         """Tells whether the scripts or the own job file were changed, by whatever program."""
         own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
@@ -164,6 +174,14 @@ class Plan:
             UsageError: when the text is no number that fits there.
         """
         return self._with_row(row, changed(self.rows[row], column, text))
+
+    def refusal(self, row: int, column: str, text: str) -> str:
+        """Why a number cannot stand there; "" where it can."""
+        try:
+            self.typed(row, column, text)
+        except UsageError as error:
+            return f"{error.sentence} {error.hint}".rstrip()
+        return ""
 
     def _with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
         return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]

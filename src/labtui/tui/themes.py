@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.segment import Segment
 from rich.text import Text
 from textual.app import App
 from textual.color import Color
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.theme import Theme
 
@@ -52,6 +53,25 @@ class TerminalSanitizer(LineFilter):
         ]
 
 
+class _Output:
+    """The terminal's file, which takes everything once the terminal is gone: the program waits for its writes."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+
 _Result = TypeVar("_Result")
 
 
@@ -70,6 +90,12 @@ class SanitizedApp(App[_Result]):
                 asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
         if self.prompter is not None:
             self.prompter.attach(self.post_message)
+
+    def _build_driver(self, *how: Any, **more: Any) -> Driver:
+        driver = super()._build_driver(*how, **more)
+        if (file := getattr(driver, "_file", None)) is not None:
+            driver._file = _Output(file)  # type: ignore[attr-defined]  # on Windows and without a screen it has none
+        return driver
 
     def terminated(self) -> None:
         """Leave because the system says so."""

@@ -323,4 +323,4 @@ class MainScreen(FramedScreen):
             future.add_done_callback(lambda _: app.call_later(setattr, note, "work", ""))
             return future
 
-        app.follow("export", start, "")
+        app.follow(start, None)

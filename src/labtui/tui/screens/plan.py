@@ -16,9 +16,8 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
-from textual.worker import get_current_worker
 
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import LabError
 from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan_table import PlanRow, cell
 from labtui.tui import plan_words
@@ -118,8 +117,6 @@ class PlanScreen(FramedScreen):
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
-
-    # ------------------------------------------------------------------ what is on the screen
 
     @property
     def step(self) -> NextStep:
@@ -232,25 +229,15 @@ class PlanScreen(FramedScreen):
         self._show_script()
         self.query_one("#plan-text" if self.has_class("-script") else "#plan-table").focus()
 
-    # ------------------------------------------------------------------ previews
-
     @work(thread=True, exclusive=True, group="previews")
     def _preview(self, before: list[Preview | LabError], *, ask: bool) -> None:
         """Previews of all jobs; with `ask` once more when the cluster has answered about their paths.
 
         They take the place of those `before`; where others have taken it meanwhile, they are too late.
         """
-        drafts, scripts, worker = self.plan.drafts, dict(self.plan.scripts), get_current_worker()
-        made: list[Preview | LabError] = []
-        app = self.app  # in a thread of the session nobody knows which one it is
+        drafts, app = self.plan.drafts, self.app  # in a thread of the session nobody knows which one it is
         try:
-            for draft in drafts:
-                if worker.is_cancelled:
-                    return
-                try:
-                    made.append(self.session.preview(draft, script=scripts.get(draft)))
-                except LabError as error:
-                    made.append(error)
+            made = self.plan.previews_now()
             paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
             asked = self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None
         except Exception as error:  # the plan stays, with a word on what happened
@@ -280,8 +267,6 @@ class PlanScreen(FramedScreen):
         self.notify("The files have changed: checking them again.", markup=False, timeout=4)
         return True
 
-    # ------------------------------------------------------------------ changing
-
     def _become(self, rows: list[PlanRow], form: JobForm | None) -> None:
         """Another plan; when an edited job script does not fit it any more, the student is asked first."""
 
@@ -307,13 +292,7 @@ class PlanScreen(FramedScreen):
             self.action_drop_row()
             return
         name = self.plan.question(row, column)
-
-        def check(text: str) -> str:
-            try:
-                self.plan.typed(row, column, text)
-            except UsageError as error:
-                return f"{error.sentence} {error.hint}".rstrip()
-            return ""
+        check = partial(self.plan.refusal, row, column)
 
         def answered(text: str | None) -> None:
             if text is not None:
@@ -404,8 +383,6 @@ class PlanScreen(FramedScreen):
                 self.plan.edited(self.job, path)
         self.recompute()
 
-    # ------------------------------------------------------------------ leaving
-
     def action_back(self) -> None:
         """From the script back to the plan, then to the main screen."""
         if self.has_class("-script"):
@@ -433,20 +410,18 @@ class PlanScreen(FramedScreen):
         else:
             leave("yes")
 
-    # ------------------------------------------------------------------ Slurm's word, and sending
-
     def action_test_only(self) -> None:
         """The cluster's own word on every job of the plan."""
         for draft in self.plan.drafts:
             self.plan.verdicts[draft] = Verdict()
             ask = partial(self.session.test_only, draft, script=self.plan.scripts.get(draft))
-            self.app.follow("test-only", ask, "", about=draft)
+            self.app.follow(ask, take=partial(self._slurm_said, draft))
         self.show()
 
-    def slurm_said(self, draft: SubmissionDraft, result: Any, error: BaseException | None) -> None:
-        """Slurm's word on a job."""
+    def _slurm_said(self, draft: SubmissionDraft, result: Any, error: BaseException | None) -> None:
         self.plan.verdicts[draft] = Verdict(result, error, self.app.view_model.clock())
-        self.show()
+        if self.is_attached:
+            self.show()
 
     @on(Button.Pressed, "#send")
     async def _pressed(self, event: Button.Pressed) -> None:
@@ -486,8 +461,8 @@ class PlanScreen(FramedScreen):
     def _submit(self) -> None:
         for job, draft in enumerate(self.plan.drafts):
             script = self.plan.scripts.get(draft)
-            submit = partial(self.session.submit, draft, script=script, accepted=self.plan.accepted(job))
-            self.app.follow("submit", submit, "")
+            accepted = self.plan.accepted(job)
+            self.app.follow(partial(self.session.submit, draft, script=script, accepted=accepted))
         self.dismiss(None)
         if self.app.main is not None:
             self.app.main.show_submitted()

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -20,9 +19,7 @@ from rich.text import Text
 from labtui.results import charts
 from labtui.results.charts import ChartSpec, Point, Series, distinct, unbroken
 from labtui.results.numbers import tick_text
-
-if TYPE_CHECKING:
-    from labtui.tui.themes import Roles
+from labtui.tui.themes import Roles
 
 MIN_HEIGHT = 8
 """With fewer rows a chart misleads: different values stand on one row."""
@@ -63,7 +60,6 @@ class Grid:
         return all(self.cells.get((at, row), (" ", ""))[0] in " ┈·│" for at in around)
 
     def lines(self) -> list[Text]:
-        """The rows as text."""
         cells = self.cells
         rows = ([cells.get((column, row), " ") for column in range(self.width)] for row in range(self.height))
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
@@ -177,8 +173,6 @@ class _Drawing:
             low, high = low - 1, high + 1
         self.x_low, self.x_high = low - (high - low) * 2.5 / self.columns, high
 
-    # ------------------------------------------------------------------ scales
-
     def _fx(self, x: float) -> float:
         return math.log2(x) if self.spec.x_log and x > 0 else x
 
@@ -222,8 +216,6 @@ class _Drawing:
     def _style(self, place: int) -> str:
         other = self.look.soft if self.few else self.look.quiet
         return self.look.busy if place == self.cursor.series else other
-
-    # ------------------------------------------------------------------ the parts, from back to front
 
     def made(self) -> list[Text]:
         """Frame, ideal, other lines, the chosen line, marks, names."""
@@ -324,8 +316,6 @@ class _Drawing:
         for row in range(self._row(ys[0]) + 1 if ys else 0, self.rows):
             self.grid.put(self._column(x), row, "┊", self.look.busy)
 
-    # ------------------------------------------------------------------ words
-
     def _end(self, at: int) -> tuple[str, str]:
         """What stands at the end of a line: the name, and the last value."""
         last = _last(self.measured[at])
@@ -333,21 +323,22 @@ class _Drawing:
         return (self.names[at] if len(self.measured) > 1 else ""), value
 
     def _names(self) -> None:
-        taken: set[int] = set()
+        free = set(range(self.rows))
+
+        def near(y: float) -> int | None:
+            wanted = self._row(y)
+            return min(free, key=lambda row: (abs(row - wanted), row < wanted), default=None)
+
         for at in sorted(range(len(self.measured)), key=lambda at: at != self.cursor.series):
             last = _last(self.measured[at])
-            wanted = self._row(last.y)
-            free = [row for row in range(self.rows) if row not in taken]
-            row = min(free, key=lambda row: (abs(row - wanted), row < wanted), default=None)
-            if row is not None:
-                taken.add(row)
+            if (row := near(last.y)) is not None:
+                free.discard(row)
                 self._name(at, self._column(last.x) + 2, row, chip=last.x == self.cursor.x)
         for each in (each for each in self.spec.series if each.role != "measured" and each.points):
             last = _last(each)
-            free = [row for row in range(self.rows) if row not in taken]
-            row = min(free, key=lambda row: abs(row - self._row(last.y)), default=None)
+            row = near(last.y)
             if row is not None and (row == self._row(last.y) or each.role == "fit"):
-                taken.add(row)
+                free.discard(row)
                 text = f"ideal {self._tick(self._fy(last.y))}" if each.role == "ideal" else each.short
                 self.grid.put(self._column(last.x) + 2, row, text, self.look.quiet)
 
@@ -399,8 +390,6 @@ class _Drawing:
                     for at, (name, value, style) in enumerate(rows):
                         self.grid.put(column, top + at, f"{name:<{wide}}   {value:>{values}}", style)
                     return
-
-    # ------------------------------------------------------------------ bars
 
     def _draw_bars(self) -> None:
         look, stack = self.look, self.spec.kind == "stacked"

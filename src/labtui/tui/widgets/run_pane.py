@@ -174,7 +174,7 @@ class RunPane(Vertical):
         held = not (line.submission is not None and line.submission.held)
         done = f"Run {line.run_id} is held. Press H to release it."
         done = done if held else f"Run {line.run_id} is released."
-        self.app.follow("hold", partial(self.app.session.hold, line.run_id, held=held), done)
+        self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
     def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
@@ -191,7 +191,7 @@ class RunPane(Vertical):
         def answered(yes: str | None) -> None:
             if yes:
                 cancel = partial(self.app.session.cancel, run_id)
-                self.app.follow("cancel", cancel, f"Run {run_id} is being cancelled.")
+                self.app.follow(cancel, f"Run {run_id} is being cancelled.")
 
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
 
@@ -214,7 +214,7 @@ class RunPane(Vertical):
             if typed_text is not None:
                 end = partial(self.app.session.end_after, run_id, int(typed_text))
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
-                self.app.follow("end-after", end, done)
+                self.app.follow(end, done)
 
         text += " Slurm ends it then, even when labtui is closed."
         choices, problem = typed("Set the limit"), partial(minutes_problem, line)
