@@ -195,6 +195,15 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(
         assert not filled_session.requests
 
 
+async def test_the_next_step_of_the_answers_is_to_write(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "answers")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: "How close is the speedup" in text_of(app) and app.view.check)
+        await until(pilot, lambda: ".  Answer question 1" in text_of(app))
+        await pilot.press("full_stop", *"q.")
+        await until(pilot, lambda: main_of(app).query_one("#answer-text", TextArea).text == "q.")
+
+
 async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
     path = filled_session.folder.answers / "10.5.md"

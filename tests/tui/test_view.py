@@ -20,6 +20,7 @@ from labtui.domain.model import (
     SubmissionStatus,
 )
 from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
+from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
@@ -155,6 +156,14 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
     )  # fmt: skip
     view = seen(LabState(runs={1: run}, submissions={"lt1": submission}))
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
+    other = replace(submission, job=replace(job, slurm_state="COMPLETED"))
+    line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
+    assert line.word == "unknown until its log is read" and not line.cancellable
+    ran = (CheckItem(sentence="All sizes ran.", kind="runs"),)
+    check = TaskCheck(task_id="10.5", status="partial", items=ran, missing="Export.")
+    assert [row.live for row in view.tasks if row.task_id == "10.5"] == [RunPhase.FAILED]
+    done = replace(view, checks={"10.5": check})
+    assert [row.live for row in done.tasks if row.task_id == "10.5"] == [None], "one run more than asked for"
 
 
 @pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (1, 10.0), (3, 2.0)])

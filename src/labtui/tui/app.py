@@ -367,6 +367,8 @@ class LabApp(SanitizedApp[int]):
             await self.run_action(f"screen.{own.action}")
         elif main is None or not step.action:
             self.notify(step.label, markup=False)
+        elif step.action == "pane('answers')" and main.pane == "answers":
+            await main.action_next_question()
         elif step.again:
             await main.action_retry_run(step.again)
         else:

@@ -64,6 +64,13 @@ class RunLine:
         return self.phase in LIVE
 
     @property
+    def cancellable(self) -> bool:
+        """Whether its job may still be there."""
+        job = self.submission.job if self.submission is not None else None
+        over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
+        return self.live or (self.phase is RunPhase.UNKNOWN and not over)
+
+    @property
     def sign(self) -> str:
         return words.PHASE_GLYPHS[self.phase]
 
@@ -178,10 +185,12 @@ class View:
         live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
         newest = max(lines, key=lambda line: line.run_id, default=None)
         if live is None and newest is not None and status != "done":
-            bad = newest.phase in (RunPhase.FAILED, RunPhase.UNKNOWN)
             same = [line for line in lines if line.run.token == newest.run.token]
-            failed = any(line.phase is RunPhase.FAILED for line in same)
-            live = newest.phase if bad else RunPhase.FAILED if failed else None
+            runs = self.count("runs", task_id)
+            if newest.phase is RunPhase.UNKNOWN:
+                live = newest.phase
+            elif any(line.phase is RunPhase.FAILED for line in same) and (runs.done < runs.of or not runs.of):
+                live = RunPhase.FAILED
         return TaskLine(task_id=task_id, title=title, status=status, live=live)
 
     @property

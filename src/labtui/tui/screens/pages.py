@@ -59,10 +59,11 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
             f"  {problem.hint}\n\n" if problem.hint else "\n"
         )
     connection = state.connection
-    if not state.problems and not connection.sentence:
+    if not state.problems and not connection.sentence and not incidents:
         page.append("No problems.\n\n")
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
+    page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
     page.append(f"\nUnexpected errors are written to {session.folder.problem_log}\n", style="dim")

@@ -59,7 +59,7 @@ class Slice(Widget):
         bound = (each.binding for each in self.screen.active_bindings.values())
         here = {each.action.removeprefix("screen."): each for each in bound}
         if own is None and "do_next" not in here:  # a text is being written: letters and dots are for it
-            step = NextStep("Next answer", "This one is stored.", "next_question")
+            step = NextStep("Next answer", "This one is stored first.", "next_question")
         if step.key or not step.action:
             return step
         return replace(step, key=self.app.get_key_display(here[step.action]) if step.action in here else ".")

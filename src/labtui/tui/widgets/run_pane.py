@@ -134,7 +134,7 @@ class RunPane(Vertical):
         """The footer offers what fits the selected run."""
         line = self.view.line if self.view is not None else None
         if action in {"cancel_run", "end_after"}:
-            return line is not None and (line.live or line.phase is RunPhase.UNKNOWN)
+            return line is not None and line.cancellable
         return action != "hold_run" or (line is not None and line.phase in HOLDABLE)
 
     def _chosen(self) -> RunLine | None:
