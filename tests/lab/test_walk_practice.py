@@ -23,6 +23,8 @@ PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)
 """Images per second of table 11.3, with 1, 2, 4, 8, 10, 16 and 20 workers."""
 OTHERWISE = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
+IN_TURN = ("hpc4ai-ch11", "sa-miri-2025-ph")
+"""Dozens of trainings on one GPU: those of a task run in turn in one job, two epochs each."""
 ONE_AT_A_TIME = ("hpc4ai-ch10",)
 """Walked through the debug queues, which take one job of a user; the jobs of the others run beside each other."""
 
@@ -151,7 +153,8 @@ def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
         assert not any(box.done for box in walk.boxes(session).values())
         for task in edition.tasks:
             walk.make_copies(session, task)
-            plan = OTHERWISE.get((name, task.id), PlanOverrides())
+            usual = PlanOverrides(form="one-job", epochs=2) if name in IN_TURN else PlanOverrides()
+            plan = OTHERWISE.get((name, task.id), usual)
             on_gpus = name not in ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
             walk.submit(session, task.id, replace(plan, qos="acc_training") if on_gpus else plan)
         walk.finish(session)
