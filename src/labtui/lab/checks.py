@@ -285,8 +285,7 @@ def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) ->
     return set(check.models) <= shown
 
 
-def _answers(at: _At, check: schema.AnswersCheck) -> Iterator[CheckItem]:
-    del check
+def _answers(at: _At, _check: schema.AnswersCheck) -> Iterator[CheckItem]:
     sheet = at.evidence.answers.get(at.task.id)
     for number, question in enumerate(at.task.questions, 1):
         answered = sheet is not None and number <= len(sheet.texts) and bool(sheet.texts[number - 1])
@@ -327,8 +326,7 @@ def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
         yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
 
 
-def _data(at: _At, check: schema.DataCheck) -> Iterator[CheckItem]:
-    del check
+def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = at.evidence, "the data set and the software on the cluster can be reached"
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs]
     gone = [path for path, there in evidence.remote.items() if not there]
