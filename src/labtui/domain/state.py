@@ -306,7 +306,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     if submission.status is not SubmissionStatus.ACCEPTED:
         return _PHASE_OF_STATUS[submission.status]
     phase = submission.job.phase if submission.job else JobPhase.QUEUED
-    if phase is JobPhase.UNKNOWN:
+    if phase in (JobPhase.UNKNOWN, JobPhase.FINISHED):  # how it ended is known once its log is read
         return RunPhase.UNKNOWN
     if run.started:
         return RunPhase.RUNNING
