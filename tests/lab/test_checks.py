@@ -315,6 +315,9 @@ def test_data_reached_by_a_look_or_by_a_run():
     assert not check("10.1", nothing).done
     seen = replace(nothing, remote={"/data": True, "/x.sif": True})
     assert check("10.1", seen).status == "done"
+    assert check("10.1", with_submissions(full(), form="own")).status == "done"  # with the edition's scripts
+    other = with_runs(full(), lambda run: replace(run, spec=replace(run.spec, script="own/keras_like.py")))
+    assert not check("10.1", with_submissions(other, form="own")).done
     gone = replace(nothing, remote={"/data": True, "/x.sif": False})
     assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -16,6 +18,7 @@ from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, found
 from labtui.domain.model import Diagnosis
+from labtui.tui import messages
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.plan import PlanScreen
@@ -406,3 +409,16 @@ async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedS
         await pilot.press("full_stop")
         await until(pilot, lambda: app.view_model.task_id == "10.3" and app.screen is app.main)
         await until(pilot, lambda: "Submit 1 run" in text_of(app))
+
+
+def test_ctrl_c_before_the_editor_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "answer.md"
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(messages, "editor_command", lambda: ["touch"])
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("builtins.input", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    assert messages.edit(path, explain=True) is None and not path.exists()
+    monkeypatch.setattr("builtins.input", lambda _: "")
+    assert messages.edit(path, explain=True) is None and path.exists()
+    assert signal.getsignal(signal.SIGINT) is handler

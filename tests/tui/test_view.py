@@ -246,3 +246,17 @@ def test_only_a_later_job_answers_an_out_of_memory(token: str, open_: bool) -> N
     second = RunState(run_id=2, token=token, task_id="10.5", spec=spec(batch=1024), outcome="completed")
     found = oom_run(seen(LabState(runs={1: first, 2: second})))
     assert (found is not None) is open_
+
+
+def test_the_headline_is_that_of_the_chart_where_runs_are_repeated() -> None:
+    runs = {}
+    for number, (gpus, seconds) in enumerate(((1, 9.0), (4, 4.0), (4, 3.0)), 1):
+        epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
+        one = RunState(run_id=number, token=f"t{number}", task_id="10.5", spec=spec(gpus=gpus), epochs=epochs)
+        runs[number] = replace(one, outcome="completed", images=50_000)
+    view = seen(LabState(runs=runs))
+    (four,) = (row for row in view.results.rows if row.n_gpus == 4)  # type: ignore[union-attr]
+    assert len(four.members) == 2 and four.speedup is not None
+    assert result(view)[0] == words.ratio(four.speedup) and result(view)[2].startswith(
+        words.percent(four.efficiency)
+    )

@@ -99,7 +99,7 @@ def _print_row(row: ResultRow, baseline: ResultRow, given: Measurements) -> None
         pop_sentence,
         slowest_sentence,
     )
-    from labtui.results.numbers import clean, grid_text, percent_text
+    from labtui.results.numbers import clean, grid_text, in_digits_of, percent_text
     from labtui.results.scaling import lost_efficiency
 
     mark = " (practice)" if row.rehearsed else " (small run)" if row.small else ""
@@ -107,8 +107,10 @@ def _print_row(row: ResultRow, baseline: ResultRow, given: Measurements) -> None
     print_line(loss_sentence(row))
     grid = [["part", "lost", "at least", "at most", "known from"]]
     for part, points in zip(lost_efficiency(row), lost_points(row), strict=True):
-        bounds = map(percent_text, (part.share.lo, part.share.hi))
-        grid.append([part.name, f"{points} %", *bounds, part.evidence])
+        shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
+        low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
+        bounds = (in_digits_of(shown, each) for each in (low, high))
+        grid.append([part.name, shown, *bounds, part.evidence])
     print(grid_text(grid, [False, True, True, True, False]))
     clock, energy = _clock_sentence(row, baseline, given), energy_sentence(row, baseline)
     for sentence in (slowest_sentence(row), control_sentence(row), clock, energy, pop_sentence(row)):

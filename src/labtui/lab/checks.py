@@ -328,7 +328,9 @@ def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
 
 def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = at.evidence, "the data set and the software on the cluster can be reached"
-    trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs]
+    trained = [
+        run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, evidence)
+    ]
     gone = [path for path, there in evidence.remote.items() if not there]
     if trained:
         witness = min(trained, key=evidence.practice)  # a real run is the better one
@@ -341,6 +343,16 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
     else:
         yield CheckItem(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
+
+
+def _reads_data(run: RunState, evidence: Evidence) -> bool:
+    """Whether a run shows that the data are there: a script of the student's own may train on anything."""
+    submission = evidence.state.submissions.get(run.token)
+    return (
+        submission is None
+        or submission.form != "own"
+        or run.spec.script.rpartition("/")[2] in evidence.scripts
+    )
 
 
 def _utc(at: float) -> str:

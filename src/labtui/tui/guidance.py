@@ -228,7 +228,7 @@ def _largest(view: View) -> RunLine | None:
 def result(view: View) -> tuple[str, str, str]:
     """What the runs say: ``2.53``, ``faster with 4 GPUs than with one``, ``63 % efficient so far``; "" for nothing."""
     best = _largest(view)
-    if best is None or best.row is None:
+    if best is None or best.row is None or view.results is None:
         rows = view.results.rows if view.results is not None else ()
         mine = (row for row in rows if row.practice is view.practice and row.acceleration is not None)
         faster = next(mine, None)
@@ -239,11 +239,13 @@ def result(view: View) -> tuple[str, str, str]:
             "faster on one GPU than on the CPU",
             "acceleration, not scaling",
         )
-    detail = f"{words.percent(best.row.efficiency)} efficient"
+    pooled = (row for row in view.results.rows if any(run.run_id == best.run_id for run in row.members))
+    row = next(pooled, best.row)  # as the charts have it, where several runs are one configuration
+    detail = f"{words.percent(row.efficiency)} efficient"
     if best.live:
         detail += f" so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs"
     sentence = f"faster with {best.run.spec.n_gpus} GPUs than with one"
-    return words.ratio(best.row.speedup), f"{_of_model(view, best)}{sentence}", detail
+    return words.ratio(row.speedup), f"{_of_model(view, best)}{sentence}", detail
 
 
 def _of_model(view: View, line: RunLine) -> str:

@@ -13,6 +13,7 @@ import queue
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -110,13 +111,21 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
         return LabError(
             "No editor was found.", "Set the environment variable EDITOR to your editor's command."
         )
-    if explain and (hint := before_editing(command, path)):
-        with contextlib.suppress(EOFError):
-            input(f"{hint}\nPress enter to open it. ")
+    interrupted = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # asyncio's would end labtui afterwards
     try:
+        if explain and (hint := before_editing(command, path)):
+            with contextlib.suppress(EOFError):
+                input(f"{hint}\nPress enter to open it, ctrl+c to go back. ")
+        signal.signal(signal.SIGINT, lambda *_: None)  # it is meant for the editor
         subprocess.run([*command, str(path)], check=False)
+    except KeyboardInterrupt:
+        return None
     except OSError as error:
         return LabError(f"{command[0]} could not be started: {error.strerror}.")
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
     return None
 
 
