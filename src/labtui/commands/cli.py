@@ -156,7 +156,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 def _run_command(name: str, arguments: Sequence[str]) -> int:
     add_arguments, run = command_functions(name)
-    parser = Parser(prog=f"labtui {name}", description=COMMANDS[name].capitalize() + ".")
+    parser = Parser(prog=f"labtui {name}", description=f"{COMMANDS[name][:1].upper()}{COMMANDS[name][1:]}.")
     add_arguments(parser)
     return int(run(parser.parse_args(arguments)))
 

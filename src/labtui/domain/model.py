@@ -1,7 +1,4 @@
-"""labtui's nouns, as frozen values: run, plan, submission, job, epoch sample, diagnosis.
-
-The words are those of the lab and of the field. Batch sizes say which they are; times say seconds.
-"""
+"""labtui's nouns, as frozen values: run, plan, submission, job, epoch sample, diagnosis."""
 
 from __future__ import annotations
 
