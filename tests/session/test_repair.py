@@ -43,6 +43,7 @@ def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: st
     before = first.session.state
     first.session.close()
     path = first.path / "labtui.db"
+    assert not list(first.path.glob("*.part*")), "the backup leaves nothing beside it"
     backup_path(path).unlink()
     if damage == "gone":
         path.unlink()

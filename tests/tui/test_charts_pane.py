@@ -11,8 +11,9 @@ from textual.pilot import Pilot
 
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane
+from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, online, spec
-from tests.tui.waiting import until
+from tests.tui.waiting import text_of, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -169,3 +170,14 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession, 
         chart = pane_of(app).query_one("#chart-speedup")
         assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
         assert chart.size.height >= 8
+
+
+async def test_why_there_is_no_speedup_is_said(session: FedSession, app_of: Make) -> None:
+    session.feed(
+        *finished_run("lt1", "10.5", 1, spec(), "9"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "10")
+    )
+    session.feed(changes.started(2, images=1_000), *online())
+    app = app_of(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.press("c", "3")
+        await until(pilot, lambda: "a different number of images per epoch" in text_of(app))

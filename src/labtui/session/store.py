@@ -272,6 +272,7 @@ class Store:
                 with contextlib.closing(_connect(target.as_uri())) as copy:
                     db.backup(copy)
                     copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
+                    copy.execute("PRAGMA journal_mode = DELETE")  # reading it leaves no files beside it
                 with contextlib.closing(Store(target, read_only=True)) as copy_of_all:
                     copy_of_all.check()
         except BaseException:

@@ -347,7 +347,9 @@ class ChartsPane(Container, can_focus=True):
         elif any(line.why_not == SMALL for line in view.lines):
             text = "Small runs on stand-in devices are in no chart."
         else:
-            text = "Nothing to show yet: it needs runs on more than one size."
+            notes = (note for row in view.results.rows for note in row.notes) if view.results else ()
+            reasons = (note for note in notes if note.endswith("no speedup."))
+            text = next(reasons, "Nothing to show yet: it needs runs on more than one size.")
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
