@@ -7,23 +7,20 @@ milliseconds: what is seldom needed is imported when it is. LABTUI_PRACTICE_CONT
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 # --------------------------------------------------------------------------- the clock
 
 _PREFIX = "LABTUI_PRACTICE_"
 
 
-@dataclass(frozen=True, slots=True)
-class PracticeClock:
+class PracticeClock(NamedTuple):
     """At `began` (UNIX seconds of ours) it shows `ahead` seconds more; it goes `factor` cluster seconds per second."""
 
     began: float
@@ -261,6 +258,7 @@ def watchdog(words: list[str]) -> None:
 
     Reads ``+PID`` and ``-PID`` lines from standard input; the end of the input means labtui ended.
     """
+    import contextlib
     import shutil
     import signal
 

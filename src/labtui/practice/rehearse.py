@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,22 @@ def _walk_of_rehearsed_data(
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """`os.walk`; a class folder of a rehearsed data set has its share of the images, which are names alone."""
     folder = Path(top)
-    notes = folder.parents[1] / IMAGES_FILE if len(folder.parts) > 2 else None
-    if notes is None or not notes.is_file():
+    shares = _shares(folder.parent)
+    if not shares:
         yield from _WALK(top, *arguments, **options)
         return
-    images = json.loads(notes.read_text(encoding="ascii"))[folder.parent.name]
-    classes = sorted(each.name for each in folder.parent.iterdir())
-    share, more = divmod(images, len(classes))
-    count = share + (classes.index(folder.name) < more)
-    yield str(top), [], [f"{number:05d}.JPEG" for number in range(count)]
+    yield str(top), [], [f"{number:05d}.JPEG" for number in range(shares[folder.name])]
+
+
+@cache
+def _shares(part: Path) -> dict[str, int]:
+    """How many images each class of a part of a rehearsed data set has; empty for other folders."""
+    notes = part.parent / IMAGES_FILE
+    if not notes.is_file() or part.name not in (images := json.loads(notes.read_text(encoding="ascii"))):
+        return {}
+    classes = sorted(each.name for each in part.iterdir())
+    share, more = divmod(images[part.name], len(classes))
+    return {name: share + (place < more) for place, name in enumerate(classes)}
 
 
 def torchrun(words: list[str]) -> int:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _PERFECT = 0.92
 """Accuracy that these trainings would reach in the end; in five epochs they are far from it."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """Where the training stands: `epoch` from 1, `step` of the loop, `seen` images of rank 0 in the loop."""
 
@@ -46,7 +47,7 @@ class State:
         """Whether the script counts tokens."""
         return "per_device_train_batch_size" in self.options
 
-    @property
+    @cached_property
     def trained(self) -> Pace:
         """What is trained, as the published tables name it."""
         model = self.options.get("model" if self.tokens else "model_name", "").lower()
@@ -62,6 +63,7 @@ class State:
         each = 7.1 if eager else 1.3 if liger else 3.09  # between two published rows, for 1,024 tokens
         return self.trained.memory_gib(each * int(self.options.get("sequence_length", "8192")) / 1024)
 
+    @cached_property
     def step_s(self) -> float:
         """Seconds of a step of this training, without noise."""
         each = int(self.options.get("sequence_length", "8192")) if self.tokens else 1
@@ -69,7 +71,7 @@ class State:
 
     def next_s(self) -> float:
         """Seconds of the next step, with the noise of a real node."""
-        seconds = self.step_s() * math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
+        seconds = self.step_s * math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
         first = not self.tokens and self.epoch == 1 and self.seen == self.batch
         return seconds + (self.trained.first_s() if first else 0.0)
 
@@ -228,7 +230,7 @@ class DataLoader(Base):
             count = min(self.batch, self.count - place * self.batch)
             STATE.seen += count
             if not self.drop_last:
-                time.sleep(STATE.step_s() / STATE.batch * count / _VALIDATION)
+                time.sleep(STATE.step_s / STATE.batch * count / _VALIDATION)
             yield _sized("images", count), _sized("labels", count)
 
 
