@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from pptx import Presentation
 
 from labtui.domain.errors import ExportError
 from labtui.export import notebook
@@ -22,6 +23,7 @@ from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, Ta
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx
+from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
@@ -94,6 +96,21 @@ def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):
             assert values == [point.y for point in sorted(series.points, key=lambda point: point.x)]
             seen += 1
     assert seen >= 12
+
+
+def test_every_line_of_a_chart_of_laws_is_drawn_whole():
+    """LibreOffice drops a first line that is shorter than a later one; only a measured line may have gaps."""
+    results = compute_results(measured_run(n, [13.0 / n + 2] * 3) for n in (1, 2, 4))
+    (spec,) = (chart for chart in lab_charts(results) if chart.family == "laws")
+    slides = Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[6])
+    series = list(add_chart(slide, spec, (0, 0, 8, 4)).plots[0].series)
+    counts = [len(list(each.values)) for each in series]
+    assert counts == sorted(counts, reverse=True) and len(counts) == len(spec.series)
+    (ideal,) = (each for each in series if each.name == "ideal")
+    assert list(ideal.values) == [1, 8]
+    ends = [each._element.xpath("c:dLbls/c:dLbl[c:layout]//c:x/@val") for each in series]
+    assert sum(bool(x) and float(x[0]) > 0.1 for x in ends) >= 3, "the names stand at the right of all lines"
 
 
 def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):

@@ -127,15 +127,16 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
 
 
 def _drawn(spec: ChartSpec) -> list[Series]:
-    """Measured lines first, over time the longest below the others, then ideal, laws and outlook."""
-    measured = sorted(spec.measured, key=lambda each: -len(each.points) if spec.over_time else 0)
-    others = [each for each in spec.series if each.role in ("ideal", "fit", "reference") and each.points]
-    return [*measured, *others]
+    """The lines, the longest below the others: LibreOffice leaves out a first line that is shorter than a later one."""
+    lines = [each for each in spec.series if each.role == "measured" or each.points]
+    return sorted(lines, key=lambda each: -len(each.points))
 
 
 def _places(spec: ChartSpec, series: Series) -> list[float]:
-    """The x of a line's entries: its marks, and the sizes between them that it lacks, which are gaps."""
+    """The x of a line's entries: its marks, and the sizes between them that a measured line lacks: gaps."""
     own = {point.x for point in series.points}
+    if series.role != "measured":
+        return sorted(own)
     sizes = [x for x, _ in spec.x_ticks if spec.x_axis in ("counts", "batch") and min(own) < x < max(own)]
     return sorted(own.union(sizes))
 
@@ -184,11 +185,21 @@ def _dress_lines(
     share = height * 0.68 / (scale(high) - scale(low))
     ends = [each for each in ends if each[2]]
     wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in ends]
-    for (native, series, text, colour), at, moved in zip(ends, wanted, spread(wanted, 18, 10), strict=True):
+    rights = _short_of_the_right(chart, spec, [ordered(series)[-1].x for _, series, *_ in ends])
+    moves = zip(wanted, spread(wanted, 18, 10), rights, strict=True)
+    for (native, series, text, colour), (at, moved, right) in zip(ends, moves, strict=True):
         last, bold = len(_places(spec, series)) - 1, series.role == "measured"
         label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
-        if abs(at - moved) > 1:
-            _move(label, "c:idx", 0.0, (at - moved) / height)
+        if abs(at - moved) > 1 or right:
+            _move(label, "c:idx", right, (at - moved) / height)
+
+
+def _short_of_the_right(chart: Any, spec: ChartSpec, xs: Sequence[float]) -> list[float]:
+    """How far each x is left of the farthest of them, as a share of the chart's width."""
+    scale = math.log if spec.x_log else float
+    axis = chart.category_axis
+    width = scale(axis.maximum_scale) - scale(axis.minimum_scale)
+    return [0.95 * (scale(max(xs)) - scale(x)) / width for x in xs]
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> None:
