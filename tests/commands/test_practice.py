@@ -19,10 +19,16 @@ from labtui.session.folder import LabFolder
 from tests.commands.by_hand import by_hand
 from tests.lab import walk
 
+LONG = ("--qos", "acc_training", "--time", "1200")
+"""Twenty hours of the cluster's clock are minutes here: time enough for three trainings to start on a busy machine."""
+
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PracticeCluster]:
-    with PracticeCluster(tmp_path_factory.mktemp("practice") / "cluster", factor=400) as running:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PracticeCluster]:
+    factor = getattr(request, "param", 400)
+    with PracticeCluster(tmp_path_factory.mktemp("practice") / "cluster", factor=factor) as running:
         yield running
 
 
@@ -58,7 +64,7 @@ class Terminal(io.StringIO):
 def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said_yes(
     folder: LabFolder, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["submit", "7", "--batch-size", "2048", "--wait"]) == 0
+    assert main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
     assert main(["watch"]) == 1
     captured = capsys.readouterr()
     assert captured.out.count("Halve the batch size") == 3, "each run says its advice once"
@@ -76,7 +82,7 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     assert "Submit this?" in capsys.readouterr().err
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
+    assert main(["submit", "7", "--halve", "2", "--wait", *LONG]) == 0
     captured = capsys.readouterr()
     assert "1,024 images per GPU" in captured.err
     assert "GPU-hours" in captured.err
@@ -101,6 +107,7 @@ def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize("cluster", [20], indirect=True)  # whose job lives until it is cancelled
 def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(
     folder: LabFolder, cluster: PracticeCluster, capsys
 ) -> None:

@@ -140,7 +140,7 @@ def answers(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
         f"echo '=== {name}'; bash -c {shlex.quote(command)} 2>&1; status=$?; echo; echo \"=== status $status\""
         for name, (command, _, _) in CASES.items()
     ]
-    text = "#!/bin/bash\n#SBATCH -n 4 -t 10 --output srun.%j.out\n" + "\n".join(parts) + "\n"
+    text = "#!/bin/bash\n#SBATCH -n 4 -t 60 --output srun.%j.out\n" + "\n".join(parts) + "\n"
     jobs.site.write(f"{jobs.directory}/srun.sh", text.encode())
     job = jobs.submit(f"{jobs.cpu} srun.sh")
     node = jobs.wait_for(job, "COMPLETED", deadline_s=900)["%N"]

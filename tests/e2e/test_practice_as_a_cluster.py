@@ -59,7 +59,7 @@ def test_a_folder_that_claims_mn5_still_gives_marked_runs_and_exports(
     ]
     labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", *words)
     assert "practice" not in (labtui.folder / "lab.toml").read_text().split("[cluster]")[0]
-    labtui("submit", "10.5", "--gpus", "1,2", "--force")
+    labtui("submit", "10.5", "--gpus", "1,2", "--force", "--qos", "acc_training", "--time", "1200")
     labtui("watch")
     rows = labtui.json("results")["rows"]
     assert len(rows) == 2 and all(row["practice"] or row["small"] for row in rows)

@@ -74,14 +74,14 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         "TERM": "screen-256color",
         "LANG": "C.UTF-8",
     }
-    command = [sys.executable, "-m", "labtui", "practice", "--factor", "100"]
+    command = [sys.executable, "-m", "labtui", "practice", "--factor", "30"]
     opened = Terminal(tmp_path, command, environment, (120, 40))
     yield opened
     opened.close()
 
 
 def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.come_to("● online", "10.5", "practice 100×")
+    terminal.come_to("● online", "10.5", "practice 30×")
     terminal.press("]", "]", "]", "]")
     terminal.come_to("10.5  1, 2 and 4 GPUs", "Submit 3 runs")
     terminal.press("s")

@@ -152,7 +152,7 @@ def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str =
 
 async def submit_four_ranks(lab: LabFolder) -> None:
     """The largest size of task 1 through the screens, left while its job is on its way."""
-    app, session, _ = open_app(lab)
+    app, session = open_app(lab)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await sees(pilot, "● online")
         app.go_to_task("1")
@@ -181,7 +181,6 @@ async def test_one_two_and_four_ranks(
     await submit_four_ranks(LabFolder(labtui.folder))
     labtui("submit", "1", "--gpus", "1", "--yes", "--force")
     labtui("submit", "1", "--gpus", "2", "--form", "task-per-gpu", "--yes", "--force")
-    assert {"RUNNING", "PENDING"} & set(pair.jobs().values()), "jobs run, and no labtui does"
     labtui.lines("watch")
     assert outcomes(labtui) == ["completed"] * 3
     rows = labtui.json("results")["rows"]

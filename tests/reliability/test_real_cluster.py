@@ -56,7 +56,6 @@ def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student,
                     len([one for one in session.commands if one.name == "tick"]) > seen or session.refresh()
                 ),  # type: ignore[func-returns-value]
                 f"an answer while squeue {name}",
-                90,
             )
             assert phase(session, token) is not JobPhase.FINISHED, name
             assert all(run.outcome is None for run in session.state.runs.values()), name

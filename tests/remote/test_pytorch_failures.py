@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torc
 HOST = os.uname().nodename
 LIMIT = 1_500_000
 """KiB of data, as PyTorch for CUDA maps gigabytes of libraries: it takes half of this, the training twice as much."""
-LONG = [*SMALL, "--num_epochs", "500"]
+LONG = [*SMALL, "--num_epochs", "100000"]
 
 
 def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:

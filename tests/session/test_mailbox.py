@@ -13,6 +13,7 @@ from labtui.domain.errors import FolderError, LabError
 from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
 from labtui.session.session import Session
+from tests.real_cluster.cluster import wait_until
 from tests.session.conftest import Bench, draft, only
 
 
@@ -42,10 +43,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Benc
     assert beside.elsewhere and beside._worker is None
     token = beside.submit(draft()).result(0)
     assert list(beside.state.submissions) == [token], "the command sees what it asked for"
-    for _ in range(2000):
-        if bench.cluster.jobs:
-            break
-        threading.Event().wait(0.01)
+    wait_until(lambda: bool(bench.cluster.jobs), what="the job")
     assert [job.token for job in bench.cluster.jobs.values()] == [token], "exactly one job"
     beside.hold(1).result(0)
     beside.hold(1, held=False).result(0)
