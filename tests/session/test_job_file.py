@@ -116,6 +116,12 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
 
 
+def test_an_answer_that_the_text_gives_itself_is_refused() -> None:
+    text = HEAD + "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
+    with pytest.raises(UsageError, match=r"a\.slurm itself says its epochs"):
+        job_file_draft("a.slurm", text, answers={"epochs": 3})
+
+
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run() -> None:
     text = HEAD + "python preprocess.py --out x\npython ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     assert len(job_file_draft("a.slurm", text).runs) == 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -215,6 +218,32 @@ def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> Non
     bench.cluster.write("100", keras_log(5))
     bench.run(60, lambda: len(run(bench).epochs) == 1)
     assert mirror(bench, token) == keras_log(5)
+
+
+def test_a_deleted_logs_folder_is_made_again(bench: Bench) -> None:
+    token = accepted(bench)
+    bench.cluster.write("100", keras_log(5))
+    bench.run(60, lambda: len(run(bench).epochs) == 1)
+    shutil.rmtree(bench.session.folder.logs)
+    bench.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
+    bench.run(60, lambda: len(run(bench).epochs) == 2)
+    assert mirror(bench, token) == keras_log(5, 4) and bench.session.state.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Look at the folder")]
+)
+def test_the_hint_fits_why_a_log_cannot_be_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    accepted(bench)
+    monkeypatch.setattr(mirrors, "open_inside", refuse)
+    bench.cluster.write("100", keras_log(5))
+    bench.run(60, lambda: bool(bench.session.state.problems))
+    assert bench.session.state.problems[0].hint.startswith(hint)
 
 
 # ----------------------------------------------------------------------------- logs without an end

@@ -242,6 +242,21 @@ def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path: Path) -> 
         Store(tmp_path / "other.db", read_only=True)
 
 
+def test_a_database_of_another_version_is_closed_again(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db:
+        db.execute("PRAGMA user_version = 3")
+    opened: list[sqlite3.Connection] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "labtui.session.store._connect",
+            lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0],
+        )
+        with pytest.raises(StoreError, match="another version"):
+            Store(tmp_path / "other.db", read_only=True)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -11,6 +11,7 @@ connection, and the bytes are what could be lost. After every second of copying 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -231,9 +232,11 @@ class LogFollower:
 
     def _own_disk(self, error: OSError) -> None:
         self._broken_disk_until = self._context.now() + 5.0
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         problem = StoreError(
             f"A log cannot be copied to this computer: {error.strerror or error}.",
-            "Free some space. The cluster keeps the log; labtui continues where it stopped.",
+            f"{'Free some space' if full else 'Look at the folder logs/'}. The cluster keeps the log; labtui continues "
+            "where it stopped.",
         )
         self._context.raise_problem(DISK_KEY, problem)
 

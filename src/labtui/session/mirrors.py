@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
+from labtui.cluster.local_files import make_folder_inside, open_inside, reader_inside, stat_inside
 from labtui.domain.errors import LabError
 from labtui.domain.model import JobPhase, Stream
 from labtui.domain.state import LabState, LogState, SubmissionState
@@ -54,7 +54,7 @@ def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Str
         return []
     name = re.escape(Path(submission.mirror(stream, 987654321)).name)
     pattern = re.compile(name.replace(r"\.restart987654321", r"(?:\.restart([0-9]{1,9}))?"))
-    matches = (pattern.fullmatch(path.name) for path in folder.logs.iterdir())
+    matches = (pattern.fullmatch(path.name) for path in folder.logs.glob("*"))
     return sorted(int(match[1] or 0) for match in matches if match)
 
 
@@ -184,6 +184,8 @@ class LogCopy:
         data = memoryview(came)[overlap:]
         if not data:
             return 0
+        if not size:  # the folder may have been deleted
+            make_folder_inside(self._folder, self.local.parent)
         handle = open_inside(self._folder, self.local, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             while data:

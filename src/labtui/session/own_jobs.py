@@ -77,7 +77,7 @@ def job_file_draft(
     """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
 
     Raises:
-        UsageError: when it is a job array.
+        UsageError: when it is a job array, or says itself what an answer says.
     """
     script = read_script(name, text, given)
     if script.has("array"):
@@ -137,11 +137,17 @@ def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
 def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single one where no command shows it."""
     found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
+    if told := [name for name in answers if all(name not in run.unknown for run in found)]:
+        what = _IN_WORDS[told[0]]
+        raise UsageError(
+            f"{script.name} itself says its {what}.", "Change it there, or leave the option out."
+        )
     if script.gpus * script.nodes <= 1:  # a job of one GPU, or of none, leaves no choice
         answers = {"n_gpus": script.gpus, **answers}
     return tuple(completed(run, answers) for run in found)
 
 
+_IN_WORDS = {"n_gpus": "number of GPUs", "batch_size": "batch size", "epochs": "epochs", "model": "model"}
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
 

@@ -63,23 +63,13 @@ class Store:
         """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
         self._seen = -1
         with _explained(path):
-            self._connection = self._open_to_read() if read_only else self._open()
+            self._connection = self._open(read_only=read_only)
 
     @property
     def read_only(self) -> bool:
         return self.refusal is not None
 
-    def _open_to_read(self) -> sqlite3.Connection:
-        """Beside the process that writes."""
-        connection = _connect(f"{self.path.as_uri()}?mode=ro") if self.path.exists() else None
-        if connection is None or records.version_of(connection) != records.SCHEMA_VERSION:
-            raise StoreError(
-                "The lab folder has no database yet, or one of another version of labtui.",
-                "Open it again in a moment, or close the other labtui first.",
-            )
-        return connection
-
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *, read_only: bool) -> sqlite3.Connection:
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
             name = self.path.name + ending
             if self.path.with_name(name).is_symlink():
@@ -87,9 +77,15 @@ class Store:
                     f"{name} is a link, and labtui follows none in a lab folder.", "Put a file there."
                 )
         if not self.path.exists():
+            if read_only:
+                raise _other_version()
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = _connect(self.path.as_uri())
+        connection = _connect(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
         try:
+            if read_only:
+                if records.version_of(connection) != records.SCHEMA_VERSION:
+                    raise _other_version()
+                return connection
             if records.version_of(connection) > _ABSURD_VERSION:
                 raise damaged("its version")
             if records.version_of(connection) > records.SCHEMA_VERSION:
@@ -355,6 +351,13 @@ def damaged(what: str) -> StoreError:
     return StoreError(
         f"The lab folder's database is damaged ({what}).",
         "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
+    )
+
+
+def _other_version() -> StoreError:
+    return StoreError(
+        "The lab folder has no database yet, or one of another version of labtui.",
+        "Open it again in a moment, or close the other labtui first.",
     )
 
 
