@@ -107,7 +107,7 @@ def _epoch(
     number, seconds = bare.epoch, bare.seconds.value
     accuracy = (0.3 if row.accuracy is None else row.accuracy) * number / count
     metrics = {"accuracy": accuracy, "loss": 2.3 - number / count}
-    if any(" rate" in word for word in spec.tuning):
+    if "lr_policy" in dict(spec.tuning):
         metrics |= {"top1": 100 * accuracy, "val_top1": 95 * accuracy, "learning_rate": 1.0 / number}
     for check in task.checks:
         if isinstance(check, MetricCheck) and check.metric in metrics and row.accuracy is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from labtui.domain.tuning import tuning_words
 from labtui.practice.layout import DATA_FILES
 from labtui.practice.pace import Training
 from labtui.training_logs.reader import parse_log
@@ -144,7 +145,7 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert "### Total training samples (batches): 384 (3)" in done.stdout
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.practice, run.n_gpus, run.batch_size, run.images) == (True, 32, 4096, 12_288)
-    assert run.tuning == ("bf16", "10 workers", "compiled")
+    assert tuning_words(run.tuning) == ("bf16", "10 workers", "compiled")
     assert run.epochs[0].seconds.value > 250  # compiled
     assert 12_288 / run.epochs[1].seconds.value == pytest.approx(5205, rel=0.02)
     assert run.gpu_memory.lo == 53

@@ -211,6 +211,6 @@ def test_control_runs_take_their_cause_away(tmp_path: Path, slow_rank: list[Ende
     """A slow rank delays the others only where gradients are exchanged, a slow loader only where there is one."""
     alone = trained(tmp_path / "alone", 2, "--control", "independent", SLOW_RANK=CAUSE_S)
     assert mean_s(slow_rank[0]) > 8 * CAUSE_S > 2 * mean_s(alone)
-    assert parse_log(alone.out.encode()).runs[0].tuning[-1] == "control: independent"
+    assert parse_log(alone.out.encode()).runs[0].tuning[-1] == ("control", "independent")
     batch = trained(tmp_path / "batch", 2, "--control", "one-batch", SLOW_LOADER=CAUSE_S)
     assert mean_s(batch) < 8 * CAUSE_S / 2

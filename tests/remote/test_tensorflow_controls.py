@@ -67,7 +67,7 @@ def test_one_batch_again_and_again_has_no_loader(scripts: Path, tmp_path: Path) 
     plain, control = (run(tmp_path, scripts, *more) for more in ((), ("--control", "one-batch")))
     ((read,), (again,)) = (parse_log(made.out).runs for made in (plain, control))
     assert [epoch.steps for epoch in read.epochs] == [epoch.steps for epoch in again.epochs] == [3] * EPOCHS
-    assert (read.tuning, again.tuning, again.images) == ((), ("control: one-batch",), IMAGES)
+    assert (read.tuning, again.tuning, again.images) == ((), (("control", "one-batch"),), IMAGES)
     pauses = IMAGES * PAUSE_S
     assert min(epoch.seconds.hi for epoch in read.epochs) > pauses, "the loader pauses for each image"
     assert min(epoch.seconds.lo for epoch in again.epochs[1:]) < pauses, "nothing waits for it"
@@ -110,7 +110,7 @@ def test_control_runs_have_the_steps_of_the_training(control: str, tmp_path: Pat
     first, second = (ended(worker, tmp_path / str(rank)) for rank, worker in enumerate(workers))
     assert (first.status, second.status) == (0, 0), (first.err, second.err)
     (run,) = parse_log(first.out).runs
-    assert (run.n_gpus, run.batch_size, run.tuning) == (2, 16, (f"control: {control}",))
+    assert (run.n_gpus, run.batch_size, run.tuning) == (2, 16, (("control", control),))
     assert [epoch.steps for epoch in run.epochs] == [6, 6]
     assert b"epoch_stop" not in second.out
 

@@ -234,7 +234,7 @@ def test_independent_trainings_speak_of_all_of_them(data: Path, small_scripts: P
     assert run.status == 0, run.err.decode()
     (read,) = parse_log(run.out).runs
     assert (read.n_gpus, read.batch_size, read.images) == (2, 16, 32)
-    assert read.tuning == ("control: independent",)
+    assert read.tuning == (("control", "independent"),)
     assert [epoch.steps for epoch in read.epochs] == [2, 2]
 
 

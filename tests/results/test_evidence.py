@@ -188,7 +188,11 @@ def validated(base: MeasuredRun) -> MeasuredRun:
 @pytest.mark.parametrize(
     ("one", "four", "reason"),
     [
-        (run(1, [9, 8, 8]), changed(run(4, [4, 2, 2]), tuning=("fp16",)), "other options (none, here fp16)"),
+        (
+            run(1, [9, 8, 8]),
+            changed(run(4, [4, 2, 2]), tuning=(("mixed_precision", "fp16"),)),
+            "other options (none, here fp16)",
+        ),
         (run(1, [9, 8, 8]), validated(run(4, [4, 2, 2])), "no validation inside its epochs"),
         (
             changed(run(1, [9, 8, 8]), gpu_kind="P100"),

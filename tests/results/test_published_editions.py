@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from labtui.domain.tuning import tuning_words
 from labtui.export.tables import csv_text
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
@@ -72,9 +73,10 @@ def test_rate_time_and_memory_as_printed(table):
 
 def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
     rows = compute_results([*runs11("11.4"), *runs11("11.5")]).rows
-    assert {row.configuration.tuning for row in rows} >= {(), ("1 worker",), ("fp16", "10 workers")}
+    tunings = {tuning_words(row.configuration.tuning) for row in rows}
+    assert tunings >= {(), ("1 worker",), ("fp16", "10 workers")}
     pooled = [row for row in rows if row.runs > 1]
-    assert [row.configuration.tuning for row in pooled] == [("10 workers",)]  # of both tables
+    assert [tuning_words(row.configuration.tuning) for row in pooled] == [("10 workers",)]  # of both tables
     assert all(row.baseline == row.configuration for row in rows)
 
 
@@ -107,15 +109,15 @@ def test_the_editions_bands_and_reference_hold_the_tables():
         for run in runs11(table["id"]):
             row = row_of(run)
             tuning = row.configuration.tuning
-            if not {"fp16", "bf16"} & set(tuning):  # the chapter's fp32 is TF32
-                tuning = (precision.get(table["id"], "tf32"), *tuning)
+            if "mixed_precision" not in dict(tuning):  # the chapter's fp32 is TF32
+                tuning = (("mixed_precision", precision.get(table["id"], "tf32")), *tuning)
             key = ("vit" if table["model"] == "vit" else "custom", row.batch_size, tuning)
-            (band,) = (b for b in edition.bands if (b.model, b.batch_size, b.tuning) == key)
+            (band,) = (b for b in edition.bands if (b.model, b.batch_size, b.tuned) == key)
             assert band.low < row.epoch_seconds.value < band.high
             found = [
                 each
                 for each in edition.published_rows
-                if each.task in ("", table["id"]) and (each.model, each.batch_size, each.tuning) == key
+                if each.task in ("", table["id"]) and (each.model, each.batch_size, each.tuned) == key
             ]
             assert [each.epoch_seconds for each in found] == [
                 pytest.approx(row.epoch_seconds.value, abs=0.01)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from labtui.domain.tuning import CONTROL, named_options, tuning_of
+from labtui.domain.tuning import Tuning, named_options, tuning_of
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -204,13 +204,13 @@ class RunSpec:
     size: str = ""
 
     @property
-    def tuning(self) -> tuple[str, ...]:
-        """What its options, and the variant of its script, change of its speed, in words."""
+    def tuning(self) -> Tuning:
+        """What its options, and the variant of its script, change of its speed."""
         return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
 
     @property
     def is_control(self) -> bool:
-        return any(word.startswith(CONTROL) for word in self.tuning)
+        return "control" in dict(self.tuning)
 
     @property
     def replicas(self) -> int:

@@ -3,30 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-_PLAIN_WORDS = ("", "none", "no", "false", "0", "fp32", "constant")
+Tuning = tuple[tuple[str, str], ...]
+"""Options that change a training's speed, with their values, in the order of `TUNING_OPTIONS`."""
+
+
+class TuningOption(NamedTuple):
+    """How an option's value is said, and what a training has without it."""
+
+    words: str
+    default: str = ""
+
+
+TUNING_OPTIONS = {
+    "model_precision": TuningOption("{} weights", "fp32 weights"),
+    "mixed_precision": TuningOption("{}", "fp32"),
+    "num_workers": TuningOption("{} workers", "0 workers"),
+    "compile": TuningOption("compiled", "not compiled"),
+    "attn": TuningOption("{} attention", "sdpa attention"),
+    "use_liger_kernel": TuningOption("Liger kernels", "no Liger kernels"),
+    "resolution": TuningOption("{} pixels", "224 pixels"),
+    "sequence_length": TuningOption("sequences of {}", "sequences of 8192"),
+    "lr_policy": TuningOption("{} rate", "constant rate"),
+    "warmup_epochs": TuningOption("warm-up of {} epochs"),
+    "variant": TuningOption("{} script", "original script"),
+    "control": TuningOption("control: {}"),
+}
+"""Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
+shows a cause, and is no run of a task."""
+_SAME = {"torch_compile": "compile"}
+_PLAIN_VALUES = ("", "none", "no", "false", "0", "fp32", "constant")
 """Values of an option that leave a training as it is without the option."""
 
 
-def tuning_of(options: Mapping[str, str], variant: str = "") -> tuple[str, ...]:
-    """How a script's options, and a variant of it, change its speed, in words; options by name, without dashes.
+def is_tuning(option: str) -> bool:
+    return option in TUNING_OPTIONS or option in _SAME
+
+
+def tuning_of(options: Mapping[str, object], variant: str = "") -> Tuning:
+    """What a script's options, and a variant of it, change of its speed; options by name, without dashes.
 
     Nothing for what is left at its default, so that a script that prints all its options and a command that names
-    some of them say the same: ``("bf16", "10 workers", "compiled")``.
+    some of them give the same.
     """
-    found = []
-    for name, word in TUNING_OPTIONS.items():
-        value = options.get(name, "").lower()
-        if value in _PLAIN_WORDS or (name == "resolution" and value == "224"):
-            continue
-        label = word.format(value)
-        if name == "num_workers" and value == "1":
-            label = "1 worker"
-        elif name == "lr_policy" and options.get("warmup_epochs", "0") != "0":
-            epochs = options["warmup_epochs"]
-            label += f", warm-up of {epochs} epoch{'s' * (epochs != '1')}"
-        found.append(label)
-    return (*found, f"{variant} script") if variant else tuple(found)
+    given = {_SAME.get(name, name): str(value).lower() for name, value in options.items()}
+    given = {name: value for name, value in given.items() if value not in _PLAIN_VALUES} | {
+        "variant": variant
+    }
+    if given.get("resolution") == "224":
+        del given["resolution"]
+    if "lr_policy" not in given:
+        given.pop("warmup_epochs", None)
+    return tuple((name, given[name]) for name in TUNING_OPTIONS if given.get(name))
+
+
+def tuning_words(tuning: Tuning) -> tuple[str, ...]:
+    """A tuning as people say it: ``("bf16", "10 workers", "compiled")``."""
+    return tuple(_said(name, value) for name, value in tuning)
+
+
+def _said(name: str, value: str) -> str:
+    form = TUNING_OPTIONS[name].words
+    return form.format(value).removesuffix("s" if value == "1" and "{}" in form else "")
+
+
+def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
+    """Of each tuning the words for what others have not; where it lacks an option, what it has instead."""
+    given = [dict(tuning) for tuning in tunings]
+    differ = [name for name in TUNING_OPTIONS if len({each.get(name) for each in given}) > 1]
+    words = (
+        [_said(name, each[name]) if name in each else TUNING_OPTIONS[name].default for name in differ]
+        for each in given
+    )
+    return [tuple(filter(None, found)) for found in words]
 
 
 def named_options(words: Sequence[str]) -> dict[str, str]:
@@ -38,21 +88,3 @@ def named_options(words: Sequence[str]) -> dict[str, str]:
             after = words[at + 1] if at + 1 < len(words) else "--"
             found[name] = value if equals else "true" if after.startswith("--") else after
     return found
-
-
-CONTROL = "control: "
-"""How the tuning of a control run begins: it shows a cause, and is no run of a task."""
-TUNING_OPTIONS = {
-    "model_precision": "{} weights",
-    "mixed_precision": "{}",
-    "num_workers": "{} workers",
-    "compile": "compiled",
-    "torch_compile": "compiled",
-    "attn": "{} attention",
-    "use_liger_kernel": "Liger kernels",
-    "resolution": "{} pixels",
-    "sequence_length": "sequences of {}",
-    "lr_policy": "{} rate",
-    "control": CONTROL + "{}",
-}
-"""Options of the course's PyTorch scripts that make trainings differ, and how to say their values."""

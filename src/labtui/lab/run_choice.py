@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
 from labtui.domain.state import RunState
+from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import planned_specs
@@ -214,7 +215,7 @@ def plan_words(spec: RunSpec) -> str:
     if spec.n_gpus > 1:
         batch = f"global batch {spec.batch_size:,}, {spec.per_gpu_batch:,} per GPU"
     if spec.tuning:
-        batch = f"{batch}; {', '.join(spec.tuning)}"
+        batch = f"{batch}; {', '.join(tuning_words(spec.tuning))}"
     return f"{spec.label} ({batch})"
 
 

@@ -20,6 +20,7 @@ from labtui.domain.model import (
     RunSpec,
     TemplateForm,
 )
+from labtui.domain.tuning import Tuning, is_tuning, tuning_of
 from labtui.lab import fields
 from labtui.lab.fields import Table
 from labtui.results.rows import ResultRow
@@ -204,16 +205,26 @@ QUANTITIES = (
 class About(Table, frozen=True, kw_only=True):
     """Which runs numbers are about: trainings by GPUs, global batch, data set and tuning; a program by the last two.
 
-    None is any (of `gpus`: not said). `tuning` are words as labtui says them.
+    None is any (of `gpus`: not said). `tuning` are options of the script with their values.
     """
 
     model: str = ""
     gpus: fields.Gpus | None = None
     batch_size: fields.Count | None = None
     data_set: str | None = None
-    tuning: tuple[str, ...] | None = None
+    tuning: dict[str, str | int] | None = None
     processes: fields.Count | None = None
     size: fields.Size | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.tuning or ():
+            if not is_tuning(name):
+                raise ValueError(f"`tuning` has no option `{name}`.")
+
+    @property
+    def tuned(self) -> Tuning | None:
+        """Its tuning in the form that runs have."""
+        return None if self.tuning is None else tuning_of(self.tuning, str(self.tuning.get("variant", "")))
 
     def is_about(self, run: RunSpec | ResultRow) -> bool:
         """Whether it is about such runs, planned or measured."""
@@ -228,7 +239,7 @@ class About(Table, frozen=True, kw_only=True):
             and (self.model, self.gpus) == (run.model, run.n_gpus)
             and self.batch_size in (None, run.batch_size)
             and self.data_set in (None, made.data_set)
-            and self.tuning in (None, made.tuning)
+            and self.tuned in (None, made.tuning)
         )
 
 
@@ -247,7 +258,8 @@ class Band(About, frozen=True, kw_only=True):
     @property
     def about(self) -> tuple[object, ...]:
         """What it is a band of: there is one band of each."""
-        return (self.quantity, *(getattr(self, name) for name in About.__struct_fields__))
+        names = ("tuned" if name == "tuning" else name for name in About.__struct_fields__)
+        return (self.quantity, *(getattr(self, name) for name in names))
 
 
 class PublishedRow(About, frozen=True, kw_only=True):
@@ -277,6 +289,7 @@ class PublishedRow(About, frozen=True, kw_only=True):
     advice: str = ""
 
     def __post_init__(self) -> None:
+        About.__post_init__(self)
         for name in ("speedup", "efficiency", "acceleration", "tolerance", "first_tolerance"):
             found = getattr(self, name)
             if found is not None and found[0] > found[1]:

@@ -63,11 +63,11 @@ DATA_SETS = {
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a training on GPUs is by the tables of `editions`: `batch` on each GPU; `tuning` as labtui says it."""
+    """How fast a training on GPUs is by the tables of `editions`: `batch` on each GPU; `tuning` as a set of pairs."""
 
     model: str
     data_set: str
-    tuning: frozenset[str]
+    tuning: frozenset[tuple[str, str]]
     gpus: int
     batch: int
     editions: tuple[str, ...] = EDITIONS
@@ -121,9 +121,12 @@ class Pace:
         return {gpus: rate / rates[min(rates)] for gpus, rate in rates.items()}
 
 
-def _tuning(row: dict[str, Any]) -> frozenset[str]:
+def _tuning(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
     """The row's own, or that of the edition's trainings."""
-    return frozenset(row["tuning"] if "tuning" in row else tuning_of(named_options(row["options"])))
+    own = row.get("tuning")
+    return frozenset(
+        tuning_of(own, own.get("variant", "")) if own else tuning_of(named_options(row["options"]))
+    )
 
 
 def _rate(row: dict[str, Any]) -> float:

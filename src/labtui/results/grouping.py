@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from labtui.domain.model import DEEDS, Interval, WorkUnit
-from labtui.domain.tuning import CONTROL
+from labtui.domain.tuning import Tuning, tuning_words
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
 
@@ -48,7 +48,7 @@ class Configuration:
     steps: int | None = None
     apart: str = ""
     data_set: str = ""
-    tuning: tuple[str, ...] = ()
+    tuning: Tuning = ()
     unit: WorkUnit = "images"
     sequence_length: int | None = None
     validated: bool = False
@@ -62,13 +62,13 @@ class Configuration:
 
     @property
     def control(self) -> str:
-        """The word of its tuning that makes it a control run, "" for others."""
-        return next((word for word in self.tuning if word.startswith(CONTROL)), "")
+        """What a control run leaves out, "" for other runs."""
+        return dict(self.tuning).get("control", "")
 
     @property
-    def own_tuning(self) -> tuple[str, ...]:
+    def own_tuning(self) -> Tuning:
         """Its tuning but for what makes it a control run."""
-        return tuple(word for word in self.tuning if word != self.control)
+        return tuple(pair for pair in self.tuning if pair[0] != "control")
 
     @property
     def work_key(self) -> tuple[object, ...]:
@@ -116,7 +116,7 @@ class Configuration:
     @property
     def label(self) -> str:
         """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
-        what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
+        what = "; ".join(filter(None, (self.data_set, ", ".join(tuning_words(self.tuning)))))
         model = f"{self.model} ({what})" if what else self.model
         return f"{model} on {devices(self.n_gpus)}"
 
@@ -160,9 +160,8 @@ def difference(one: Configuration, other: Configuration) -> str:
     if one.validated != other.validated:
         words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
     if one.tuning != other.tuning:
-        words.append(
-            f"other options ({', '.join(other.tuning) or 'none'}, here {', '.join(one.tuning) or 'none'})"
-        )
+        here, there = (", ".join(tuning_words(each.tuning)) or "none" for each in (one, other))
+        words.append(f"other options ({there}, here {here})")
     return " and ".join(words)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from labtui.domain.model import EpochSample, Interval, Program
+from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import Configuration, LeftOut, devices, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
 
@@ -345,43 +346,16 @@ def renamed(results: Results, names: Mapping[str, str]) -> Results:
     return replace(results, rows=tuple(rows), fits=tuple(fits))
 
 
-_PRECISION = "fp32"
-_PLAIN = {
-    " weights": "fp32 weights",
-    "precision": _PRECISION,
-    " worker": "0 workers",
-    "compiled": "not compiled",
-    " attention": "sdpa attention",
-    "Liger kernels": "no Liger kernels",
-    " pixels": "224 pixels",
-    "sequences of ": "sequences of 8192",
-    " rate": "constant rate",
-    " script": "original script",
-}
-"""What a word of a tuning holds, and what is meant where a tuning has no such word; a precision has none of these."""
-
-
-def distinguishing_words(tunings: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Of each tuning the words that others lack; where one has none of a kind, what that means."""
-    by_kind = [{_plain(word): word for word in words} for words in tunings]
-    differ = [plain for plain in _PLAIN.values() if len({words.get(plain) for words in by_kind}) > 1]
-    return [tuple(words.get(plain, plain) for plain in differ) for words in by_kind]
-
-
-def _plain(word: str) -> str:
-    return next((plain for part, plain in _PLAIN.items() if part in word), _PRECISION)
-
-
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows with what tells each from the others of its model."""
     by_model: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_model.setdefault(row.model, []).append(row)
     marks = {
-        row.configuration: (*words, *filter(None, (row.configuration.control, _whose(row, found))))
+        row.configuration: (*words, *filter(None, (_whose(row, found),)))
         for found in by_model.values()
         for row, words in zip(
-            found, distinguishing_words([each.configuration.own_tuning for each in found]), strict=True
+            found, distinguishing_words([each.configuration.tuning for each in found]), strict=True
         )
     }
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)

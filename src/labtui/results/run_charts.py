@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from labtui.domain.tuning import tuning_words
 from labtui.results import messages
 from labtui.results.charts import (
     MODEL_HUES,
@@ -127,7 +128,8 @@ def study_charts(results: Results, model: str = "") -> Iterator[ChartSpec]:
 
 def policy(run: MeasuredRun) -> str:
     """How a run's learning rate went: ``gradual, warm-up of 5 epochs``; "" for a constant one."""
-    return next((word.replace(" rate", "", 1) for word in run.run.tuning if " rate" in word), "")
+    words = tuning_words(tuple(pair for pair in run.run.tuning if pair[0] in ("lr_policy", "warmup_epochs")))
+    return ", ".join(words).replace(" rate", "", 1)
 
 
 def _named_shortly(series: Sequence[Series]) -> tuple[Series, ...]:

@@ -113,8 +113,8 @@ def _line_name(rows: tuple[ResultRow, ...], shown: Sequence[tuple[ResultRow, ...
 
 # --------------------------------------------------------------------------- control runs
 
-INDEPENDENT, ONE_BATCH = "control: independent", "control: one-batch"
-"""The tuning of control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself,
+INDEPENDENT, ONE_BATCH = "independent", "one-batch"
+"""Control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself,
 with the batch and the images that it has in the training; what a node shares is still shared, no gradients are
 exchanged. One batch: the first batch again and again, without a loader."""
 

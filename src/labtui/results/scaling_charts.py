@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from labtui.domain.model import Interval, Program
+from labtui.domain.tuning import distinguishing_words
 from labtui.results import messages
 from labtui.results.charts import (
     FAMILIES,
@@ -33,7 +34,7 @@ from labtui.results.numbers import (
     widened,
 )
 from labtui.results.programs import baseline_text
-from labtui.results.rows import LawFit, ResultRow, Results, distinguishing_words
+from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.slurm.values import number
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
+from labtui.domain.tuning import tuning_words
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin, accuracy_curves
 from labtui.results.programs import baseline_text
@@ -23,7 +24,7 @@ _SOURCES = "practice=rehearsed small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _AS_PRINTED = "epoch_seconds throughput speedup efficiency"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
-    karp_flatt doubling_gain data_set=configuration.data_set tuning=configuration.tuning
+    karp_flatt doubling_gain data_set=configuration.data_set
     unit=configuration.unit sequence_length=configuration.sequence_length total_seconds gpu_memory_gib=gpu_memory
     per_gpu_batch_size=configuration.per_gpu_batch images=configuration.images images_bound=images steps step_seconds
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
@@ -86,6 +87,7 @@ def row_json(row: ResultRow) -> Json:
     return _json(row, _ROW) | {
         "gpu_hours_per_million": _plain(gpu_hours_per_million(row)),
         "scatter_seconds": row.scatter.deviation if row.scatter else None,
+        "tuning": list(tuning_words(row.configuration.tuning)),
     }
 
 

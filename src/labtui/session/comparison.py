@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.cluster.local_files import reader_inside
 from labtui.domain.errors import UsageError
+from labtui.domain.tuning import tuning_words
 from labtui.results.compute import own_rows
 from labtui.results.grouping import devices
 from labtui.results.numbers import ABSENT, clean, count_text, percent_text, three_digits
@@ -84,7 +85,7 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         "model": row.model,
         "framework": one.framework,
         "batch per GPU": "" if one.per_gpu_batch is None else f"{one.per_gpu_batch:,.0f}",
-        "options": ", ".join(one.tuning),
+        "options": ", ".join(tuning_words(one.tuning)),
         "data set": one.data_set,
         "images an epoch": "" if one.images is None else count_text(one.images),
         "validation": "inside the epoch" if one.validated else "not in the epoch",

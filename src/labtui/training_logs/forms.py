@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from labtui.domain.model import Interval, Program
-from labtui.domain.tuning import TUNING_OPTIONS
+from labtui.domain.tuning import is_tuning
 from labtui.training_logs import mlperf, patterns, run_headers
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
@@ -86,7 +86,7 @@ def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
     more = {**form.more, **{name: int(groups[name]) for name in ("workers", "shortage") if name in groups}}
     if "option" in groups:
         option = groups["option"].lower()
-        if option not in (*TUNING_OPTIONS, "warmup_epochs"):
+        if not is_tuning(option):
             return []
         more["option"] = (option, groups["value"])
     return [Says(_facts(form, groups), **more)]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from labtui.domain.model import Device, Diagnosis, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
+from labtui.domain.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,8 @@ class RunFacts:
     """Whether the practice cluster's own mark stands in its log."""
     small: bool | None = None
     """A small run, or one on CPU devices that stand in for GPUs."""
-    tuning: tuple[str, ...] | None = None
-    """What its options change of its speed, in words."""
+    tuning: Tuning | None = None
+    """What its options change of its speed."""
     sequence_length: int | None = None
     """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
     program: Program | None = None
@@ -83,7 +84,7 @@ class ParsedRun(RunFacts):
     small: bool = False
     framework: str = ""
     size: str = ""
-    tuning: tuple[str, ...] = ()
+    tuning: Tuning = ()
     outcome: Outcome = "unfinished"
     epochs: tuple[EpochSample, ...] = ()
     throughput: Interval | None = None
