@@ -7,25 +7,25 @@ milliseconds: what is seldom needed is imported when it is. LABTUI_PRACTICE_CONT
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # --------------------------------------------------------------------------- the clock
 
 _PREFIX = "LABTUI_PRACTICE_"
 
 
-class PracticeClock(NamedTuple):
+class PracticeClock:
     """At `began` (UNIX seconds of ours) it shows `ahead` seconds more; it goes `factor` cluster seconds per second."""
 
-    began: float
-    factor: float
-    ahead: float = 0.0
+    def __init__(self, began: float, factor: float, ahead: float = 0.0) -> None:
+        self.began, self.factor, self.ahead = began, factor, ahead
 
     @classmethod
     def started_now(cls, factor: float, not_before: float = 0.0) -> PracticeClock:
@@ -92,6 +92,7 @@ PASSED = (
 
 def ask_cluster(program: str, words: list[str]) -> None:
     """Send the call to the cluster's process and print its answer: a line of JSON each way."""
+    import json
     import socket
 
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
@@ -187,22 +188,22 @@ UNITS = {
 }  # fmt: skip
 
 
-def load() -> dict[str, Any]:
-    """The job's ``gpu.json``, which a rehearsed training writes; idle GPUs where there is none."""
+def load() -> tuple[int, float, float]:
+    """GPUs in use, percent and GiB of each: the job's file ``gpu-load``, which a rehearsed training writes."""
     try:
-        with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu.json"), encoding="ascii") as stream:
-            return dict(json.load(stream))
-    except (KeyError, OSError, ValueError):
-        return {"gpus": 0, "percent": 0.0, "gib": 0.0}
+        with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu-load"), encoding="ascii") as stream:
+            gpus, percent, gib = stream.read().split()
+    except (KeyError, OSError):
+        return 0, 0.0, 0.0
+    return int(gpus), float(percent), float(gib)
 
 
-def reading(index: int, current: dict[str, Any]) -> dict[str, str]:
+def reading(index: int, used: tuple[int, float, float]) -> dict[str, str]:
     """One GPU's values by nvidia-smi's field names; GPUs that the training does not use are idle."""
-    import random
-
-    busy = index < current["gpus"]
-    percent = min(100, max(0, round(random.gauss(current["percent"], 3)))) if busy else 0
-    used = round(current["gib"] * 1024) if busy else 4
+    gpus, percent, gib = used
+    busy = index < gpus
+    wobble = time.time_ns() // 1000 % 7 - 3  # not of `random`, which takes as long to import as all the rest
+    shown = min(100, max(0, round(percent) + wobble)) if busy else 0
     moment = PracticeClock.from_environment().now()
     utc = os.environ.get("TZ") in ("UTC", "UTC0")
     clock = time.strftime("%Y/%m/%d %H:%M:%S", time.gmtime(moment) if utc else time.localtime(moment))
@@ -210,11 +211,11 @@ def reading(index: int, current: dict[str, Any]) -> dict[str, str]:
         "timestamp": f"{clock}.{math.floor(moment % 1 * 1000):03d}",
         "index": str(index),
         "name": "NVIDIA H100",
-        "utilization.gpu": str(percent),
-        "utilization.memory": str(percent * 6 // 10),
+        "utilization.gpu": str(shown),
+        "utilization.memory": str(shown * 6 // 10),
         "memory.total": str(TOTAL_MIB),
-        "memory.used": str(used),
-        "power.draw": f"{75 + 4.8 * percent:.2f}",
+        "memory.used": str(round(gib * 1024) if busy else 4),
+        "power.draw": f"{75 + 4.8 * shown:.2f}",
     }
 
 
@@ -235,9 +236,9 @@ def nvidia_smi(words: list[str]) -> None:
     if "noheader" not in options.get("--format", ""):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     while True:
-        current = load()
+        used = load()
         for index in devices:
-            values = reading(index, current)
+            values = reading(index, used)
             print(", ".join(values.get(name, "[N/A]") for name in fields))
         sys.stdout.flush()
         if every is None:

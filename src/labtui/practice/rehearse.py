@@ -8,13 +8,9 @@ MareNostrum 5 (`pace.py`), on a clock that runs faster. Of PyTorch's processes r
 from __future__ import annotations
 
 import builtins
-import json
 import os
-import socket
-import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -43,6 +39,8 @@ def _walk_of_rehearsed_data(
 @cache
 def _shares(part: Path) -> dict[str, int]:
     """How many images each class of a part of a rehearsed data set has; empty for other folders."""
+    import json
+
     notes = part.parent / IMAGES_FILE
     if not notes.is_file() or part.name not in (images := json.loads(notes.read_text(encoding="ascii"))):
         return {}
@@ -92,6 +90,8 @@ def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) ->
         while not done.exists() or not (ended := done.read_text(encoding="ascii")):
             time.sleep(_WAIT_S)
         return int(ended)
+    import subprocess  # the ranks that wait do without it
+
     status = subprocess.call(
         [sys.executable, "-u", __file__, *words], env={**os.environ, **environment, _FOR_ALL: "yes"}
     )
@@ -108,6 +108,9 @@ def run_script(arguments: list[str]) -> int:
         reason = "[Errno 2] No such file or directory"
         print(f"python: can't open file '{Path.cwd() / script}': {reason}", file=sys.stderr)
         return 2
+    import socket
+    import traceback
+
     sys.argv = arguments
     # Behind the script's own folder, and before what is installed here.
     sys.path[:1] = [str(Path(script).resolve().parent), str(Path(__file__).parents[2])]

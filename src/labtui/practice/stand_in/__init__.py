@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import random
 import sys
@@ -203,6 +202,6 @@ def show_load(gpus: int, percent: float, gib: float) -> None:
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if not folder or os.environ.get("SLURM_PROCID", "0") != "0":
         return
-    beside = Path(folder) / "gpu.json.new"
-    beside.write_text(json.dumps({"gpus": gpus, "percent": percent, "gib": gib}), encoding="ascii")
-    beside.replace(Path(folder) / "gpu.json")
+    beside = Path(folder) / "gpu-load.new"
+    beside.write_text(f"{gpus} {percent} {gib}", encoding="ascii")
+    beside.replace(Path(folder) / "gpu-load")
