@@ -202,9 +202,9 @@ def test_a_certificate_of_another_key_is_passed_over(tmp_path: Path) -> None:
 def test_work_without_a_limit_gets_one() -> None:
     import threading
 
-    assert within(5, lambda: 7) == 7
+    assert within(240, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        within(5, lambda: 1 // 0)
+        within(240, lambda: 1 // 0)
     never = threading.Event()
     with pytest.raises(TimeoutError):
         within(0.05, never.wait)

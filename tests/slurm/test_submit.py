@@ -127,7 +127,8 @@ def test_an_unreadable_row_of_the_job_leaves_it_open(site: Site) -> None:
 
 def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     """Two processes of one folder, or of its copy, without a lock that holds."""
-    site.program("sbatch", f'echo "$@" >>{site.sent}; sleep 1; echo 4711')
+    answer = site.folder / "answer"
+    site.program("sbatch", f'echo "$@" >>{site.sent}; until [ -e {answer} ]; do sleep 0.05; done; echo 4711')
     first = subprocess.Popen(
         ["bash", "-c", submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)],
         env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
@@ -138,6 +139,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     assert site.submit(attempt=0).status == TAKEN_AWAY
     look = site.look()
     assert not look.certain and look.job_id is None, "the first may still get its job"
+    answer.touch()
     first.wait()
     assert site.times_sent() == 1
     assert site.look().job_id == "4711"
