@@ -11,7 +11,7 @@ from labtui.domain.errors import RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import cancel, check_script, details
 from labtui.slurm.queue import tick
 from labtui.slurm.submit import Lookup, lookup, submit
-from tests.real_cluster import Cluster, Student
+from tests.real_cluster import Student
 from tests.real_cluster.cluster import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -49,7 +49,7 @@ def submission(line: Connection, student: Student) -> Submission:
     return Submission(line, student)
 
 
-def test_push_sends_what_is_not_there(line: Connection, student: Student) -> None:
+def test_push_sends_what_is_not_there(line, student):
     target = f"{student.home}/push me/{secrets.token_hex(4)}"
     unique = secrets.token_bytes(200_000)
     files = {"a.py": unique + b"\r\n", "cifar-utils/cifar.py": b"x = 1\r\n", "run.slurm": JOB}
@@ -61,7 +61,7 @@ def test_push_sends_what_is_not_there(line: Connection, student: Student) -> Non
     assert line.push({}, target) == 0
 
 
-def test_a_missing_script_and_a_missing_directory(submission: Submission, line: Connection) -> None:
+def test_a_missing_script_and_a_missing_directory(submission, line):
     with pytest.raises(SubmitRefused, match="job script"):
         submission.submit(script="gone.slurm")
     with pytest.raises(SubmitRefused, match="directory"):
@@ -69,7 +69,7 @@ def test_a_missing_script_and_a_missing_directory(submission: Submission, line: 
     assert "directory" in line.ask(check_script("/no/such/place", "job.slurm")).sentence
 
 
-def test_what_cannot_be_cancelled(line: Connection) -> None:
+def test_what_cannot_be_cancelled(line):
     line.ask(cancel("999999"))  # over long ago, or never there: nothing to do
     with pytest.raises(RemoteFailure):
         line.ask(cancel("x; touch pwned"))
@@ -83,8 +83,8 @@ def test_what_cannot_be_cancelled(line: Connection) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("trouble", "cure"), [("stop", "start"), ("pause", "resume")])
 def test_a_controller_that_is_away_is_a_problem_gets_no_job_and_heals(
-    line: Connection, cluster: Cluster, student: Student, submission: Submission, trouble: str, cure: str
-) -> None:
+    line, cluster, student, submission, trouble, cure
+):
     waiting, job_id = Submission(line, student), submission.submit()
     cluster.daemon("slurmctld", trouble)
     look = line.ask(tick([job_id]))
@@ -102,9 +102,7 @@ def test_a_controller_that_is_away_is_a_problem_gets_no_job_and_heals(
     assert waiting.submit() == waiting.look().job_id
 
 
-def test_accounting_down_does_not_hide_the_queue(
-    line: Connection, cluster: Cluster, submission: Submission
-) -> None:
+def test_accounting_down_does_not_hide_the_queue(line, cluster, submission):
     job_id = submission.submit()
     cluster.daemon("slurmdbd", "stop")
     look = line.ask(tick(["999999"]))
@@ -114,9 +112,7 @@ def test_accounting_down_does_not_hide_the_queue(
     wait_until(lambda: line.ask(tick(["999999"])).accounting is not None, what="accounting to answer")
 
 
-def test_a_students_own_settings_do_not_change_the_answers(
-    line: Connection, cluster: Cluster, submission: Submission
-) -> None:
+def test_a_students_own_settings_do_not_change_the_answers(line, cluster, submission):
     job_id = submission.submit()
     cluster.set_login_noise(
         "export SQUEUE_STATES=CG SQUEUE_FORMAT=%i SQUEUE_USERS=root SLURM_TIME_FORMAT=relative TZ=Asia/Tokyo\n"

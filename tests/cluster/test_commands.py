@@ -14,14 +14,14 @@ from labtui.cluster.connection import Connection
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
-from tests.real_cluster import Cluster, Student
+from tests.real_cluster import Student
 from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault, FaultProxy
 
 pytestmark = pytest.mark.cluster
 
 
-def test_output_status_and_record(connect: Connect) -> None:
+def test_output_status_and_record(connect):
     records: list[CommandRecord] = []
     line = connect(records=records)
     line.connect()
@@ -31,14 +31,14 @@ def test_output_status_and_record(connect: Connect) -> None:
     assert records[0].command == "echo out; echo err >&2; exit 3"
 
 
-def test_noise_is_no_output(line: Connection, cluster: Cluster) -> None:
+def test_noise_is_no_output(line, cluster):
     cluster.set_login_noise("echo '123'; printf 'no newline'; echo grumble >&2; (sleep 300; echo late) & \n")
     result = line.run("squeue --version | cut -d' ' -f1; echo $?")
     assert result.out.endswith("\n0\n") and "123" not in result.out and result.err == ""
     assert b"no newline" in result.noise
 
 
-def test_a_shell_that_hangs_is_not_waited_for(line: Connection, cluster: Cluster) -> None:
+def test_a_shell_that_hangs_is_not_waited_for(line, cluster):
     cluster.set_login_noise("sleep 300\n")
     with pytest.raises(ConnectionLost, match="did not get ready"):
         line.run("true", timeout_s=3)
@@ -46,28 +46,26 @@ def test_a_shell_that_hangs_is_not_waited_for(line: Connection, cluster: Cluster
     assert line.run("true").status == 0
 
 
-def test_floods_on_both_streams(line: Connection) -> None:
+def test_floods_on_both_streams(line):
     result = line.run(
         "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2; exit 5"
     )
     assert (len(result.stdout), len(result.stderr), result.status) == (3000000, 3000009, 5)
 
 
-def test_a_flood_without_end_is_cut(line: Connection) -> None:
+def test_a_flood_without_end_is_cut(line):
     result = line.run("yes", limit=1 << 20)
     assert result.truncated and result.status is None
     assert line.run("echo still here").out == "still here\n"
 
 
-def test_a_deadline_leaves_the_status_unknown(line: Connection) -> None:
+def test_a_deadline_leaves_the_status_unknown(line):
     result = line.run("echo early; sleep 300", timeout_s=8)  # a busy machine takes seconds to begin
     assert (result.status, result.timed_out, result.out) == (None, True, "early\n")
     assert line.run("true").status == 0
 
 
-def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(
-    line: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(line, monkeypatch):
     """OpenSSH ends the connection when one comes for a channel that has ended, as on a busy laptop."""
     at_once = paramiko.Channel.shutdown_write
 
@@ -80,7 +78,7 @@ def test_an_end_of_input_that_comes_late_does_not_cost_the_connection(
     assert [line.run(f"echo {number}").out for number in range(3)] == ["0\n", "1\n", "2\n"]
 
 
-def test_a_cut_line_is_lost_and_comes_back(through: tuple[Connection, FaultProxy]) -> None:
+def test_a_cut_line_is_lost_and_comes_back(through):
     line, proxy = through
     threading.Timer(0.3, proxy.cut).start()
     with pytest.raises(ConnectionLost):
@@ -93,7 +91,7 @@ def test_a_cut_line_is_lost_and_comes_back(through: tuple[Connection, FaultProxy
     assert line.run("true").status == 0
 
 
-def test_close_unblocks_another_thread(line: Connection) -> None:
+def test_close_unblocks_another_thread(line):
     threading.Timer(0.3, line.close).start()
     with pytest.raises(ConnectionLost):
         line.run("sleep 300")
@@ -110,7 +108,7 @@ def through(connect: Connect, student: Student) -> Iterator[tuple[Connection, Fa
         yield line, proxy
 
 
-def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through: tuple[Connection, FaultProxy]) -> None:
+def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through):
     line, proxy = through
     proxy.freeze()
     for words in ("does not answer", "."):
@@ -124,9 +122,7 @@ def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through: tuple[Connec
 
 @pytest.mark.parametrize("at", [0, 20, 500, 1500, 2500, 3500])
 @pytest.mark.parametrize("direction", ["up", "down"])
-def test_a_cut_at_any_byte_of_the_login_is_a_sentence(
-    connect: Connect, student: Student, at: int, direction: str
-) -> None:
+def test_a_cut_at_any_byte_of_the_login_is_a_sentence(connect, student, at, direction):
     plan = {0: Fault("cut", direction, at)}  # type: ignore[arg-type]
     with FaultProxy((student.host, student.port), plan.get) as proxy:
         line = connect(port=proxy.port)
@@ -149,13 +145,13 @@ def test_a_cut_at_any_byte_of_the_login_is_a_sentence(
 # --------------------------------------------------------------------------- files
 
 
-def test_what_is_not_there(line: Connection) -> None:
+def test_what_is_not_there(line):
     assert line.files.stat("gone") is None
     with pytest.raises(RemoteFailure, match="is not on the cluster"):
         line.files.read("gone")
 
 
-def test_reading_by_pieces_gives_the_whole(line: Connection) -> None:
+def test_reading_by_pieces_gives_the_whole(line):
     line.run("seq 1 400000 > big.txt")
     whole = line.run("cat big.txt").stdout
     stat = line.files.stat("big.txt")
@@ -169,9 +165,7 @@ def test_reading_by_pieces_gives_the_whole(line: Connection) -> None:
     assert line.files.read("big.txt", len(whole) + 10, 100) == b""
 
 
-def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(
-    connect: Connect, student: Student, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(connect, student, capfd):
     """No thread of the SSH library asks for the pieces: its exceptions would land on the screen."""
     with FaultProxy((student.host, student.port)) as proxy:
         line = connect(port=proxy.port)
@@ -204,7 +198,7 @@ def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothin
     name=st.text(st.characters(codec="utf-8", exclude_characters="\x00/"), min_size=1, max_size=20),
     data=st.binary(),
 )
-def test_any_name_and_any_bytes(line: Connection, name: str, data: bytes) -> None:
+def test_any_name_and_any_bytes(line, name, data):
     if name in (".", ".."):
         return
     line.run("mkdir -p 'odd names'")
@@ -215,7 +209,7 @@ def test_any_name_and_any_bytes(line: Connection, name: str, data: bytes) -> Non
     line.run("rm -rf 'odd names'")
 
 
-def test_a_file_is_replaced_whole(line: Connection) -> None:
+def test_a_file_is_replaced_whole(line):
     line.files.write_atomic("script", b"old")
     line.run("ln script second-name")
     line.files.write_atomic("script", b"new one", 0o755)
@@ -224,14 +218,14 @@ def test_a_file_is_replaced_whole(line: Connection) -> None:
     line.run("rm -f script second-name")
 
 
-def test_files_that_are_closed_to_us(line: Connection) -> None:
+def test_files_that_are_closed_to_us(line):
     with pytest.raises(RemoteFailure, match="may not"):
         line.files.read("/etc/shadow")
     with pytest.raises(RemoteFailure):
         line.files.write_atomic("/etc/labtui", b"x")
 
 
-def test_a_full_disk_leaves_the_old_file(line: Connection, cluster: Cluster, student: Student) -> None:
+def test_a_full_disk_leaves_the_old_file(line, cluster, student):
     line.run("mkdir -p small")
     cluster.limit_disk(f"{student.home}/small", "64k")
     try:

@@ -36,19 +36,19 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
         (RuntimeError("something else"), "something else"),
     ],
 )
-def test_every_failure_is_a_sentence_and_a_hint(problem: Exception, words: str) -> None:
+def test_every_failure_is_a_sentence_and_a_hint(problem, words):
     error = cannot_connect(problem, WHERE)
     assert isinstance(error, CannotConnect)
     assert words in error.sentence and error.hint
     assert "Traceback" not in error.sentence
 
 
-def test_a_sentence_stays_a_sentence() -> None:
+def test_a_sentence_stays_a_sentence():
     error = LoginRefused("no")
     assert cannot_connect(error, WHERE) is error and lost(error, "h") is error
 
 
-def test_a_lost_line() -> None:
+def test_a_lost_line():
     assert "does not answer" in lost(TimeoutError(), "h").sentence
     assert isinstance(lost(EOFError(), "h"), ConnectionLost)
 
@@ -65,9 +65,7 @@ def question(kind: str, **values: object) -> LoginQuestion:
     return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **values)  # type: ignore[arg-type]
 
 
-def test_what_may_be_shown_is_read_from_the_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Terminal("yes\n123456\n"))
     person = TerminalPrompter()
     assert person.ask(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
@@ -77,16 +75,16 @@ def test_what_may_be_shown_is_read_from_the_line(
     assert "\x1b" not in shown.err and not shown.out
 
 
-def test_secrets_are_read_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_without_an_echo(monkeypatch):
     monkeypatch.setattr(getpass, "getpass", lambda prompt, stream: "secret")
     monkeypatch.setattr(sys, "stdin", Terminal())
     assert TerminalPrompter().ask(question("password")) == "secret"
 
 
-def test_nobody_is_asked_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_asked_in_a_pipe(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert TerminalPrompter().ask(question("password")) is None
 
 
-def test_a_secret_does_not_show_itself() -> None:
+def test_a_secret_does_not_show_itself():
     assert "hunter2" not in f"{Secret('hunter2')!r} {Secret('hunter2')}"

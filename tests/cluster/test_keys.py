@@ -69,7 +69,7 @@ def load(agent: str, path: Path) -> None:
     ("kind", "more"),
     [("ed25519", ()), ("rsa", ("-b", "2048")), ("ecdsa", ()), ("rsa", ("-b", "2048", "-m", "PEM"))],
 )  # fmt: skip
-def test_keys_of_every_kind(tmp_path: Path, kind: str, more: tuple[str, ...]) -> None:
+def test_keys_of_every_kind(tmp_path, kind, more):
     path = make(tmp_path / "key", "", kind, *more)
     chosen = choose_key(at(path), Person())
     assert chosen is not None and chosen.origin == str(path)
@@ -79,7 +79,7 @@ def test_keys_of_every_kind(tmp_path: Path, kind: str, more: tuple[str, ...]) ->
     assert person.kinds == ["passphrase"] and str(locked) in person.questions[0].text
 
 
-def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path) -> None:
+def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path):
     path = make(tmp_path / "key", "right one")
     assert choose_key(at(path), Person(passphrase=["wrong", "right one"])) is not None
     person = Person(passphrase=["a", "b", "c", "right one"])
@@ -100,7 +100,7 @@ def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path)
         (b"", "public half"),
     ],
 )
-def test_files_that_are_no_key(tmp_path: Path, content: bytes, hint: str) -> None:
+def test_files_that_are_no_key(tmp_path, content, hint):
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(LoginRefused, match="cannot be read") as caught:
@@ -108,19 +108,19 @@ def test_files_that_are_no_key(tmp_path: Path, content: bytes, hint: str) -> Non
     assert hint in caught.value.hint
 
 
-def test_a_named_key_has_to_be_there(tmp_path: Path) -> None:
+def test_a_named_key_has_to_be_there(tmp_path):
     with pytest.raises(LoginRefused, match="does not exist"):
         choose_key(at(tmp_path / "gone"), Person())
     assert choose_key(at(tmp_path / "gone", named=False), Person()) is None
 
 
-def test_one_of_the_defaults_is_offered_and_not_all(tmp_path: Path) -> None:
+def test_one_of_the_defaults_is_offered_and_not_all(tmp_path):
     first, second = make(tmp_path / "id_ed25519"), make(tmp_path / "id_rsa", "", "rsa")
     chosen = choose_key(at(tmp_path / "gone", first, second, named=False), Person())
     assert chosen is not None and chosen.origin == str(first)
 
 
-def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path: Path, agent: str) -> None:
+def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path, agent):
     path = make(tmp_path / "key")
     load(agent, path)
     keygen("-q", "-p", "-N", "locked now", "-f", path)
@@ -129,7 +129,7 @@ def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path: Path, agent:
     assert chosen is not None and "agent" in chosen.origin and not person.questions
 
 
-def test_the_public_half_names_a_key_of_the_agent(tmp_path: Path, agent: str) -> None:
+def test_the_public_half_names_a_key_of_the_agent(tmp_path, agent):
     path = make(tmp_path / "key")
     load(agent, path)
     path.unlink()
@@ -140,7 +140,7 @@ def test_the_public_half_names_a_key_of_the_agent(tmp_path: Path, agent: str) ->
         choose_key(at(tmp_path / "key.pub"), Person())
 
 
-def test_an_agent_full_of_keys_is_not_emptied_on_the_server(tmp_path: Path, agent: str) -> None:
+def test_an_agent_full_of_keys_is_not_emptied_on_the_server(tmp_path, agent):
     load(agent, make(tmp_path / "one"))
     lonely = choose_key(at(named=False, agent=agent), Person())
     assert lonely is not None and lonely.origin == "the agent's key"
@@ -150,7 +150,7 @@ def test_an_agent_full_of_keys_is_not_emptied_on_the_server(tmp_path: Path, agen
     assert wanted is not None and "two" in wanted.origin
 
 
-def test_an_agent_that_is_gone_is_no_agent(tmp_path: Path) -> None:
+def test_an_agent_that_is_gone_is_no_agent(tmp_path):
     assert choose_key(at(named=False, agent=str(tmp_path / "nothing.sock")), Person()) is None
 
 
@@ -165,7 +165,7 @@ def certify(tmp_path: Path, key: Path, validity: str) -> Path:
     return key.with_name(key.name + "-cert.pub")
 
 
-def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path: Path) -> None:
+def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path):
     path = make(tmp_path / "key")
     certificate = certify(tmp_path, path, "-1h:+5h")
     chosen = choose_key(at(path), Person())
@@ -178,28 +178,28 @@ def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path: Path) -
     assert named is not None and str(elsewhere) in named.origin
 
 
-def test_a_certificate_that_expired_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+def test_a_certificate_that_expired_is_said_before_anything_is_sent(tmp_path):
     path = make(tmp_path / "key")
     certify(tmp_path, path, "-5h:-1h")
     with pytest.raises(LoginRefused, match="expired on"):
         choose_key(at(path), Person())
 
 
-def test_a_certificate_for_ever(tmp_path: Path) -> None:
+def test_a_certificate_for_ever(tmp_path):
     path = make(tmp_path / "key")
     certificate = certify(tmp_path, path, "always:forever")
     assert certificate_end(certificate) is None
     assert choose_key(at(path), Person()) is not None
 
 
-def test_a_certificate_of_another_key_is_passed_over(tmp_path: Path) -> None:
+def test_a_certificate_of_another_key_is_passed_over(tmp_path):
     path, other = make(tmp_path / "key"), make(tmp_path / "other")
     foreign = certify(tmp_path, other, "+1h")
     chosen = choose_key(at(path, certificates=(foreign,)), Person())
     assert chosen is not None and chosen.key.public_blob is None
 
 
-def test_work_without_a_limit_gets_one() -> None:
+def test_work_without_a_limit_gets_one():
     import threading
 
     assert within(240, lambda: 7) == 7
@@ -257,7 +257,7 @@ MARKED = (
         ("\x00\xff|1|broken|=\n|1|???|??? ssh-ed25519 x", "h", 22, KEY, "was not accepted"),
     ],
 )
-def test_what_known_hosts_says(tmp_path: Path, lines: str, host: str, port: int, key: str, says: str) -> None:
+def test_what_known_hosts_says(tmp_path, lines, host, port, key, says):
     openssh("ssh-keygen")
     if says == "known":
         check(tmp_path, key=key, lines=lines, host=host, port=port)
@@ -266,7 +266,7 @@ def test_what_known_hosts_says(tmp_path: Path, lines: str, host: str, port: int,
         check(tmp_path, key=key, lines=lines, host=host, port=port)
 
 
-def test_hashed_names_and_fingerprints_agree_with_ssh_keygen(tmp_path: Path) -> None:
+def test_hashed_names_and_fingerprints_agree_with_ssh_keygen(tmp_path):
     path = tmp_path / "hashed"
     path.write_text(f"login.example ssh-ed25519 {KEY}\n[login.example]:2222 ssh-ed25519 {OTHER}\n")
     assert fingerprint(blob(KEY)) in keygen("-l", "-f", path)
@@ -279,9 +279,7 @@ def test_hashed_names_and_fingerprints_agree_with_ssh_keygen(tmp_path: Path) -> 
         check(tmp_path, key=OTHER, lines=lines, host="login.example", port=22)
 
 
-def test_without_ssh_keygen_our_own_lines_still_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ssh_keygen_our_own_lines_still_count(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     check(tmp_path, Person(host_key="yes"))
     check(tmp_path)
@@ -289,7 +287,7 @@ def test_without_ssh_keygen_our_own_lines_still_count(
         check(tmp_path, key=OTHER)
 
 
-def test_our_own_file_is_private_and_whole(tmp_path: Path) -> None:
+def test_our_own_file_is_private_and_whole(tmp_path):
     path = tmp_path / "new" / "known_hosts"
     add_host(path, "a", "ssh-ed25519", blob(KEY))
     path.write_text(path.read_text().rstrip("\n"))  # someone's editor took the last newline
@@ -300,7 +298,7 @@ def test_our_own_file_is_private_and_whole(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_server_is_asked_for_a_type_we_know(tmp_path: Path) -> None:
+def test_the_server_is_asked_for_a_type_we_know(tmp_path):
     offered = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     (tmp_path / "known").write_text("h ssh-rsa AAAAB3NzaC1yc2E=\n")
     here = Endpoint(alias="h", host="h", port=22, user="me", known_hosts=(tmp_path / "known",))
@@ -312,7 +310,7 @@ def test_the_server_is_asked_for_a_type_we_know(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------- the question
 
 
-def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path: Path) -> None:
+def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path):
     person = Person(host_key="yes")
     check(tmp_path, person)
     assert person.questions[0].fingerprint == fingerprint(blob(KEY))
@@ -322,25 +320,25 @@ def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["no", "", "maybe"])
-def test_anything_but_yes_is_a_no(tmp_path: Path, answer: str) -> None:
+def test_anything_but_yes_is_a_no(tmp_path, answer):
     with pytest.raises(HostKeyProblem, match="was not accepted"):
         check(tmp_path, Person(host_key=answer))
     assert not (tmp_path / "kh").exists()
 
 
 @needs_openssh
-def test_a_revoked_key_is_refused_even_when_pinned(tmp_path: Path) -> None:
+def test_a_revoked_key_is_refused_even_when_pinned(tmp_path):
     with pytest.raises(HostKeyProblem, match="revoked"):
         check(tmp_path, Person(), lines=f"@revoked * ssh-ed25519 {KEY}", host_key=fingerprint(blob(KEY)))
 
 
-def test_a_pin_decides_alone(tmp_path: Path) -> None:
+def test_a_pin_decides_alone(tmp_path):
     check(tmp_path, Person(), host_key=fingerprint(blob(KEY)), lines=f"[h]:2222 ssh-ed25519 {OTHER}")
     with pytest.raises(HostKeyProblem, match="settings pin"):
         check(tmp_path, Person(host_key="yes"), host_key=fingerprint(blob(OTHER)))
 
 
-def test_a_host_key_alias_is_the_name_that_is_known(tmp_path: Path) -> None:
+def test_a_host_key_alias_is_the_name_that_is_known(tmp_path):
     person = Person(host_key="yes")
     check(tmp_path, person, host_key_alias="mn5", lines=f"[h]:2222 ssh-ed25519 {OTHER}")
     assert (tmp_path / "kh").read_text().startswith("mn5 ssh-ed25519 ")
@@ -348,13 +346,13 @@ def test_a_host_key_alias_is_the_name_that_is_known(tmp_path: Path) -> None:
     assert len(person.questions) == 1
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "kh").mkdir()
     with pytest.raises(HostKeyProblem, match="cannot be kept"):
         check(tmp_path, Person(host_key="yes"))
 
 
-def test_fingerprints_compare_without_ceremony() -> None:
+def test_fingerprints_compare_without_ceremony():
     assert same_fingerprint("SHA256:abc=", "SHA256:abc") and same_fingerprint(" abc", "SHA256:abc")
     assert not same_fingerprint("SHA256:abd", "SHA256:abc")
 
@@ -367,15 +365,13 @@ def test_fingerprints_compare_without_ceremony() -> None:
         ((), "", "Is this fingerprint correct?"),
     ],
 )
-def test_the_question_says_what_the_site_publishes(
-    tmp_path: Path, published: tuple[str, ...], source: str, words: str
-) -> None:
+def test_the_question_says_what_the_site_publishes(tmp_path, published, source, words):
     person = Person(host_key="yes")
     check(tmp_path, person, published_at=source, published=tuple(fingerprint(blob(key)) for key in published))
     assert words in person.questions[0].text
 
 
-def test_a_key_that_the_site_does_not_publish_is_never_asked_about(tmp_path: Path) -> None:
+def test_a_key_that_the_site_does_not_publish_is_never_asked_about(tmp_path):
     person = Person(host_key="yes")
     with pytest.raises(HostKeyProblem, match="none of those its site publishes"):
         check(tmp_path, person, published=(fingerprint(blob(OTHER)),))

@@ -8,7 +8,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginR
 from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
 from tests.cluster.prompting import Person
-from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +31,7 @@ def nobody_reads_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", NoStdin())
 
 
-def test_a_key(connect: Connect) -> None:
+def test_a_key(connect):
     person = Person()
     connection = connect(person=person)
     connection.connect()
@@ -42,7 +40,7 @@ def test_a_key(connect: Connect) -> None:
     assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
 
 
-def test_an_encrypted_key_is_opened_once(connect: Connect, student: Student) -> None:
+def test_an_encrypted_key_is_opened_once(connect, student):
     person = Person(passphrase=[student.passphrase])
     connection = connect(key=student.encrypted_key, person=person)
     connection.connect()
@@ -52,13 +50,13 @@ def test_an_encrypted_key_is_opened_once(connect: Connect, student: Student) -> 
     assert person.kinds == ["passphrase"]
 
 
-def test_a_certificate(connect: Connect, student: Student) -> None:
+def test_a_certificate(connect, student):
     connection = connect(key=student.certified_key)
     connection.connect()
     assert connection.methods == ("publickey",)
 
 
-def test_a_password_is_asked_once_and_kept_for_reconnects(connect: Connect, student: Student) -> None:
+def test_a_password_is_asked_once_and_kept_for_reconnects(connect, student):
     person = Person(password=[student.password])
     connection = connect(key="", person=person)
     connection.connect()
@@ -68,7 +66,7 @@ def test_a_password_is_asked_once_and_kept_for_reconnects(connect: Connect, stud
     assert person.kinds == ["password"]
 
 
-def test_a_wrong_password_is_not_tried_again(connect: Connect, student: Student) -> None:
+def test_a_wrong_password_is_not_tried_again(connect, student):
     person = Person(password="not it at all")
     connection = connect(key="", person=person)
     with pytest.raises(LoginRefused, match="password"):
@@ -79,7 +77,7 @@ def test_a_wrong_password_is_not_tried_again(connect: Connect, student: Student)
     assert person.kinds == ["password", "password"]
 
 
-def test_a_key_and_then_a_code(connect: Connect, student: Student) -> None:
+def test_a_key_and_then_a_code(connect, student):
     person = Person(code=student.code, password=student.code)
     connection = connect(port=student.code_port, person=person)
     connection.connect()
@@ -91,7 +89,7 @@ def test_a_key_and_then_a_code(connect: Connect, student: Student) -> None:
 
 
 @pytest.mark.parametrize(("code", "says"), [("000000", "this password or code"), (None, "was not given")])
-def test_a_wrong_code_or_none(connect: Connect, student: Student, code: str | None, says: str) -> None:
+def test_a_wrong_code_or_none(connect, student, code, says):
     person = Person(code=code, password=code)
     with pytest.raises(LoginRefused, match=says):
         connect(port=student.code_port, person=person).connect()
@@ -99,21 +97,21 @@ def test_a_wrong_code_or_none(connect: Connect, student: Student, code: str | No
 
 
 @pytest.mark.parametrize("user", ["", "nobody-here"])
-def test_a_wrong_key_or_user(connect: Connect, student: Student, user: str) -> None:
+def test_a_wrong_key_or_user(connect, student, user):
     key = student.key if user else student.stranger_key
     with pytest.raises(LoginRefused, match="does not accept the key") as caught:
         connect(key=key, user=user or student.user).connect()
     assert "user name" in caught.value.hint
 
 
-def test_a_wrong_key_and_the_password_instead(connect: Connect, student: Student) -> None:
+def test_a_wrong_key_and_the_password_instead(connect, student):
     person = Person(password=student.password)
     connection = connect(key=student.stranger_key, person=person)
     connection.connect()
     assert person.kinds == ["password"] and "publickey" not in connection.methods
 
 
-def test_no_key_and_nobody_to_ask(connect: Connect) -> None:
+def test_no_key_and_nobody_to_ask(connect):
     with pytest.raises(LoginRefused, match="not given"):
         connect(key="").connect()
 
@@ -121,7 +119,7 @@ def test_no_key_and_nobody_to_ask(connect: Connect) -> None:
 # --------------------------------------------------------------------------- host keys
 
 
-def test_an_unknown_host_is_asked_about_once(connect: Connect, student: Student) -> None:
+def test_an_unknown_host_is_asked_about_once(connect, student):
     person = Person(host_key="yes")
     connect(host_key="", person=person).connect()
     assert person.questions[0].fingerprint == student.host_key
@@ -129,7 +127,7 @@ def test_an_unknown_host_is_asked_about_once(connect: Connect, student: Student)
     assert person.kinds == ["host-key"]
 
 
-def test_a_changed_host_key_is_refused(connect: Connect, cluster: Cluster, student: Student) -> None:
+def test_a_changed_host_key_is_refused(connect, cluster, student):
     person = Person(host_key="yes")
     connect(host_key="", person=person).connect()
     cluster.change_host_keys()
@@ -143,14 +141,14 @@ def test_a_changed_host_key_is_refused(connect: Connect, cluster: Cluster, stude
 # --------------------------------------------------------------------------- the way there
 
 
-def test_hosts_are_tried_in_turn(connect: Connect, student: Student) -> None:
+def test_hosts_are_tried_in_turn(connect, student):
     with closed_port() as port:
         connection = connect(hosts=(f"127.0.0.1:{port}", f"127.0.0.1:{student.port}"), port=0)
         connection.connect()
         assert connection.connected and connection.run("id -un").out.strip() == student.user
 
 
-def test_a_refused_login_is_not_taken_to_the_next_host(connect: Connect, student: Student) -> None:
+def test_a_refused_login_is_not_taken_to_the_next_host(connect, student):
     person = Person(password="wrong")
     hosts = (f"127.0.0.1:{student.port}", f"localhost:{student.port}")
     with pytest.raises(LoginRefused):
@@ -158,7 +156,7 @@ def test_a_refused_login_is_not_taken_to_the_next_host(connect: Connect, student
     assert len(person.questions) == 1
 
 
-def test_a_jump(connect: Connect, student: Student) -> None:
+def test_a_jump(connect, student):
     config = (
         f"Host inner\n  HostName 127.0.0.1\n  Port {student.port}\n  ProxyJump gate\n"
         f"Host gate\n  HostName localhost\n  Port {student.port}\n"
@@ -186,7 +184,7 @@ while data := os.read(0, 65536):
 """
 
 
-def test_a_proxy_command(connect: Connect, tmp_path: Path) -> None:
+def test_a_proxy_command(connect, tmp_path):
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     config = f"Host *\n  ProxyCommand {sys.executable} {relay} %h %p\n  IdentityAgent none\n"
@@ -213,18 +211,18 @@ def refusal(connect: Connect, **values: object) -> LabError:
     return caught.value
 
 
-def test_nothing_listens(connect: Connect) -> None:
+def test_nothing_listens(connect):
     with closed_port() as port:
         assert "refuses connections" in refusal(connect, port=port).sentence
 
 
-def test_every_host_is_told_when_none_answers(connect: Connect) -> None:
+def test_every_host_is_told_when_none_answers(connect):
     with closed_port() as one:
         words = refusal(connect, hosts=(f"127.0.0.1:{one}", "login.mn5.invalid"), port=0).sentence
     assert "refuses" in words and "login.mn5.invalid" in words
 
 
-def test_secrets_show_nowhere(connect: Connect, student: Student, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_show_nowhere(connect, student, caplog):
     caplog.set_level(logging.DEBUG)
     secrets = ("hunter2-password", "hunter2-passphrase")
     records: list[CommandRecord] = []

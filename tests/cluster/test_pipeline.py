@@ -114,8 +114,8 @@ class Reader:
     seed=st.none() | st.integers(0, 99),
 )
 def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
-    size: int, offset: int, beyond: int, most_at_once: int, seed: int | None
-) -> None:
+    size, offset, beyond, most_at_once, seed
+):
     content = random.Random(size).randbytes(size)
     line = LineToServer(
         content, most_at_once=most_at_once, shuffle=None if seed is None else random.Random(seed)
@@ -126,7 +126,7 @@ def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
         assert line.sent == len(content[offset:end]), "nothing is fetched twice"
 
 
-def test_a_refusal_in_the_middle_is_the_servers_word() -> None:
+def test_a_refusal_in_the_middle_is_the_servers_word():
     with pytest.raises(RemoteFailure, match="Failure"):
         Reader(LineToServer(bytes(1_000_000), fail_at=500_000)).read(0, 1_000_000)
 
@@ -138,9 +138,7 @@ STEP_S = 0.6
     ("rate", "round_trip_s", "share"),
     [(0.1e6, 0.1, 0.7), (1e6, 0.05, 0.7), (6e6, 0.03, 0.7), (25e6, 0.03, 0.7), (12.5e6, 0.3, 0.35)],
 )
-def test_steps_use_the_line_and_let_others_have_their_turn(
-    rate: float, round_trip_s: float, share: float
-) -> None:
+def test_steps_use_the_line_and_let_others_have_their_turn(rate, round_trip_s, share):
     """As a log is copied: one step after another, each with three round trips of questions."""
     line = LineToServer(bytes(int(rate * 12)), rate=rate, round_trip_s=round_trip_s)
     reader, size, steps = Reader(line), 0, []

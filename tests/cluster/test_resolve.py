@@ -56,7 +56,7 @@ def endpoint(
 
 
 @needs_openssh
-def test_a_host_of_the_configuration(tmp_path: Path) -> None:
+def test_a_host_of_the_configuration(tmp_path):
     found = endpoint(tmp_path, "mn5")
     assert (found.host, found.user, found.port) == ("alogin1.bsc.es", "nct01000", 2200)
     assert found.identity_files == (Path("~/keys/mn5").expanduser(),) and found.identity_named
@@ -71,7 +71,7 @@ def test_a_host_of_the_configuration(tmp_path: Path) -> None:
 
 
 @needs_openssh
-def test_a_chain_of_jumps(tmp_path: Path) -> None:
+def test_a_chain_of_jumps(tmp_path):
     found = endpoint(tmp_path, "chain")
     assert [(hop.host, hop.user, hop.port) for hop in found.jumps] == [
         ("gate.example", "door", 22),
@@ -80,11 +80,11 @@ def test_a_chain_of_jumps(tmp_path: Path) -> None:
 
 
 @needs_openssh
-def test_a_proxy_command_gets_its_names(tmp_path: Path) -> None:
+def test_a_proxy_command_gets_its_names(tmp_path):
     assert endpoint(tmp_path, "tunnelled").proxy_command == "nc -x proxy inner.example 22"
 
 
-def test_what_the_lab_folder_says_goes_first(tmp_path: Path) -> None:
+def test_what_the_lab_folder_says_goes_first(tmp_path):
     found = endpoint(
         tmp_path, "mn5", user="other", port=23, identity_file="/k", host_key="SHA256:x", proxy_jump="a@b:1"
     )
@@ -98,33 +98,31 @@ def test_what_the_lab_folder_says_goes_first(tmp_path: Path) -> None:
 
 
 @needs_openssh
-def test_a_jump_in_a_circle_is_told(tmp_path: Path) -> None:
+def test_a_jump_in_a_circle_is_told(tmp_path):
     with pytest.raises(UsageError):
         endpoint(tmp_path, "self")
 
 
-def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path) -> None:
+def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
     found = endpoint(tmp_path, "plain.example", config="")
     assert (found.host, found.port, found.identity_named) == ("plain.example", 22, False)
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
 
 
-def test_without_the_ssh_program_what_is_named_counts_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_ssh_program_what_is_named_counts_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = endpoint(tmp_path, "me@mn5:2222", identity_file="/k")
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
 
 
 @needs_openssh
-def test_a_broken_configuration_is_a_sentence(tmp_path: Path) -> None:
+def test_a_broken_configuration_is_a_sentence(tmp_path):
     with pytest.raises(UsageError) as caught:
         endpoint(tmp_path, "x", config="Host x\n  Port\n")
     assert caught.value.sentence and caught.value.hint
 
 
-def test_the_profiles_hosts_in_turn(tmp_path: Path) -> None:
+def test_the_profiles_hosts_in_turn(tmp_path):
     (tmp_path / "config").write_text(CONFIG)
     profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
     overrides = Overrides(config_file=tmp_path / "config")
@@ -136,12 +134,12 @@ def test_the_profiles_hosts_in_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
-def test_a_user_name_is_one_word(tmp_path: Path, user: str) -> None:
+def test_a_user_name_is_one_word(tmp_path, user):
     with pytest.raises(UsageError, match="not a user name"):
         endpoint(tmp_path, "plain.example", user=user)
 
 
-def test_no_host_is_a_sentence() -> None:
+def test_no_host_is_a_sentence():
     with pytest.raises(UsageError, match="No login host"):
         resolve_target(Profile(id="x", title="x", login_hosts=()))
 
@@ -157,7 +155,7 @@ def test_no_host_is_a_sentence() -> None:
         ("fe80::1", ("", "fe80::1", None)),
     ],
 )
-def test_addresses(text: str, parts: tuple[str, str, int | None]) -> None:
+def test_addresses(text, parts):
     assert split_address(text) == parts
 
 
@@ -165,7 +163,7 @@ def test_addresses(text: str, parts: tuple[str, str, int | None]) -> None:
     "text",
     ["", "-oProxyCommand=touch x", "a b", "host;id", "$(id)", "host:port", "-l@host", "a'b", "h\nh", "me@"],
 )
-def test_words_that_are_no_host(text: str) -> None:
+def test_words_that_are_no_host(text):
     with pytest.raises(UsageError):
         split_address(text)
 
@@ -173,12 +171,12 @@ def test_words_that_are_no_host(text: str) -> None:
 # --------------------------------------------------------------------------- the profiles that come with labtui
 
 
-def test_the_profiles_that_come_with_labtui() -> None:
+def test_the_profiles_that_come_with_labtui():
     assert set(list_profiles()) >= {"mn5", "slurm", "cte-power"}
 
 
 @pytest.mark.parametrize("name", list_profiles())
-def test_every_profile_is_complete(name: str) -> None:
+def test_every_profile_is_complete(name):
     profile = load_profile(name)
     assert profile.id == name and profile.title
     known = {queue.name for queue in profile.queues}
@@ -187,7 +185,7 @@ def test_every_profile_is_complete(name: str) -> None:
     assert not re.findall(r"\bnct_\d+", " ".join((profile.root, profile.data_dir, profile.container)))
 
 
-def test_marenostrum_5() -> None:
+def test_marenostrum_5():
     profile = load_profile("mn5")
     debug = profile.queue("acc_debug")
     assert debug is not None and (debug.max_submit_per_user, debug.max_minutes) == (1, 120)
@@ -201,11 +199,11 @@ def test_marenostrum_5() -> None:
     assert spec.n_gpus * profile.cpus_per_gpu == profile.cpus_per_node
 
 
-def test_history_is_marked_as_such() -> None:
+def test_history_is_marked_as_such():
     assert load_profile("cte-power").status == "historical"
 
 
-def test_a_profile_that_an_earlier_version_wrote_is_read() -> None:
+def test_a_profile_that_an_earlier_version_wrote_is_read():
     text = 'id = "old"\ntitle = "Old"\nlogin_hosts = ["login1"]\n'
     assert parse_profile(f"{text}memory_gb_per_node = 512\n", "old") == parse_profile(text, "old")
     with pytest.raises(DataError, match="memory"):

@@ -37,7 +37,7 @@ def gpu_options(jobs: Jobs, *more: str) -> list[str]:
     return [*jobs.gpu().split(), "--time=5", *more]
 
 
-def test_submit_tick_details_cancel(jobs: Jobs) -> None:
+def test_submit_tick_details_cancel(jobs):
     token = f"tok-{secrets.token_hex(8)}"
     name = f"own-{token[-6:]}"
     job_id = ask(jobs.site, submit(jobs.directory, "long.sh", token, name, gpu_options(jobs), attempt=0))
@@ -77,7 +77,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     assert (ended.slurm_state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)
 
 
-def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs: Jobs) -> None:
+def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs):
     """Names carry the end of a token only, and two tokens may end alike."""
     end = secrets.token_hex(4)
     first, second = (f"tok-{secrets.token_hex(6)}{end}" for _ in range(2))
@@ -95,13 +95,13 @@ def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs: Jobs)
         assert (other.job_id, other.certain) == (None, True), other.problem
 
 
-def test_a_token_nobody_sent_is_certainly_not_there(jobs: Jobs) -> None:
+def test_a_token_nobody_sent_is_certainly_not_there(jobs):
     token = f"tok-{secrets.token_hex(8)}"
     answer_read = ask(jobs.site, lookup(f"{jobs.directory}/{token}", token, "nobody"))
     assert (answer_read.job_id, answer_read.certain) == (None, True), answer_read.problem
 
 
-def test_one_attempt_submits_once(jobs: Jobs) -> None:
+def test_one_attempt_submits_once(jobs):
     token = f"tok-{secrets.token_hex(8)}"
     call = submit(jobs.directory + "/once", "ok.sh", token, "once", gpu_options(jobs), attempt=0)
     jobs.run("mkdir -p once && cp ok.sh once/")
@@ -109,7 +109,7 @@ def test_one_attempt_submits_once(jobs: Jobs) -> None:
     assert (first.status, second.status) == (0, TAKEN_AWAY)
 
 
-def test_a_refusal_is_read_as_what_it_is(jobs: Jobs) -> None:
+def test_a_refusal_is_read_as_what_it_is(jobs):
     options = [*gpu_options(jobs), "-A", "nct_777"]
     with pytest.raises(SubmitRefused) as caught:
         ask(jobs.site, submit(jobs.directory, "ok.sh", "tok-refused-1", "no", options, attempt=7))
@@ -117,20 +117,20 @@ def test_a_refusal_is_read_as_what_it_is(jobs: Jobs) -> None:
     assert "Open to you:" in caught.value.hint and jobs.site.account in caught.value.hint
 
 
-def test_test_only(jobs: Jobs) -> None:
+def test_test_only(jobs):
     assert ask(jobs.site, check_script(jobs.directory, "ok.sh", gpu_options(jobs))).ok
     refused = ask(jobs.site, check_script(jobs.directory, "ok.sh", [*gpu_options(jobs), "-q", "nonsense"]))
     assert not refused.ok and refused.sentence
 
 
-def test_limits(slurm_site: Site) -> None:
+def test_limits(slurm_site):
     probe = ask(slurm_site, slurm_probe())
     assert slurm_site.account in {item.account for item in probe.associations or ()}
     assert slurm_site.debug_qos in {item.name for item in probe.qos or ()}
     assert probe.version is not None and probe.server_time is not None and not probe.queue_problem
 
 
-def test_what_init_asks_of_a_site(slurm_site: Site) -> None:
+def test_what_init_asks_of_a_site(slurm_site):
     found = ask(slurm_site, site_probe())
     assert found.refused == {}
     gpus = next(each for each in found.partitions if each.name == slurm_site.gpu_partition)
@@ -139,7 +139,7 @@ def test_what_init_asks_of_a_site(slurm_site: Site) -> None:
     assert found.default_account == slurm_site.account
 
 
-def test_size_and_digest_of_a_file(jobs: Jobs) -> None:
+def test_size_and_digest_of_a_file(jobs):
     data = bytes(range(256)) * 40
     path = f"{jobs.directory}/a log\\with 'signs'.out"
     with jobs.site.sftp() as sftp, sftp.open(path, "wb") as file:

@@ -18,7 +18,7 @@ SAID_BY_SBATCH = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals(jobs: Jobs, name: str) -> None:
+def test_refusals(jobs, name):
     text, status, words = REFUSALS[name]
     options = text.format_map(jobs.words)
     before = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
@@ -37,7 +37,7 @@ def test_refusals(jobs: Jobs, name: str) -> None:
         )
 
 
-def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
+def test_test_only_tells_when_and_where(jobs):
     before = set(jobs.queue())
     answer = jobs.run(f"{PINNED}sbatch --test-only {jobs.gpu(4)} ok.sh")
     assert (answer.status, answer.out) == (0, "")
@@ -52,7 +52,7 @@ def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
     assert set(jobs.queue()) == before, "a test submits nothing"
 
 
-def test_command_line_beats_the_directives(jobs: Jobs) -> None:
+def test_command_line_beats_the_directives(jobs):
     found = "--no-requeue --comment=labtui:tok-77 --job-name=Named-77 --output=o.%j.txt --error=e.%j.txt -t 7"
     job = jobs.submit(f"{found} {jobs.cpu} ok.sh")
     row = jobs.wait_for(job, "COMPLETED")
@@ -62,7 +62,7 @@ def test_command_line_beats_the_directives(jobs: Jobs) -> None:
     assert "Requeue=0" in jobs.details(job)
 
 
-def test_second_debug_job_is_refused_until_the_first_is_over(jobs: Jobs) -> None:
+def test_second_debug_job_is_refused_until_the_first_is_over(jobs):
     site = jobs.site
     debug = f"-A {site.account} -q {site.debug_qos} -c 20 --gres=gpu:1 -t 10"
     first = jobs.submit(f"{debug} long.sh")
@@ -80,7 +80,7 @@ def test_second_debug_job_is_refused_until_the_first_is_over(jobs: Jobs) -> None
     jobs.wait_for(again, "COMPLETED")
 
 
-def test_missing_directory_fails_after_it_was_accepted(jobs: Jobs) -> None:
+def test_missing_directory_fails_after_it_was_accepted(jobs):
     job = jobs.submit(f"{jobs.cpu} --chdir /gpfs/none ok.sh")
     assert jobs.wait_for(job, "FAILED")["%Z"] == "/gpfs/none"
 
@@ -163,7 +163,7 @@ def _of_tasks(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_srun(answers: dict[str, tuple[int, list[str]]], name: str) -> None:
+def test_srun(answers, name):
     _, status, lines = CASES[name]
     if name in REWORDED and os.environ.get("LABTUI_TEST_CLUSTER_ROOT"):
         assert (answers[name][0], _of_tasks(answers[name][1])) == (status, _of_tasks(lines))
@@ -199,7 +199,7 @@ SHAPES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("words", SHAPES)
-def test_a_job_and_its_tasks_know_their_shape(jobs: Jobs, words: str) -> None:
+def test_a_job_and_its_tasks_know_their_shape(jobs, words):
     show = f"env | grep -E '^{ASKED}=' | sort"
     first = f"[ $SLURM_PROCID != 0 ] || {{ {show}; }}"
     text = f"#!/bin/bash\n#SBATCH -t 5 --output shape.%j.out\n{show}\necho ===\nsrun sh -c {shlex.quote(first)}\n"

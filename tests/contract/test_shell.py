@@ -8,11 +8,9 @@ import time
 from contextlib import nullcontext, suppress
 
 from labtui.cluster.files import RemoteFiles, request_size
-from tests.contract.jobs import Jobs
-from tests.contract.sites import Site
 
 
-def test_a_login_shell_prints_before_it_obeys(slurm_site: Site) -> None:
+def test_a_login_shell_prints_before_it_obeys(slurm_site):
     answer = slurm_site.raw("bash -lc 'echo here'")
     assert answer.status == 0
     assert answer.stdout.endswith(b"here\n") and answer.stdout != b"here\n"
@@ -20,7 +18,7 @@ def test_a_login_shell_prints_before_it_obeys(slurm_site: Site) -> None:
     assert (plain.stdout, plain.stderr, plain.status) == (b"here\n", b"there\n", 7)
 
 
-def test_module_is_known_to_login_shells_alone(slurm_site: Site) -> None:
+def test_module_is_known_to_login_shells_alone(slurm_site):
     assert slurm_site.raw("type -t module").stdout == b""
     assert slurm_site.run("type -t module").out == "function"
     loaded = slurm_site.run("module purge; module load singularity; singularity --version")
@@ -29,7 +27,7 @@ def test_module_is_known_to_login_shells_alone(slurm_site: Site) -> None:
     assert unknown.status != 0 and "nonsense" in unknown.err
 
 
-def test_singularity(slurm_site: Site) -> None:
+def test_singularity(slurm_site):
     load = "module load singularity; singularity exec"
     version = slurm_site.run(f"{load} --nv {slurm_site.container} python --version")
     assert version.status == 0 and re.match(r"Python 3\.", version.out)
@@ -44,7 +42,7 @@ def test_singularity(slurm_site: Site) -> None:
     assert 'FATAL:   "no-such-program": executable file not found in $PATH' in program.err
 
 
-def test_a_job_knows_itself_and_its_gpus(jobs: Jobs) -> None:
+def test_a_job_knows_itself_and_its_gpus(jobs):
     job = jobs.submit(f"{jobs.gpu(2)} show.sh")
     jobs.wait_for(job, "COMPLETED")
     lines = jobs.run(f"cat show.{job}.out").out.splitlines()
@@ -58,7 +56,7 @@ def test_a_job_knows_itself_and_its_gpus(jobs: Jobs) -> None:
     assert lines[-1] == "function", "module must be known inside a job that was submitted from a login shell"
 
 
-def test_gpu_sampler(jobs: Jobs) -> None:
+def test_gpu_sampler(jobs):
     query = (
         "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used,power.draw --format=csv,nounits"
     )
@@ -79,7 +77,7 @@ def test_gpu_sampler(jobs: Jobs) -> None:
 # --------------------------------------------------------------------------- SFTP, and the files a job leaves
 
 
-def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
+def test_reading_around_the_end_of_a_file(jobs):
     """Labtui asks for more than there may be; what comes is what there is, and the channel goes on serving."""
     sftp = jobs.site.sftp()
     files = RemoteFiles(lambda: nullcontext(sftp))
@@ -96,7 +94,7 @@ def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
     sftp.close()
 
 
-def test_a_growing_file_is_read_from_where_one_stopped(jobs: Jobs) -> None:
+def test_a_growing_file_is_read_from_where_one_stopped(jobs):
     jobs.site.write(
         f"{jobs.directory}/grow.sh",
         b"#!/bin/bash\n#SBATCH --output grow.%j.out\n#SBATCH --time 5\nfor i in 1 2 3 4; do"
@@ -120,7 +118,7 @@ def test_a_growing_file_is_read_from_where_one_stopped(jobs: Jobs) -> None:
     sftp.close()
 
 
-def test_logs_lie_where_the_pattern_says(jobs: Jobs) -> None:
+def test_logs_lie_where_the_pattern_says(jobs):
     job = jobs.submit(f"{jobs.cpu} -J named --output=%x-%j-%u.txt ok.sh")
     jobs.wait_for(job, "COMPLETED")
     assert jobs.run(f"cat named-{job}-{jobs.site.user}.txt").out == "hello"
@@ -132,7 +130,7 @@ def test_logs_lie_where_the_pattern_says(jobs: Jobs) -> None:
     assert jobs.run(f"cat capital_{capital}.out").out == "hello"
 
 
-def test_missing_log_directory_fails_the_job_without_a_log_or_is_made(jobs: Jobs) -> None:
+def test_missing_log_directory_fails_the_job_without_a_log_or_is_made(jobs):
     job = jobs.submit(f"{jobs.cpu} --output=results/%j.out --error=results/%j.err ok.sh")
     row = jobs.wait_for(job, "FAILED", "COMPLETED")
     if row["%T"] == "FAILED":  # 22.05

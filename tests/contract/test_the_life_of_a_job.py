@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.contract.jobs import PINNED, Jobs
+from tests.contract.jobs import PINNED
 
 SECONDS = re.compile(r"[12]\d{9}")
 DURATION = re.compile(r"(\d+-)?(\d+:)?\d{1,2}:\d\d")
@@ -22,7 +22,7 @@ def shape(row: dict[str, str]) -> None:
         assert row[code] == "N/A" or SECONDS.fullmatch(row[code]), (code, row[code])
 
 
-def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
+def test_rows_of_waiting_running_and_finished_jobs(jobs):
     held = jobs.submit(f"{jobs.cpu} --hold long.sh")
     later = jobs.submit(f"{jobs.cpu} --begin=now+1hour -t 90 long.sh")
     running = jobs.submit(f"{jobs.gpu()} long.sh")
@@ -51,14 +51,14 @@ def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
     jobs.wait_for(running, "CANCELLED")
 
 
-def test_names_and_comments_come_back_as_given(jobs: Jobs) -> None:
+def test_names_and_comments_come_back_as_given(jobs):
     job = jobs.submit(f"{jobs.cpu} --hold --comment='a|b;c\"d\té' --job-name='x y|z' long.sh")
     row = jobs.queue()[job]
     jobs.run(f"scancel {job}")
     assert (row["%k"], row["%j"]) == ('a|b;c"d\té', "x y|z")
 
 
-def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs: Jobs) -> None:
+def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs):
     job, held = jobs.submit(f"{jobs.gpu()} long.sh"), jobs.submit(f"{jobs.cpu} --hold long.sh")
     jobs.wait_for(job, "RUNNING")
     for wanted in (job, held):
@@ -77,7 +77,7 @@ def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs: Jobs) ->
         assert (over.status, over.err) == (1, f"{sentence} for job {wanted}")
 
 
-def test_scancel_says_nothing_unless_the_id_is_no_number(jobs: Jobs) -> None:
+def test_scancel_says_nothing_unless_the_id_is_no_number(jobs):
     held = jobs.submit(f"{jobs.cpu} --hold long.sh")
     silent = jobs.run(f"scancel {held}")
     assert (silent.status, silent.out, silent.err) == (0, "", "")
@@ -92,7 +92,7 @@ def test_scancel_says_nothing_unless_the_id_is_no_number(jobs: Jobs) -> None:
     assert "Invalid job id nonsense" in nonsense.err
 
 
-def test_cancelled_while_running_leaves_word_in_the_log(jobs: Jobs) -> None:
+def test_cancelled_while_running_leaves_word_in_the_log(jobs):
     job = jobs.submit(f"{jobs.cpu} long.sh")
     jobs.wait_for(job, "RUNNING")
     jobs.run(f"scancel {job}")
@@ -110,7 +110,7 @@ def test_cancelled_while_running_leaves_word_in_the_log(jobs: Jobs) -> None:
 # --------------------------------------------------------------------------- accounting
 
 
-def test_finished_jobs(jobs: Jobs) -> None:
+def test_finished_jobs(jobs):
     done = jobs.submit(f"{jobs.cpu} --comment=labtui:acct-1 -J acct-1 ok.sh")
     failed = jobs.submit(f"{jobs.gpu()} -J acct-2 fail.sh")
     jobs.wait_for(done, "COMPLETED")
@@ -130,7 +130,7 @@ def test_finished_jobs(jobs: Jobs) -> None:
     assert set(jobs.accounting("--name=acct-1")) == {done}
 
 
-def test_state_names_who_cancelled(jobs: Jobs) -> None:
+def test_state_names_who_cancelled(jobs):
     held = jobs.submit(f"{jobs.cpu} --hold -J acct-3 long.sh")
     running = jobs.submit(f"{jobs.cpu} -J acct-4 long.sh")
     jobs.wait_for(running, "RUNNING")
@@ -141,7 +141,7 @@ def test_state_names_who_cancelled(jobs: Jobs) -> None:
     assert jobs.accounting(f"--jobs={held}")[held]["NodeList"] == "None assigned"
 
 
-def test_time_limit(jobs: Jobs, limited_job: str) -> None:
+def test_time_limit(jobs, limited_job):
     """The last test of this folder: the minute is over by then."""
     row = jobs.wait_for(limited_job, "TIMEOUT", deadline_s=800)
     assert row["%r"] == "TimeLimit"

@@ -7,7 +7,6 @@ import re
 import string
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -64,7 +63,7 @@ def statuses(checks: Iterable[Check]) -> dict[str, str]:
     return {check.key: check.status for check in checks}
 
 
-def test_every_finding_has_a_status_and_what_is_wrong_a_fix() -> None:
+def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
     for key, table in _table().items():
         assert table["title"], key
         for seen, (status, sentence, *fix) in ((name, row) for name, row in table.items() if name != "title"):
@@ -75,7 +74,7 @@ def test_every_finding_has_a_status_and_what_is_wrong_a_fix() -> None:
             assert bool(fix) or status not in ("warning", "problem"), (key, seen)
 
 
-def test_clocks() -> None:
+def test_clocks():
     assert check_clock(1000.0, 1003.0).status == "ok"
     late = check_clock(2000.0, 1000.0)
     assert late.status == "warning" and "behind" in late.sentence and late.fix
@@ -84,7 +83,7 @@ def test_clocks() -> None:
     assert fast.status == "ok" and "fast on purpose" in fast.sentence
 
 
-def test_slurm_itself() -> None:
+def test_slurm_itself():
     assert worst_status(list(check_slurm(probe()))) == "ok"
     assert statuses(check_slurm(probe(missing=("sha256sum",))))["slurm-commands"] == "problem"
     assert statuses(check_slurm(probe(version=None)))["slurm-version"] == "warning"
@@ -104,14 +103,14 @@ def test_slurm_itself() -> None:
         (None, "a", "skipped"),
     ],
 )
-def test_accounts(associations: tuple[Association, ...] | None, wanted: str, status: str) -> None:
+def test_accounts(associations, wanted, status):
     assert (
         check_account(probe(associations=associations), Requirements(account=wanted), PROFILE).status
         == status
     )
 
 
-def test_qos() -> None:
+def test_qos():
     assert statuses(check_qos(probe(), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
     closed = list(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
     assert statuses(closed)["qos-acc_ehpc"] == "problem" and "acc_debug" in closed[0].sentence
@@ -135,7 +134,7 @@ def places(**facts: PathFacts) -> dict[str, str]:
     )
 
 
-def test_places() -> None:
+def test_places():
     data = PathFacts(path="/d", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES, 9))
     image = PathFacts(path="/c", kind="file", readable=True)
     assert set(places(a=data, b=image).values()) == {"ok"}
@@ -168,7 +167,7 @@ def test_places() -> None:
         assert ("the account nct_345 in it" in missing.fix) is named
 
 
-def test_what_was_not_looked_at_is_neither_fine_nor_missing() -> None:
+def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), user="me")
     seen: dict[str, bool] = {}
     wanted = Requirements(data_dir="/d", container="/c", root="/r")
@@ -178,7 +177,7 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing() -> None:
     assert statuses(trials) == {"gpu-job": "skipped"}
 
 
-def test_a_truncated_batch_is_no_complete_data_set() -> None:
+def test_a_truncated_batch_is_no_complete_data_set():
     whole = dict.fromkeys(BATCHES, 31_035_700)
     for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
         data = PathFacts(path="/d", kind="dir", readable=True, sizes=whole | {"data_batch_3": size})
@@ -196,12 +195,12 @@ def test_a_truncated_batch_is_no_complete_data_set() -> None:
         (None, "skipped", "no answer"),
     ],
 )
-def test_the_python_of_the_job_scripts(answer: tuple[int, str] | None, status: str, words: str) -> None:
+def test_the_python_of_the_job_scripts(answer, status, words):
     found = check_python("python9", "tensorflow", answer)
     assert found.status == status and words in found.sentence
 
 
-def test_another_host_gets_no_advice_of_the_site() -> None:
+def test_another_host_gets_no_advice_of_the_site():
     """And no name server is no network that blocks."""
 
     site = load_profile("mn5")
@@ -215,7 +214,7 @@ def test_another_host_gets_no_advice_of_the_site() -> None:
         assert "blocks" not in found.fix and found.fix == "Go online."
 
 
-def test_quota_tables() -> None:
+def test_quota_tables():
     text = (
         "\x1b[1mgroup nct_000\x1b[0m\n  filesystem type usage quota limit\n"
         "gpfs_projects GRP  980.5 GB  1 TB  1.1 TB  0 KB\ngpfs_scratch GRP 10 MB 0 KB 0 KB 0\nnonsense\n"
@@ -245,7 +244,7 @@ def doctor_checks(
 
 
 @pytest.mark.cluster
-def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_wrong(student, capsys):
     status, checks = doctor_checks(capsys, student)
     assert status == 0, checks
     expected = (
@@ -257,9 +256,7 @@ def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.cluster
-def test_nothing_is_changed_there(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_changed_there(student, cluster, capsys):
     listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
     before = cluster.as_student(listing).out
     doctor_checks(capsys, student, "--root", "new folder/of mine")
@@ -280,9 +277,7 @@ def test_nothing_is_changed_there(
         (["--host", "bad host"], {"ssh-config"}),
     ],
 )
-def test_what_is_wrong_is_found(
-    student: Student, capsys: pytest.CaptureFixture[str], more: list[str], wrong: set[str]
-) -> None:
+def test_what_is_wrong_is_found(student, capsys, more, wrong):
     status, checks = doctor_checks(capsys, student, *more)
     assert status == 1
     assert {key for key, check in checks.items() if check["status"] == "problem"} == wrong
@@ -303,9 +298,7 @@ TROUBLES: dict[str, tuple[Callable[[Cluster], None], int, str, str, str]] = {
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TROUBLES)
-def test_trouble_of_the_cluster_is_found(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_trouble_of_the_cluster_is_found(student, cluster, capsys, name):
     act, status, key, found, word = TROUBLES[name]
     act(cluster)
     seen, checks = doctor_checks(capsys, student, "--account", student.account)
@@ -315,9 +308,7 @@ def test_trouble_of_the_cluster_is_found(
 
 
 @pytest.mark.cluster
-def test_a_lab_folder_says_who_and_where(
-    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lab_folder_says_who_and_where(student, tmp_path, capsys):
     (tmp_path / "lab.toml").write_text(
         f'[lab]\nedition = "x"\n[cluster]\nprofile = "mn5"\nhost = "{student.host}"\nport = {student.port}\n'
         f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
@@ -332,7 +323,7 @@ def test_a_lab_folder_says_who_and_where(
     assert "    fix:" in report
 
 
-def test_a_profile_takes_a_sites_words_as_data() -> None:
+def test_a_profile_takes_a_sites_words_as_data():
     hostile = 'gpu"\n[launch]\nsetup = ["rm -rf ~"]\x1b[2J'
     site = SiteProbe(
         partitions=(SitePartition(name=hostile, cpus=8, gpus=2, nodes_from=hostile),),

@@ -88,7 +88,7 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
     return terminal.output.decode("utf-8", "replace"), questions
 
 
-def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], tmp_path: Path) -> None:
+def test_from_nothing_to_a_chart(site, tmp_path):
     labtui = new_labtui(tmp_path)
     name, cluster = site
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
@@ -121,7 +121,7 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], tmp_path: Path)
 
 
 @pytest.mark.parametrize("site", ["partitions"], indirect=True)
-def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
+def test_the_job_file_of_cte_power_as_printed(site, lab):
     """A word processor set its dashes and quotes, and its first line is lost; `lint --fix` mends that and no more."""
     cluster = site[1]
     printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
@@ -144,7 +144,7 @@ def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], la
     assert (row["model"], row["n_gpus"]) == ("ResNet50", 0) and row["epoch_seconds"]["value"] > 0
 
 
-def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], lab: Labtui) -> None:
+def test_the_doctor_on_a_partition_that_refuses(site, lab):
     """Every other check is fine, and still no job would be taken: Slurm alone knows."""
     name = site[0]
     wrong = {

@@ -41,9 +41,7 @@ troubles = pytest.mark.parametrize("reason", TROUBLES)
 
 @pytest.mark.cluster
 @troubles
-def test_the_doctor_names_the_trouble(
-    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str], reason: str
-) -> None:
+def test_the_doctor_names_the_trouble(student, cluster, capsys, reason):
     assert problems(student, capsys) == {}
     strike, words = TROUBLES[reason]
     strike(cluster)
@@ -54,9 +52,7 @@ def test_the_doctor_names_the_trouble(
 
 @pytest.mark.cluster
 @troubles
-def test_a_password_login_hears_the_same(
-    student: Student, cluster: Cluster, tmp_path: Path, reason: str
-) -> None:
+def test_a_password_login_hears_the_same(student, cluster, tmp_path, reason):
     TROUBLES[reason][0](cluster)
     person = Person(password=student.password)
     line = connection(
@@ -69,7 +65,7 @@ def test_a_password_login_hears_the_same(
 
 
 @pytest.mark.cluster
-def test_file_transfer_names_the_password(student: Student, cluster: Cluster, tmp_path: Path) -> None:
+def test_file_transfer_names_the_password(student, cluster, tmp_path):
     """sshd opens no SFTP for a password that must be changed, and says why to a command only."""
     cluster.set_account(must_change_password=True)
     line = connection(
@@ -85,9 +81,7 @@ def test_file_transfer_names_the_password(student: Student, cluster: Cluster, tm
 
 
 @pytest.mark.cluster
-def test_the_doctor_on_a_full_quota(
-    student: Student, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
     quota = cluster.outside("/apps/modules/bsc/bin/bsc_quota")
     quota.parent.mkdir(parents=True, exist_ok=True)
     quota.write_text("#!/bin/bash\necho 'gpfs_projects GRP 1.10 TB 1.00 TB 1.10 TB 0 KB'\n")
@@ -122,13 +116,13 @@ def test_the_doctor_on_a_full_quota(
         ("", None),
     ],
 )
-def test_a_servers_words(text: str, reason: str | None) -> None:
+def test_a_servers_words(text, reason):
     error = refused_by_server(text, HERE)
     assert (error.reason if isinstance(error, LoginRefused | CannotConnect) else None) == reason
     assert error is None or (error.hint and "\n" not in error.sentence)
 
 
-def test_words_of_a_server_are_data() -> None:
+def test_words_of_a_server_are_data():
     error = refused_by_server("\x1b[2Jmaintenance\x07", HERE)
     assert error is not None and error.sentence.isprintable()
 
@@ -141,13 +135,13 @@ def test_words_of_a_server_are_data() -> None:
         ({}, "network", "h:22 does not answer.", "Wait."),
     ],
 )
-def test_vpn_and_maintenance_are_told_apart(others: dict[str, bool], key: str, words: str, fix: str) -> None:
+def test_vpn_and_maintenance_are_told_apart(others, key, words, fix):
     error = CannotConnect("h:22 does not answer.", "Wait.", reason="timeout")
     check = check_refusal(error, SITE, "me", others)
     assert check.key == key and words in check.sentence and fix in check.fix
 
 
-def test_where_a_password_is_changed_is_the_profiles_business() -> None:
+def test_where_a_password_is_changed_is_the_profiles_business():
     error = LoginRefused("The password has to be changed.", "Log in.", reason="password-expired")
     assert "ssh me@dt1" in check_refusal(error, SITE, "me").fix
     plain = msgspec.structs.replace(SITE, password_host="")
@@ -184,7 +178,7 @@ def overrides(student: Student, tmp_path: Path) -> Overrides:
 
 
 @pytest.mark.cluster
-def test_made_sent_and_tried(student: Student, remote_ssh: Path, tmp_path: Path) -> None:
+def test_made_sent_and_tried(student, remote_ssh, tmp_path):
     path = tmp_path / "home/.ssh/id_ed25519"
     person = Person(password=student.password, passphrase="open sesame")
     done = set_up_key(PROFILE, overrides(student, tmp_path), person, path, "open sesame")
@@ -201,9 +195,7 @@ def test_made_sent_and_tried(student: Student, remote_ssh: Path, tmp_path: Path)
 
 
 @pytest.mark.cluster
-def test_the_lines_that_are_there_stay(
-    student: Student, cluster: Cluster, remote_ssh: Path, tmp_path: Path
-) -> None:
+def test_the_lines_that_are_there_stay(student, cluster, remote_ssh, tmp_path):
     cluster.as_student("mkdir -m 700 ~/.ssh; printf 'ssh-ed25519 AAAA other' > ~/.ssh/authorized_keys")
     done = set_up_key(
         PROFILE, overrides(student, tmp_path), Person(password=student.password), tmp_path / "key", ""
@@ -214,7 +206,7 @@ def test_the_lines_that_are_there_stay(
 
 
 @pytest.mark.cluster
-def test_a_wrong_password_sends_nothing(student: Student, remote_ssh: Path, tmp_path: Path) -> None:
+def test_a_wrong_password_sends_nothing(student, remote_ssh, tmp_path):
     with pytest.raises(LoginRefused) as caught:
         set_up_key(PROFILE, overrides(student, tmp_path), Person(password="wrong"), tmp_path / "key", "")
     assert "password" in caught.value.sentence
@@ -222,9 +214,7 @@ def test_a_wrong_password_sends_nothing(student: Student, remote_ssh: Path, tmp_
 
 
 @pytest.mark.cluster
-def test_a_home_that_takes_no_key_is_named(
-    student: Student, cluster: Cluster, remote_ssh: Path, tmp_path: Path
-) -> None:
+def test_a_home_that_takes_no_key_is_named(student, cluster, remote_ssh, tmp_path):
     cluster.as_student("mkdir -m 700 ~/.ssh; mkdir ~/.ssh/authorized_keys")
     with pytest.raises(Exception, match="could not be put on the cluster"):
         set_up_key(
@@ -232,7 +222,7 @@ def test_a_home_that_takes_no_key_is_named(
         )
 
 
-def test_files_that_are_there_are_never_replaced(tmp_path: Path) -> None:
+def test_files_that_are_there_are_never_replaced(tmp_path):
     path = tmp_path / "id_ed25519"
     make_key(path, "", "me@here")
     before = path.read_bytes()

@@ -38,9 +38,7 @@ def served(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_folder_that_claims_mn5_still_gives_marked_runs_and_exports(
-    served: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_folder_that_claims_mn5_still_gives_marked_runs_and_exports(served, tmp_path):
     labtui = Labtui(tmp_path / "home", tmp_path / "lab")
     labtui.home.mkdir()
     words = [

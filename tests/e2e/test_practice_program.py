@@ -80,7 +80,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -> None:
+def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
     terminal.come_to("● online", "10.5", "practice 30×")
     terminal.press("]", "]", "]", "]")
     terminal.come_to("10.5  1, 2 and 4 GPUs", "Submit 3 runs")

@@ -113,9 +113,7 @@ def check_mirrors(cluster: Cluster, session: Session) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.slow
-async def test_the_lab_on_the_screens(
-    lab: LabFolder, cluster: Cluster, student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypatch):
     home = tmp_path / "home"  # where an accepted host key is remembered
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -172,8 +170,8 @@ async def test_the_lab_on_the_screens(
 
 
 async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
-    lab: LabFolder, student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    lab, student, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     lab.save_settings(changed(lab.settings(), port=student.code_port, host_key=student.host_key))
     app, session = open_app(lab)

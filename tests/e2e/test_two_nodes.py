@@ -173,9 +173,7 @@ async def submit_four_ranks(lab: LabFolder) -> None:
 
 
 @pytest.mark.torch
-async def test_one_two_and_four_ranks(
-    pair: Cluster, member: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_two_and_four_ranks(pair, member, tmp_path, monkeypatch):
     labtui = new_lab(tmp_path, member, gpus_per_node=2)
     monkeypatch.setenv("HOME", str(labtui.home))
     await submit_four_ranks(LabFolder(labtui.folder))
@@ -261,7 +259,7 @@ def listen_on_the_next_port(pair: Cluster) -> int:
 
 
 @pytest.mark.torch
-def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_path: Path) -> None:
+def test_each_failure_names_rank_and_node(pair, member, tmp_path):
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
     template = labtui.folder / "slurm" / "templates" / "torchrun.slurm"
     shipped = read_template("torchrun")
@@ -302,7 +300,7 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
 
 
 @pytest.mark.tensorflow
-def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Path) -> None:
+def test_two_workers_of_tensorflow(pair, member, tmp_path):
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     labtui = new_lab(tmp_path, member, gpus_per_node=1, python=sys.executable)
@@ -334,7 +332,7 @@ def mirrors(labtui: Labtui) -> list[str]:
 
 
 @pytest.mark.torch
-def test_a_slow_rank_on_the_other_node_is_named(pair: Cluster, member: Student, tmp_path: Path) -> None:
+def test_a_slow_rank_on_the_other_node_is_named(pair, member, tmp_path):
     """Rank 1 sleeps in backward; without that the step is what labtui said it would be."""
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
     scripts = labtui.folder / "scripts" / "pytorch"

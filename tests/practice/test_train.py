@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import time
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ pytestmark = [
 ]
 
 
-def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
+def test_a_task_is_really_trained_and_marked_practice(tmp_path):
     edition = load_edition("hpc4ai-ch10")
     with PracticeCluster(train=True) as cluster:
         settings = Settings(edition=edition.id, **cluster.login.settings())

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -62,7 +61,7 @@ def outs(folder: LabFolder) -> list[bytes]:
 
 @pytest.mark.terminal
 @pytest.mark.parametrize("command", OVER_A_FOLDER)
-def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str) -> None:
+def test_no_command_lets_text_act_on_the_terminal(evil, command):
     folder = [] if command.startswith(("labs", "parse")) else ["--folder", str(evil.path)]
     with Terminal([*LABTUI, *command.split(), *folder], env={"NO_COLOR": "1"}) as terminal:
         status = terminal.end()
@@ -72,7 +71,7 @@ def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str)
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
-def test_files_of_any_name_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
+def test_files_of_any_name_in_any_locale(evil, env):
     missing = f"no{EVIL}such".encode()
     with Terminal([*LABTUI, "parse", *outs(evil), missing], env=env) as terminal:
         terminal.end()
@@ -81,7 +80,7 @@ def test_files_of_any_name_in_any_locale(evil: LabFolder, env: dict[str, str]) -
 
 
 @pytest.mark.parametrize("env", LOCALES[2:], ids=lambda env: " ".join(env.values()))
-def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
+def test_json_in_a_pipe_is_json_in_any_locale(evil, env):
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **env}
     command = [*LABTUI, "parse", "--json", *outs(evil)]
     done = subprocess.run(command, capture_output=True, env=environment, check=False, cwd=ROOT)
@@ -90,7 +89,7 @@ def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, st
     assert [os.fsencode(one["path"]) for one in files] == outs(evil)
 
 
-def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}
     for command in (
@@ -106,9 +105,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
         assert done.returncode in (0, 2), command
 
 
-def test_a_bug_in_a_verb_is_a_sentence_and_a_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_bug_in_a_verb_is_a_sentence_and_a_file(monkeypatch, capsys, tmp_path):
     from labtui.commands import cli, lab_folders
 
     def broken(args: object) -> int:
@@ -132,7 +129,7 @@ class _Screen(io.StringIO):
 
 
 @given(st.text())
-def test_nothing_but_printable_text_passes_the_guard(text: str) -> None:
+def test_nothing_but_printable_text_passes_the_guard(text):
     below = _Screen()
     SanitizedStream(below).write(text)
     for passed in (below.getvalue(), sanitize_log(text)):
@@ -141,7 +138,7 @@ def test_nothing_but_printable_text_passes_the_guard(text: str) -> None:
     assert sanitize(printable) == printable
 
 
-def test_colours_of_our_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_of_our_own_pass(monkeypatch):
     below = _Screen()
     monkeypatch.setattr(sys, "stdout", below)
     with guarded():
@@ -151,7 +148,7 @@ def test_colours_of_our_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sys.stdout is below
 
 
-async def test_a_crash_of_the_screens_shows_no_local_variables(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_crash_of_the_screens_shows_no_local_variables(capsys):
     from labtui.tui.themes import SanitizedApp
 
     class Broken(SanitizedApp[None]):

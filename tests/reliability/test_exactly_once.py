@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 
 import pytest
 
-from tests.real_cluster import Cluster, Student
 from tests.reliability.campaign import campaign
 
 ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "24"))
@@ -21,9 +19,7 @@ pytestmark = [
 ]
 
 
-def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(
-    cluster: Cluster, student: Student, tmp_path: Path
-) -> None:
+def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(cluster, student, tmp_path):
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=4, longest_freeze_s=20.0)

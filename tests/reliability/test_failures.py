@@ -18,7 +18,7 @@ from labtui.cluster.connection import Connection
 from labtui.cluster.target import Endpoint
 from labtui.doctor import examine
 from labtui.domain.errors import ConnectionLost, DataError, FolderError, LabError, RemoteFailure
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.session.journal import FaultLog
 from labtui.session.opening import FolderLock
 from labtui.session.settings import Settings, read_settings, write_settings
@@ -30,7 +30,7 @@ from labtui.slurm.submit import submit
 from tests.cluster.prompting import connection
 from tests.openssh import keygen
 from tests.reliability.hostile import explains
-from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
+from tests.session.conftest import accepted, bench, draft, lab_path, only, open_bench
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
 
@@ -77,17 +77,13 @@ READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
         ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
     ],
 )
-def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(
-    ask: str, answer: tuple[int | None, str, str], error: type[Exception], words: list[str]
-) -> None:
+def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(ask, answer, error, words):
     with pytest.raises(error) as caught:
         ASKS[ask](AnsweringConnection(*answer))
     explains(caught.value, *words)
 
 
-def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(tmp_path, monkeypatch):
     line = connection(tmp_path, port=22, user="me")
     monkeypatch.setattr(line, "_transport", lambda: SimpleNamespace(is_active=lambda: True))
 
@@ -101,7 +97,7 @@ def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
     assert caught.value.wait
 
 
-def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_command_does_not_wait_for_ever(tmp_path, monkeypatch):
     """Two questions to a hung controller must not keep the worker, which reads the logs, from going on."""
     monkeypatch.setattr(connecting, "TURN_LIMIT_S", 0.05)
     line = connection(tmp_path, port=22, user="me")
@@ -137,7 +133,7 @@ def key(tmp_path: Path) -> Path:
         ("always:forever", "ok", "with the certificate"),
     ],
 )
-def test_the_doctor_on_keys_and_certificates(key: Path, trouble: str, status: str, words: str) -> None:
+def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
     if trouble == "gone":
         key.unlink()
     elif trouble == "open to others":
@@ -157,7 +153,7 @@ def test_the_doctor_on_keys_and_certificates(key: Path, trouble: str, status: st
     assert bool(check.fix) == (status != "ok")
 
 
-def test_a_disk_without_locks_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_locks_is_a_sentence(tmp_path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -167,7 +163,7 @@ def test_a_disk_without_locks_is_a_sentence(tmp_path: Path, monkeypatch: pytest.
     explains(caught.value, "cannot be locked")
 
 
-def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_cannot_be_read_or_written(tmp_path, monkeypatch):
     with pytest.raises(DataError) as unread:
         read_settings(tmp_path)  # a folder where the file should be
     explains(unread.value, "cannot be read")
@@ -191,7 +187,7 @@ def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_the_file_of_faults_does_not_grow_without_bound(tmp_path: Path) -> None:
+def test_the_file_of_faults_does_not_grow_without_bound(tmp_path):
     log = FaultLog(tmp_path / "problems.log")
     for _ in range(2):
         log.path.write_text("x" * 1_000_001)
@@ -210,7 +206,7 @@ CUT = ConnectionLost("The connection is gone.")
 UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
 
 
-def test_closing_tells_who_waits_for_a_cancel(bench: Bench) -> None:
+def test_closing_tells_who_waits_for_a_cancel(bench):
     bench.cluster.submit_then_cut = 1
     bench.cluster.fail("find_token", *[CUT] * 50)
     bench.online()
@@ -235,9 +231,7 @@ ENDED = job_row("100", "TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
     ],
     ids=["ended", "lives", "no answer", "line lost"],
 )
-def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(
-    bench: Bench, answer: JobView | LabError, phase: JobPhase, outcome: str | None
-) -> None:
+def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(bench, answer, phase, outcome):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False
     bench.cluster.end("100", in_queue=False)
@@ -251,7 +245,7 @@ def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(
 
 
 @pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])
-def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench: Bench, error: LabError) -> None:
+def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench, error):
     bench.online()
 
     def fails(paths: object) -> dict[str, bool]:

@@ -40,7 +40,7 @@ names = st.one_of(
 
 
 @given(names, names, st.sampled_from(mirrors.STREAMS), st.integers(0, 9))
-def test_no_name_leaves_its_folder(job_name: str, job_id: str, stream: str, segment: int) -> None:
+def test_no_name_leaves_its_folder(job_name, job_id, stream, segment):
     state = after(planned("lt1", {}, job_name=job_name), accepted("lt1", job_id))
     mirror = state.submissions["lt1"].mirror(stream, segment)  # type: ignore[arg-type]
     for name in (file_name(job_name), mirror.removeprefix("logs/")):
@@ -88,9 +88,7 @@ READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
 @given(seed=st.integers(0, 1 << 32), evil=st.sampled_from([EVIL, SHELL, "\ud800", "'" * 3, '"' * 3]))
 @example(seed=0, evil="")
 @example(seed=1071, evil="\ud800")
-def test_a_mutilated_file_is_read_or_refused_with_a_sentence(
-    kind: str, seed: int, evil: str, tmp_path: Path
-) -> None:
+def test_a_mutilated_file_is_read_or_refused_with_a_sentence(kind, seed, evil, tmp_path):
     reader, text = READERS[kind]
     try:
         reader(_mutilated(text, seed, evil), tmp_path)
@@ -106,7 +104,7 @@ READ_FILE: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.toml")), ids=lambda path: path.name)
-def test_what_once_broke_a_reader(path: Path, tmp_path: Path) -> None:
+def test_what_once_broke_a_reader(path, tmp_path):
     kind = path.name.partition("-")[0]
     with pytest.raises(LabError):
         READ_FILE[kind](path, tmp_path)
@@ -132,7 +130,7 @@ RECEIVED = {
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices are POSIX")
 @pytest.mark.parametrize("case", RECEIVED)
-def test_odd_settings_of_a_received_folder_are_a_sentence(case: str, tmp_path: Path) -> None:
+def test_odd_settings_of_a_received_folder_are_a_sentence(case, tmp_path):
     """Nothing is waited for, nothing is read without end."""
     old, new, words = RECEIVED[case]
     os.mkfifo(tmp_path / "pipe.toml")
@@ -148,7 +146,7 @@ def test_odd_settings_of_a_received_folder_are_a_sentence(case: str, tmp_path: P
     explains(caught.value, words)
 
 
-def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path: Path) -> None:
+def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path):
     (tmp_path / "lab.toml").write_text(SETTINGS)
     with (tmp_path / "labtui.db").open("wb") as file:
         file.truncate(1 << 40)
@@ -167,7 +165,7 @@ ENDLESS: dict[str, tuple[Call[Any] | None, str, str]] = {
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("case", ENDLESS)
-def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
+def test_an_endless_answer_is_read_in_one_go(case):
     """Patterns that try again from every place of a line took minutes for these, or an exception came of them."""
     call, name, text = ENDLESS[case]
     if call is None:
@@ -177,7 +175,7 @@ def test_an_endless_answer_is_read_in_one_go(case: str) -> None:
         assert call.answer(answer, "n") is not None
 
 
-def test_absurd_numbers_of_a_stored_run_are_absent_or_counted() -> None:
+def test_absurd_numbers_of_a_stored_run_are_absent_or_counted():
     epoch = SimpleNamespace(epoch=10**20, count=1, ended_at=1e308)
     run: Any = SimpleNamespace(
         live=False, practice=False, run=SimpleNamespace(epochs=[epoch], epochs_planned=None)

@@ -44,7 +44,7 @@ def session(
         yield opened
 
 
-def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student, session: Session) -> None:
+def test_a_squeue_that_lies_never_ends_a_job(cluster, student, session):
     token = submit(session, student, "sleep 600\n")
     until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
     try:
@@ -90,7 +90,7 @@ print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]
 SIZE = 150_000_000
 
 
-def test_a_large_log_is_copied_in_little_memory(cluster: Cluster, student: Student, tmp_path: Path) -> None:
+def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
     """Some lines, then 150 MB without one, then some lines: made by truncate, so that only copying takes time."""
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
@@ -146,9 +146,7 @@ def channels_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_one_connection_and_never_more_than_two_further_channels(
-    cluster: Cluster, student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_connection_and_never_more_than_two_further_channels(cluster, student, tmp_path, monkeypatch):
     """Submitting, cancelling, asking, pushing and five logs at once, with an impatient student."""
     channels = channels_at_once(monkeypatch)
     with FaultProxy((student.host, student.port)) as proxy:

@@ -94,9 +94,7 @@ def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 800) 
 SIGNALS = ("TERM", "SEGV", "KILL")
 
 
-def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
-    tmp_path: Path, lab: LabFolder, cluster: Cluster, student: Student
-) -> None:
+def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(tmp_path, lab, cluster, student):
     """Three folders at once, whose sbatch meets a signal each."""
     sbatch = Sbatch(
         cluster,
@@ -129,9 +127,7 @@ def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
             assert future.result(120)
 
 
-def test_two_copies_of_a_folder_send_a_submission_once(
-    lab: LabFolder, cluster: Cluster, student: Student
-) -> None:
+def test_two_copies_of_a_folder_send_a_submission_once(lab, cluster, student):
     """Two laptops, or a disk whose locks do not hold: nothing but the cluster knows of both."""
     settings = lab.settings()
     lab.save_settings(msgspec.structs.replace(settings, port=1))  # nobody listens: the submission waits
@@ -156,9 +152,7 @@ def test_two_copies_of_a_folder_send_a_submission_once(
             assert_one_job(cluster, second)
 
 
-def test_a_request_that_arrives_hours_late_never_trains_twice(
-    lab: LabFolder, cluster: Cluster, student: Student
-) -> None:
+def test_a_request_that_arrives_hours_late_never_trains_twice(lab, cluster, student):
     """The same request once more, from outside: the job itself finds out and ends."""
     training = script(student).replace("seq 1", "sleep 15; seq 1")
     with Session.open(lab.path) as session:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,7 @@ def shown(output: bytes) -> bytes:
     return re.sub(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]", b"", output)
 
 
-def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path: Path) -> None:
+def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path):
     with Terminal([*SHOW, str(tmp_path / "lab")], size=(140, 45)) as terminal:
         terminal.until(lambda output: b"[bold red]markup[/]" in shown(output), what="markup as what it is")
         for key in EVERYWHERE:
@@ -44,7 +43,7 @@ def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path: P
     assert not any(trace in terminal.output for trace in TRACES)
 
 
-def test_every_pane_in_windows_of_any_size(tmp_path: Path) -> None:
+def test_every_pane_in_windows_of_any_size(tmp_path):
     """The smallest and the largest, each with every pane, then a storm of sizes."""
     chooser = random.Random(7)
     with Terminal([*SHOW, str(tmp_path / "lab")]) as terminal:
@@ -68,7 +67,7 @@ def test_every_pane_in_windows_of_any_size(tmp_path: Path) -> None:
     assert not any(trace in terminal.output for trace in TRACES)
 
 
-def test_a_dumb_terminal_gets_a_sentence() -> None:
+def test_a_dumb_terminal_gets_a_sentence():
     """Textual would paint for ever there."""
     for command in ([], ["practice"]):
         with Terminal([sys.executable, "-m", "labtui", *command], env={"TERM": "dumb"}) as terminal:

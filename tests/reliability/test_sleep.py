@@ -116,9 +116,7 @@ def whole(bench: Bench, token: str) -> bool:
 
 @pytest.mark.parametrize("steady_too", [False, True], ids=["steady-clock-stands", "steady-clock-goes-on"])
 @pytest.mark.parametrize("doing", ["nothing", "following", "asking"])
-def test_a_dead_line_is_noticed_within_five_seconds_of_waking(
-    open_bench: Callable[..., Bench], doing: str, steady_too: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_line_is_noticed_within_five_seconds_of_waking(open_bench, doing, steady_too, monkeypatch):
     """Fifteen times asleep, for seconds or for a day, at any moment: noticed in time, and the missed lines are read."""
     chooser = random.Random(f"{doing} {steady_too}")
     clock = WatchedClock()

@@ -21,7 +21,7 @@ from tests.tui import fed_session
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse damage are POSIX")
 
 
-def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
+def test_every_commit_is_flushed_to_disk(tmp_path):
     """A cut of power is no test here; that SQLite was told to be safe against it is."""
     store = Store(tmp_path / "labtui.db")
     pragmas = {
@@ -82,7 +82,7 @@ def damage(path: Path, chooser: random.Random) -> str:
     return kind
 
 
-def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_path: Path) -> None:
+def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_path):
     """Never a traceback, never half a truth without a word; `LABTUI_DAMAGE_ROUNDS` asks for more rounds."""
     fed_session.make_folder(tmp_path / "whole")
     session = fed_session.open_session(tmp_path / "whole", start=False)
@@ -118,7 +118,7 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
         shutil.rmtree(lab)
 
 
-def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path: Path) -> None:
+def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path):
     """What a synchronised folder may turn it into."""
     (tmp_path / "a.db").mkdir()
     (tmp_path / "b.db").symlink_to(tmp_path / "gone" / "x.db")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ LIMIT = 1_500_000
 LONG = [*SMALL, "--num_epochs", "100000"]
 
 
-def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
+def test_a_rendezvous_that_never_comes(tmp_path):
     ranks = Ranks(tmp_path, 4, *SMALL, "--rendezvous_timeout", "16", fewer=2)
     ended = ranks.ended()
     assert errors(ended) == [
@@ -27,14 +26,14 @@ def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
     assert [one.code for one in ended] == [6, 1]
 
 
-def test_rank_0_is_not_there(tmp_path: Path) -> None:
+def test_rank_0_is_not_there(tmp_path):
     words = [TRAIN, *SMALL, "--rendezvous_timeout", "2"]
     ended = run_script(tmp_path, *words, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
     assert ended.code == 6 and len(ended.errors) == 1, ended.err
     assert f"Rank 1 on {HOST} found no rank 0 at 127.0.0.1:9 within 2 s" in ended.errors[0]
 
 
-def test_a_port_of_another_job(tmp_path: Path) -> None:
+def test_a_port_of_another_job(tmp_path):
     import socket
 
     with socket.socket() as other:
@@ -47,20 +46,20 @@ def test_a_port_of_another_job(tmp_path: Path) -> None:
     assert ended.code == 6 and f"cannot listen on port {port}" in ended.errors[0], ended.err
 
 
-def test_srun_without_an_address(tmp_path: Path) -> None:
+def test_srun_without_an_address(tmp_path):
     ended = run_script(tmp_path, TRAIN, *SMALL, SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_STEP_NUM_TASKS="2")
     assert ended.code == 6 and "MASTER_ADDR is not set" in ended.errors[0], ended.err
     assert "scontrol show hostnames" in ended.errors[0]
 
 
-def test_wrong_world_size(tmp_path: Path) -> None:
+def test_wrong_world_size(tmp_path):
     ended = torchrun(2, *SMALL, "--expect_world_size", "8", cwd=tmp_path)
     assert ended.code != 0 and len(ended.errors) == 1, ended.err
     assert "--expect_world_size is 8, but the launcher started 2 processes" in ended.errors[0]
     assert "exitcode  : 4" in ended.err
 
 
-def test_data_missing_on_one_rank(tmp_path: Path, data: Path) -> None:
+def test_data_missing_on_one_rank(tmp_path, data):
     words = [*SMALL, "--dataset", "cifar10", "--images", "40"]
     here, nowhere = {"CIFAR10_DATA": str(data)}, {"CIFAR10_DATA": "/nowhere/cifar"}
     ranks = Ranks(tmp_path, 3, *words, everywhere=here, rank_1=nowhere)
@@ -69,7 +68,7 @@ def test_data_missing_on_one_rank(tmp_path: Path, data: Path) -> None:
     assert [one.code for one in ended] == [1, 3, 1]
 
 
-def test_other_data_on_one_rank(tmp_path: Path) -> None:
+def test_other_data_on_one_rank(tmp_path):
     """More images on one node than on the others would leave the ranks with unequal numbers of steps."""
     from tests.real_cluster.dataset import write_cifar
 
@@ -83,7 +82,7 @@ def test_other_data_on_one_rank(tmp_path: Path) -> None:
     assert "45 training images" in sentence and "40 training images" in sentence and "Rank 1" in sentence
 
 
-def test_out_of_memory_on_one_rank(tmp_path: Path) -> None:
+def test_out_of_memory_on_one_rank(tmp_path):
     words = [*SMALL, "--images", "64", "--batch_size", "32", "--resolution", "1024"]
     ranks = Ranks(tmp_path, 2, *words, limit=LIMIT)
     ended = ranks.ended()
@@ -94,7 +93,7 @@ def test_out_of_memory_on_one_rank(tmp_path: Path) -> None:
     assert parse_log(ended[1].err.encode(), stream="err").diagnosis[0].kind == "oom"
 
 
-def test_a_killed_rank_is_named_by_a_survivor(tmp_path: Path) -> None:
+def test_a_killed_rank_is_named_by_a_survivor(tmp_path):
     ranks = Ranks(tmp_path, 3, *LONG)
     ranks.wait_for("[EPOCH: 2]")
     ranks.processes[2].kill()
@@ -108,7 +107,7 @@ def test_a_killed_rank_is_named_by_a_survivor(tmp_path: Path) -> None:
     assert run_.outcome == "failed" and run_.epochs
 
 
-def test_a_cancelled_training_says_so_once(tmp_path: Path) -> None:
+def test_a_cancelled_training_says_so_once(tmp_path):
     ranks = Ranks(tmp_path, 2, *LONG)
     ranks.wait_for("[EPOCH: 2]")
     for process in ranks.processes:

@@ -60,7 +60,7 @@ def metric(found: ParsedRun, name: str) -> list[float]:
     ("gpus", "batch", "rate"),
     [(1, 128, 0.05), (8, 128, 0.4), (16, 128, 0.8), (24, 128, 1.2), (32, 128, 1.6), (32, 32, 0.4)],
 )
-def test_the_rates_of_the_study(gpus: int, batch: int, rate: float) -> None:
+def test_the_rates_of_the_study(gpus, batch, rate):
     """The published rate of each training, and its drops by ten after epochs 30, 60 and 80 of 90."""
 
     def at(epoch: int, policy: str = "linear", warmup: int = 0) -> float:
@@ -82,7 +82,7 @@ def test_the_rates_of_the_study(gpus: int, batch: int, rate: float) -> None:
     assert at(85, "constant") == 0.1
 
 
-def test_the_drops_keep_their_fractions_in_short_trainings() -> None:
+def test_the_drops_keep_their_fractions_in_short_trainings():
     rates = [schedules().learning_rate("linear", epoch, 9, 0.1, 256, 1) for epoch in range(9)]
     assert rates == pytest.approx([0.1] * 3 + [0.01] * 3 + [0.001] * 2 + [0.0001])
     assert (Fraction(30, 90), Fraction(60, 90), Fraction(80, 90)) == schedules().OTHER_DROPS
@@ -110,7 +110,7 @@ print(json.dumps(found))
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.xdist_group("torch")
-def test_parameter_counts(tmp_path: Path) -> None:
+def test_parameter_counts(tmp_path):
     done = run_code(tmp_path, COUNT, str(SCRIPTS))
     assert done.code == 0, done.err
     assert json.loads(done.out) == {
@@ -142,7 +142,7 @@ class TestThePagesCommand:
         assert command is not None
         return run([str(TORCH_PYTHON.parent / "torchrun"), *shlex.split(command[1])[1:]], ROOT)
 
-    def test_labtui_reads_it(self, ended: Ended) -> None:
+    def test_labtui_reads_it(self, ended):
         found = the_run(ended)
         assert (found.model, found.n_gpus, found.small) == ("vit_ti_16", 2, True)
         assert (found.batch_size, found.batch_per_gpu, found.images) == (32, 16, 128)
@@ -161,7 +161,7 @@ class TestThePagesCommand:
         both = join_streams(parse_log(ended.out.encode()), parse_log(ended.err.encode(), stream="err"))
         assert both.diagnosis == ()
 
-    def test_the_courses_lines_alone_agree(self, ended: Ended) -> None:
+    def test_the_courses_lines_alone_agree(self, ended):
         """A reader without MLPerf's records finds the same times, within what the lines round and cut off."""
         lines = [line for line in ended.out.splitlines() if not line.startswith(":::MLLOG")]
         assert all(re.match(r"\[\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M\] INFO - ", line) for line in lines)
@@ -201,7 +201,7 @@ class TestCifar:
         ]
         return [*small, "--images", "40", "--batch_size", "5", "--epochs_eval", "1"]
 
-    def test_two_ranks_and_a_warm_up(self, words: list[str], tmp_path: Path) -> None:
+    def test_two_ranks_and_a_warm_up(self, words, tmp_path):
         policy = ["--lr_policy", "gradual", "--warmup_epochs", "2", "--num_epochs", "4", "--num_workers", "1"]
         ended = trained(tmp_path, 2, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "2")
         found = the_run(ended)
@@ -212,7 +212,7 @@ class TestCifar:
         assert all(value / 12.5 == int(value / 12.5) for value in metric(found, "val_top1"))
         assert "### AMP Enabled: True" in ended.out
 
-    def test_resumed_it_goes_on_as_if_never_broken_off(self, words: list[str], tmp_path: Path) -> None:
+    def test_resumed_it_goes_on_as_if_never_broken_off(self, words, tmp_path):
         kept = ["--checkpoint", str(tmp_path / "kept"), "--resume"]
         whole = the_run(trained(tmp_path, 2, *words, "--num_epochs", "4"))
         first = the_run(trained(tmp_path, 2, *words, "--num_epochs", "2", *kept))
@@ -283,7 +283,7 @@ print(json.dumps({
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.xdist_group("torch")
-def test_data_and_options(tmp_path: Path) -> None:
+def test_data_and_options(tmp_path):
     done = run_code(tmp_path, CHECKS, str(SCRIPTS), CUDA_VISIBLE_DEVICES="")
     assert done.code == 0, done.err
     found: dict[str, Any] = json.loads(done.out)
@@ -335,7 +335,7 @@ print(json.dumps([large, losses, same, parse_options([]).sequence_length, missin
 class TestLanguageModel:
     pytestmark = TRAINS
 
-    def test_the_model(self, tmp_path: Path) -> None:
+    def test_the_model(self, tmp_path):
         done = run_code(tmp_path, LANGUAGE, str(SCRIPTS))
         assert done.code == 0, done.err
         large, losses, same, length, missing = json.loads(done.out)
@@ -343,7 +343,7 @@ class TestLanguageModel:
         assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-5) and same == [True, True]
         assert missing == "2 --use_liger_kernel needs the package liger-kernel, which this Python lacks."
 
-    def test_tokens_per_second_of_two_ranks(self, tmp_path: Path) -> None:
+    def test_tokens_per_second_of_two_ranks(self, tmp_path):
         words = ["--model", "tiny", "--sequence_length", "32", "--per_device_train_batch_size", "2"]
         words += ["--max_steps", "4", "--device", "cpu"]
         ended = Ranks(tmp_path, 2, *words, script=str(SCRIPTS / "benchmark_lm.py")).ended()[0]

@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -18,12 +17,12 @@ SCRIPTS = [path for path in FILES if path.name.startswith("ResNet")]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_python_3_8_reads_it(path: Path) -> None:
+def test_python_3_8_reads_it(path):
     ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_imports_only_what_a_course_container_has(path: Path) -> None:
+def test_imports_only_what_a_course_container_has(path):
     own = {file.stem for file in FILES}
     roots = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -37,14 +36,14 @@ def test_imports_only_what_a_course_container_has(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_short_ascii_and_lf(path: Path) -> None:
+def test_scripts_are_short_ascii_and_lf(path):
     data = path.read_bytes()
     assert data.isascii() and b"\r" not in data and data.endswith(b"\n")
     assert data.count(b"\n") <= 45
 
 
 @pytest.mark.parametrize("kind", ["", "_seq"])
-def test_the_labs_edit_is_one_word(kind: str) -> None:
+def test_the_labs_edit_is_one_word(kind):
     """ResNet50 becomes ResNet152 by copying the script and changing the network's name in one place."""
     text = (REMOTE / f"ResNet50{kind}.py").read_text()
     names = [node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
@@ -76,14 +75,12 @@ def script() -> ModuleType:
         ("login1,as[1-2],b", ["login1", "as1", "as2", "b"]),
     ],
 )
-def test_nodes_are_expanded_without_scontrol(
-    script: ModuleType, short: str, names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_are_expanded_without_scontrol(script, short, names, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert script.expand(short) == names
 
 
-def test_tf_config_from_slurm(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf_config_from_slurm(script, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     job = {"SLURM_JOB_ID": "31337", "SLURM_STEP_NODELIST": "as[1-2]", "SLURM_PROCID": "2"}
     found = script.tf_config({**job, "SLURM_STEP_NUM_TASKS": "4"})
@@ -98,7 +95,7 @@ def test_tf_config_from_slurm(script: ModuleType, monkeypatch: pytest.MonkeyPatc
     assert "3 tasks on 2 nodes" in str(raised.value)
 
 
-def test_a_wrong_number_of_tasks_is_said_once(tmp_path: Path) -> None:
+def test_a_wrong_number_of_tasks_is_said_once(tmp_path):
     job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2"}
     sentences = []
     for rank in ("0", "1"):
@@ -113,7 +110,7 @@ def test_a_wrong_number_of_tasks_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.slow
 @pytest.mark.xdist_group("tensorflow")
-def test_without_tf_keras_a_sentence_says_what_to_install(tmp_path: Path) -> None:
+def test_without_tf_keras_a_sentence_says_what_to_install(tmp_path):
     hide = "import sys, importlib.util as u; find = u.find_spec\n"
     hide += "u.find_spec = lambda name, *more: None if name == 'tf_keras' else find(name, *more)\n"
     hide += f"import runpy; sys.argv[0] = {str(SCRIPT)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"

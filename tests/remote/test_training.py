@@ -45,7 +45,7 @@ def plain(run: Trained) -> list[str]:
 # --------------------------------------------------------------------------- two replicas
 
 
-def test_it_prints_the_books_banner_and_keras_lines(two_replicas: Trained) -> None:
+def test_it_prints_the_books_banner_and_keras_lines(two_replicas):
     assert two_replicas.status == 0, two_replicas.err.decode()
     banner, lines = plain(two_replicas)[:4], plain(two_replicas)[5:]
     assert banner[0] == " Model ResNet50 2 GPUs " and set(banner[1]) == {"-"}
@@ -56,7 +56,7 @@ def test_it_prints_the_books_banner_and_keras_lines(two_replicas: Trained) -> No
     assert all("loss: " in line and "accuracy: " in line and "/step" in line for line in summaries)
 
 
-def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas: Trained) -> None:
+def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas):
     found = facts(two_replicas)
     expected = {
         "model_name": "ResNet50", "device": "cpu", "n_gpus": 2, "num_replicas": 2, "global_batch_size": 16,
@@ -77,7 +77,7 @@ def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas: Tra
         assert f"loss: {value['loss']:.4f}" in line
 
 
-def test_the_records_and_keras_lines_tell_of_the_same_epochs(two_replicas: Trained) -> None:
+def test_the_records_and_keras_lines_tell_of_the_same_epochs(two_replicas):
     """How well their two clocks agree depends on what else the machine does: no test measures it."""
     with_records = parse_log(two_replicas.out).runs[0]
     without = parse_log("\n".join(plain(two_replicas)).encode()).runs[0]
@@ -88,7 +88,7 @@ def test_the_records_and_keras_lines_tell_of_the_same_epochs(two_replicas: Train
         assert (mine.epoch, mine.steps) == (keras.epoch, keras.steps) and keras.seconds.hi > 0
 
 
-def test_labtui_reads_one_complete_run(two_replicas: Trained) -> None:
+def test_labtui_reads_one_complete_run(two_replicas):
     report = parse_log(two_replicas.out)
     (run,) = report.runs
     assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 3)
@@ -98,7 +98,7 @@ def test_labtui_reads_one_complete_run(two_replicas: Trained) -> None:
     assert both.diagnosis == (), "the CPU was asked for, so the missing GPU is no finding"
 
 
-def test_the_real_compliance_checker_accepts_the_records(two_replicas: Trained, tmp_path: Path) -> None:
+def test_the_real_compliance_checker_accepts_the_records(two_replicas, tmp_path):
     """The package's own rules for every key we write; a run without submission keys has no others to meet."""
     rules = yaml.safe_load(
         (Path(mlp_compliance.__file__).parent / f"training_{RULESET}" / "common.yaml").read_text()
@@ -122,7 +122,7 @@ def test_the_real_compliance_checker_accepts_the_records(two_replicas: Trained, 
 # --------------------------------------------------------------------------- sequential
 
 
-def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
+def test_sequential_run_on_the_cpu(sequential):
     assert sequential.status == 0, sequential.err.decode()
     assert plain(sequential)[0] == " Model ResNet50 0 GPUs "
     found = facts(sequential)
@@ -137,7 +137,7 @@ def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
 # --------------------------------------------------------------------------- ends that are no success
 
 
-def test_out_of_memory_says_so(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+def test_out_of_memory_says_so(data, small_scripts, tmp_path):
     """An image of 192 TB, more than an address holds: refused at once, as a GPU refuses too large a batch."""
     run = trained(
         tmp_path, str(small_scripts / "ResNet50_seq.py"), "--data", str(data), "--image-size", "4000000",
@@ -171,7 +171,7 @@ time.sleep(60)
 """
 
 
-def test_termination_ends_a_training_that_cannot_write_its_log(tmp_path: Path) -> None:
+def test_termination_ends_a_training_that_cannot_write_its_log(tmp_path):
     (tmp_path / "unwritable.py").write_text(UNWRITABLE, encoding="ascii")
     assert ended(started(tmp_path, str(tmp_path / "unwritable.py"), str(REMOTE)), tmp_path).status == 143
 
@@ -194,7 +194,7 @@ LONG_STEP = """\
 """
 
 
-def test_termination_does_not_wait_for_the_step(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+def test_termination_does_not_wait_for_the_step(data, small_scripts, tmp_path):
     """Slurm kills 30 s after SIGTERM, and a step on a CPU may take longer. The step here never ends."""
     scripts = tmp_path / "remote"
     shutil.copytree(small_scripts, scripts)
@@ -228,7 +228,7 @@ def assert_terminated(run: Trained) -> None:
     assert b"Traceback" not in run.err
 
 
-def test_independent_trainings_speak_of_all_of_them(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+def test_independent_trainings_speak_of_all_of_them(data, small_scripts, tmp_path):
     words = ["--epochs", "2", "--batch_size", "16", "--n_gpus", "2", "--images", "32", "--data", str(data)]
     run = trained(tmp_path, str(small_scripts / "ResNet50.py"), *words, "--control", "independent")
     assert run.status == 0, run.err.decode()
@@ -238,12 +238,12 @@ def test_independent_trainings_speak_of_all_of_them(data: Path, small_scripts: P
     assert [epoch.steps for epoch in read.epochs] == [2, 2]
 
 
-def test_independent_trainings_end_with_the_worst_exit_code(small_scripts: Path, tmp_path: Path) -> None:
+def test_independent_trainings_end_with_the_worst_exit_code(small_scripts, tmp_path):
     words = ["--n_gpus", "2", "--data", "/nowhere", "--control", "independent"]
     assert trained(tmp_path, str(small_scripts / "ResNet50.py"), *words).status == 3
 
 
-def test_cancelled_independent_trainings_all_end(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+def test_cancelled_independent_trainings_all_end(data, small_scripts, tmp_path):
     words = ["--epochs", "5000", "--batch_size", "16", "--n_gpus", "2", "--images", "32", "--data", str(data)]
     script = str(small_scripts / "ResNet50.py")
     process = started(tmp_path, *training(script, *words, "--control", "independent"))
@@ -302,7 +302,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         ("blank after dashes", 2, "as copied from a document"),
     ],
 )
-def test_a_sentence_and_an_exit_code(report: dict[str, Any], case: str, code: int, sentence: str) -> None:
+def test_a_sentence_and_an_exit_code(report, case, code, sentence):
     ending = report["endings"][case]
     assert ending["code"] == code
     assert sentence in ending["err"]
@@ -310,13 +310,13 @@ def test_a_sentence_and_an_exit_code(report: dict[str, Any], case: str, code: in
     assert ending["out"] == "", "nothing that looks like a run"
 
 
-def test_help_lists_the_labs_options(report: dict[str, Any]) -> None:
+def test_help_lists_the_labs_options(report):
     ending = report["endings"]["help"]
     assert ending["code"] == 0
     assert all(option in ending["out"] for option in ("--epochs", "--batch_size", "--n_gpus", "--data"))
 
 
-def test_pipeline(report: dict[str, Any]) -> None:
+def test_pipeline(report):
     found = report["pipeline"]
     assert found["images"] == IMAGES
     assert found["batches"] == [7, 7, 7, 7, 7, 5], "the last batch is short, not dropped"
@@ -327,7 +327,7 @@ def test_pipeline(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("script", ["ResNet50", "ResNet101_seq", "ResNet152"])
-def test_each_script_trains_its_network(report: dict[str, Any], script: str) -> None:
+def test_each_script_trains_its_network(report, script):
     built, name = report["models"][script], script.removesuffix("_seq")
     assert built == {
         "keras": f"{name.lower()}v2",

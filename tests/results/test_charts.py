@@ -173,7 +173,7 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
 
 
-def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> None:
+def test_one_network_has_its_analysis_and_several_only_what_compares_them():
     alone = [chart.family for chart in catalogue(results_of(BOTH[0]))]
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
     assert {"efficiency-loss", "laws", "epochs"} < set(alone)
@@ -188,7 +188,7 @@ def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> N
     ]
 
 
-def test_a_chart_that_says_nothing_is_not_there() -> None:
+def test_a_chart_that_says_nothing_is_not_there():
     results = results_of(BOTH[0])
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
@@ -196,7 +196,7 @@ def test_a_chart_that_says_nothing_is_not_there() -> None:
     assert catalogue(of_rows(results, ())) == ()
 
 
-def test_one_moment_of_a_gpu_is_no_chart() -> None:
+def test_one_moment_of_a_gpu_is_no_chart():
     moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")

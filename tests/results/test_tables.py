@@ -178,7 +178,7 @@ def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
 @pytest.mark.parametrize(
     ("half", "text"), [(0.4, "215"), (0.5, "215"), (0.51, "215 ±1"), (1.5, "215 ±1"), (2.6, "215 ±3")]
 )
-def test_a_half_width_is_never_shown_as_nothing(half: float, text: str):
+def test_a_half_width_is_never_shown_as_nothing(half, text):
     assert with_half_width(215.0, half, "±") == text
 
 
@@ -194,13 +194,13 @@ def test_a_half_width_is_never_shown_as_nothing(half: float, text: str):
         (0, "0"),
     ],
 )
-def test_a_half_goes_up_as_in_the_native_charts_of_a_deck(value: float, text: str):
+def test_a_half_goes_up_as_in_the_native_charts_of_a_deck(value, text):
     """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     assert three_digits(value) == text
 
 
 @given(st.floats(0.01, 1e6), st.integers(0, 3))
-def test_fixed_digits_are_the_nearest(value: float, places: int):
+def test_fixed_digits_are_the_nearest(value, places):
     text = fixed(value, places)
     assert len(text.partition(".")[2]) == places
     assert abs(float(text.replace(",", "")) - value) <= 0.5 * 10**-places * (1 + 1e-9) + 1e-9

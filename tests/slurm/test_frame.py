@@ -35,12 +35,12 @@ def frame_answer(marker: str, content: bytes, status: int) -> bytes:
 
 
 @given(content=st.binary(max_size=300), noise=st.binary(max_size=100), status=st.integers(0, 255))
-def test_content_is_what_lies_between_the_markers(content: bytes, noise: bytes, status: int) -> None:
+def test_content_is_what_lies_between_the_markers(content, noise, status):
     cut = cut_frame(noise + frame_answer(MARKER, content, status) + noise, MARKER)
     assert (cut.content, cut.status, cut.began) == (content, status, True)
 
 
-def test_an_unfinished_frame_has_no_status() -> None:
+def test_an_unfinished_frame_has_no_status():
     whole = frame_answer(MARKER, b"content", 0)
     for length in range(len(whole)):
         cut = cut_frame(whole[:length], MARKER)
@@ -49,14 +49,14 @@ def test_an_unfinished_frame_has_no_status() -> None:
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
-def test_shellcheck_finds_nothing_in_the_shell_files() -> None:
+def test_shellcheck_finds_nothing_in_the_shell_files():
     folder = resources.files("labtui.slurm").joinpath("sh")
     names = [str(path) for path in folder.iterdir() if path.name.endswith(".sh")]
     done = subprocess.run(["shellcheck", *names], capture_output=True, text=True, check=False)
     assert len(names) >= 4 and not done.stdout
 
 
-def test_arguments_of_a_shell_file_stay_words(tmp_path: Path) -> None:
+def test_arguments_of_a_shell_file_stay_words(tmp_path):
     hostile = ["$(touch pwned)", "a'b\"c", "; touch pwned", "-rf", "", "two\nlines"]
     call = Call(
         name="x",
@@ -80,13 +80,13 @@ SHELLS = [
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_any_account_shell_passes_the_script_on(shell: str, tmp_path: Path) -> None:
+def test_any_account_shell_passes_the_script_on(shell, tmp_path):
     done = run("printf '%s' \"it's $((1+1)) \\\\ ! \\`\"; echo out >&2; exit 7", tmp_path, shell)
     out, err = cut_frame(done.stdout, MARKER), cut_frame(done.stderr, MARKER)
     assert (out.content, out.status, err.content) == (b"it's 2 \\ ! `", 7, b"out\n")
 
 
-def test_noise_before_and_after_is_no_output(tmp_path: Path) -> None:
+def test_noise_before_and_after_is_no_output(tmp_path):
     (tmp_path / ".bash_profile").write_text("echo welcome; echo grumble >&2; trap 'echo bye' EXIT; set -eu\n")
     done = run("false; echo fine; echo $UNSET_VARIABLE", tmp_path)
     out = cut_frame(done.stdout, MARKER)
@@ -95,14 +95,14 @@ def test_noise_before_and_after_is_no_output(tmp_path: Path) -> None:
     assert b"grumble" in cut_frame(done.stderr, MARKER).noise
 
 
-def test_a_profile_that_exits_shows_as_not_begun(tmp_path: Path) -> None:
+def test_a_profile_that_exits_shows_as_not_begun(tmp_path):
     (tmp_path / ".bash_profile").write_text("echo your password has expired; exit 3\n")
     done = run("echo fine", tmp_path)
     cut = cut_frame(done.stdout, MARKER)
     assert (cut.began, cut.status) == (False, None) and b"expired" in cut.noise
 
 
-def test_a_script_has_no_standard_input(tmp_path: Path) -> None:
+def test_a_script_has_no_standard_input(tmp_path):
     done = run("cat", tmp_path, input=b"bytes")
     assert cut_frame(done.stdout, MARKER).content == b""
 
@@ -136,7 +136,7 @@ FILES = {
 }
 
 
-def test_files_land_with_content_and_mode(tmp_path: Path) -> None:
+def test_files_land_with_content_and_mode(tmp_path):
     target = tmp_path / "lab dir" / "one"
     assert push(target, FILES) == ["need"] * 3
     assert (target / "a b.py").read_bytes() == b"print(1)\n"
@@ -146,14 +146,14 @@ def test_files_land_with_content_and_mode(tmp_path: Path) -> None:
     assert not list(target.rglob("*.part"))
 
 
-def test_what_is_there_costs_nothing(tmp_path: Path) -> None:
+def test_what_is_there_costs_nothing(tmp_path):
     push(tmp_path / "one", FILES)
     assert place_all(tmp_path / "one", FILES) == ["same"] * 3
     assert place_all(tmp_path / "two", FILES) == ["placed"] * 3
     assert (tmp_path / "two" / "a b.py").read_bytes() == b"print(1)\n"
 
 
-def test_a_damaged_store_is_noticed(tmp_path: Path) -> None:
+def test_a_damaged_store_is_noticed(tmp_path):
     push(tmp_path / "one", FILES)
     for item in (tmp_path / ".objects").iterdir():
         item.write_bytes(b"rot")
@@ -163,7 +163,7 @@ def test_a_damaged_store_is_noticed(tmp_path: Path) -> None:
     assert (tmp_path / "two" / "a b.py").read_bytes() == b"print(1)\n"
 
 
-def test_a_file_that_was_edited_there_is_replaced(tmp_path: Path) -> None:
+def test_a_file_that_was_edited_there_is_replaced(tmp_path):
     push(tmp_path / "one", FILES)
     (tmp_path / "one" / "a b.py").write_text("edited")
     assert place_all(tmp_path / "one", FILES) == ["same", "placed", "same"]
@@ -172,17 +172,17 @@ def test_a_file_that_was_edited_there_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../up", "a/../../up", "", ".", "a\nb", "C:\\x", "a\x1b[31m"]
 )
-def test_paths_that_leave_the_folder(path: str) -> None:
+def test_paths_that_leave_the_folder(path):
     with pytest.raises(UsageError):
         plan_push({path: b""})
 
 
-def test_windows_separators_are_understood() -> None:
+def test_windows_separators_are_understood():
     assert plan_push({"cifar-utils\\cifar.py": b""})[0].path == "cifar-utils/cifar.py"
 
 
 @pytest.mark.parametrize("text", ["", "same", "same same same", "same maybe", "same failed"])
-def test_an_incomplete_answer_is_a_failure(text: str) -> None:
+def test_an_incomplete_answer_is_a_failure(text):
     call = place("/r", plan_push({"a": b"", "b": b""}))
     with pytest.raises(RemoteFailure):
         read(call, text)

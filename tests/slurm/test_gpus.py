@@ -13,7 +13,7 @@ def answer(out: str, err: str = "", status: int | None = 0) -> str:
     return gpus("77").answer(CommandResult(out.encode(), err.encode(), status), "ab")
 
 
-def test_a_sample_is_given_as_it_is() -> None:
+def test_a_sample_is_given_as_it_is():
     text = "node1, timestamp, index\nnode1, 2026/11/25 10:00:00.000, 0\n"
     assert answer(text) == text
 
@@ -29,12 +29,12 @@ def test_a_sample_is_given_as_it_is() -> None:
         ("", "", 1, "no reason given"),
     ],
 )  # fmt: skip
-def test_why_there_is_none(out: str, err: str, status: int, said: str) -> None:
+def test_why_there_is_none(out, err, status, said):
     with pytest.raises(RemoteFailure) as caught:
         answer(out, err, status)
     assert said in caught.value.sentence
 
 
-def test_silence_is_no_answer() -> None:
+def test_silence_is_no_answer():
     with pytest.raises(ConnectionLost):
         answer("", status=None)

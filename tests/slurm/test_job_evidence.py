@@ -21,7 +21,7 @@ from tests.domain.test_submission_queue import planned, status
     st.integers(0, 20),
     st.floats(0, 60),
 )
-def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took) -> None:
+def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took):
     phases = [JobPhase.QUEUED] * q + [JobPhase.RUNNING] * r + [JobPhase.SETTLING] * s
     delay = poll_delay(phases, since_change_s=since, failures=failures, last_took_s=took)
     if q + r + s == 0:
@@ -37,7 +37,7 @@ def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, 
 
 
 @given(st.lists(st.floats(0, 30), max_size=60), st.booleans())
-def test_never_more_polls_in_a_minute_than_allowed(waits: list[float], pressed: bool) -> None:
+def test_never_more_polls_in_a_minute_than_allowed(waits, pressed):
     now, polls = 0.0, []
     for wait in waits:
         now = max(now + wait, next_poll_at(polls, 4.0, pressed=pressed))
@@ -61,7 +61,7 @@ _ticks = st.one_of(
 
 
 @given(st.lists(_ticks, max_size=12), st.lists(st.floats(0.1, 900), min_size=12, max_size=12))
-def test_finished_only_on_slurms_own_word(ticks: list[Tick], waits: list[float]) -> None:
+def test_finished_only_on_slurms_own_word(ticks, waits):
     lab, now = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7")), 100.0
     for tick, wait in zip(ticks, waits, strict=False):
         now += wait
@@ -79,7 +79,7 @@ def test_finished_only_on_slurms_own_word(ticks: list[Tick], waits: list[float])
             assert job.seen_at == now or not differs(job, job)
 
 
-def test_what_was_known_stays_beside_unknown_since() -> None:
+def test_what_was_known_stays_beside_unknown_since():
     running = JobView(job_id="7", phase=JobPhase.RUNNING, slurm_state="RUNNING", node="n1", seen_at=50.0)
     first = unanswered(running, 100.0)
     assert (first.phase, first.unknown_since, first.node) == (JobPhase.RUNNING, 100.0, "n1")
@@ -87,14 +87,14 @@ def test_what_was_known_stays_beside_unknown_since() -> None:
     assert (later.phase, later.unknown_since, later.slurm_state) == (JobPhase.UNKNOWN, 100.0, "RUNNING")
 
 
-def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> None:
+def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     row = job_row("7", "PENDING", start=9_600.0)
     lab = after(seen(observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
 
-def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
+def test_a_job_that_went_back_to_the_queue_counts_as_restarted():
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     for word in ("RUNNING", "PENDING", "RUNNING"):
         row = job_row("7", word)
@@ -102,7 +102,7 @@ def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
     assert lab.submissions["t1"].job.restarts == 1
 
 
-def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again() -> None:
+def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again():
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     running = job_row("7", "RUNNING", start=5.0)

@@ -37,7 +37,7 @@ hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_s
 
 
 @releases
-def test_recorded_queue(version: str) -> None:
+def test_recorded_queue(version):
     rows = {row.job_id: row for row in parse_queue(answer(version, "squeue-mixed").out, NONCE).rows}
     assert len(rows) >= 5
     phases = {row.phase for row in rows.values()}
@@ -49,12 +49,12 @@ def test_recorded_queue(version: str) -> None:
 
 
 @releases
-def test_recorded_empty_queue(version: str) -> None:
+def test_recorded_empty_queue(version):
     assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ((), ())
 
 
 @releases
-def test_recorded_accounting(version: str) -> None:
+def test_recorded_accounting(version):
     rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE).rows}
     ours, failed = rows["labtui:tok-1234"], rows["labtui:tok-fail"]
     assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end_time is not None
@@ -69,13 +69,13 @@ def test_recorded_accounting(version: str) -> None:
 
 
 @releases
-def test_recorded_time_limit_kill(version: str) -> None:
+def test_recorded_time_limit_kill(version):
     rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
     assert [row.slurm_state for row in rows] == ["TIMEOUT"]
 
 
 @releases
-def test_recorded_details(version: str) -> None:
+def test_recorded_details(version):
     running = answer(version, "scontrol-job-running").out
     job_id = running.split()[0].removeprefix("JobId=")
     details = parse_details(running, job_id)
@@ -85,7 +85,7 @@ def test_recorded_details(version: str) -> None:
     assert parse_details(answer(version, "scontrol-unknown-job").out, job_id) is None
 
 
-def test_a_hostile_job_name_cannot_forge_its_end() -> None:
+def test_a_hostile_job_name_cannot_forge_its_end():
     text = (
         "JobId=7 JobName=x JobState=COMPLETED ExitCode=9:9\n   JobState=COMPLETED\n"
         "   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=1 ExitCode=0:0\n"
@@ -104,7 +104,7 @@ def queue_row(fields: dict[str, str]) -> str:
 
 
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
-def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qos: str) -> None:
+def test_any_content_survives_the_queue(name, comment, reason, qos):
     fields = {field: "N/A" for field, _ in queue.FIELDS}
     fields |= {"job_id": "12", "state": "PENDING", "name": name, "comment": comment,
              "reason": reason, "qos": qos}  # fmt: skip
@@ -120,7 +120,7 @@ def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qo
 
 
 @given(name=hostile, comment=hostile)
-def test_any_content_survives_accounting(name: str, comment: str) -> None:
+def test_any_content_survives_accounting(name, comment):
     values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "")
     values |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
     _, mark = queue.separators(NONCE)
@@ -147,7 +147,7 @@ odd = st.text() | st.lists(
 
 
 @given(odd)
-def test_no_text_breaks_a_parser(text: str) -> None:
+def test_no_text_breaks_a_parser(text):
     parse_queue(text, NONCE)
     parse_accounting(text, NONCE)
     parse_details(f"JobId=1 {text}", "1")
@@ -172,7 +172,7 @@ def test_no_text_breaks_a_parser(text: str) -> None:
         read(call, text, text)
 
 
-def test_two_rows_of_one_job_are_one_job() -> None:
+def test_two_rows_of_one_job_are_one_job():
     """The screens key their rows by it; the last one is the newest."""
     text = queue_row({"job_id": "12", "state": "PENDING"}) + queue_row({"job_id": "12", "state": "RUNNING"})
     assert [(row.job_id, row.slurm_state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
@@ -191,19 +191,19 @@ def test_two_rows_of_one_job_are_one_job() -> None:
 
 
 @pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
-def test_a_bad_row_is_left_out_and_the_others_stand(bad: str) -> None:
+def test_a_bad_row_is_left_out_and_the_others_stand(bad):
     text = queue_row({"job_id": bad}) + queue_row({"job_id": "12"})
     found = read(tick(), tick_text(NONCE, rows=text))
     assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"]
 
 
-def test_odd_times_of_a_row_are_absent() -> None:
+def test_odd_times_of_a_row_are_absent():
     text = queue_row({"job_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99})
     (row,) = parse_queue(text, NONCE).rows
     assert (row.time_limit_s, row.elapsed_s, row.start_time) == (None, None, None)
 
 
-def test_the_queue_is_asked_without_a_capital_c() -> None:
+def test_the_queue_is_asked_without_a_capital_c():
     """It would make squeue fetch details."""
     assert "C" not in queue.QUEUE_CODES and "C" not in NONCE
 
@@ -221,7 +221,7 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
     return text + f"{mark}done\n"
 
 
-def test_a_tick_reads_queue_and_clock() -> None:
+def test_a_tick_reads_queue_and_clock():
     rows = answer(VERSIONS[0], "squeue-mixed").out
     found = read(tick(), tick_text(NONCE, rows=rows))
     assert found.jobs and not found.problem
@@ -245,26 +245,26 @@ def test_a_tick_reads_queue_and_clock() -> None:
         (tick_text("0000000000"), "", "no complete answer"),
     ],
 )
-def test_a_failed_queue_is_never_an_empty_one(out: str, err: str, says: str) -> None:
+def test_a_failed_queue_is_never_an_empty_one(out, err, says):
     found = read(tick(), out, f"\x1d{NONCE} squeue\n{err}")
     assert found.jobs is None
     assert says in found.problem
 
 
-def test_a_locale_warning_does_not_freeze_the_display() -> None:
+def test_a_locale_warning_does_not_freeze_the_display():
     err = f"\x1d{NONCE} squeue\nbash: warning: setlocale: LC_ALL: cannot change locale (ca_ES)\n"
     found = read(tick(), tick_text(NONCE), err)
     assert found.jobs == ()
 
 
-def test_accounting_may_fail_alone() -> None:
+def test_accounting_may_fail_alone():
     err = f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n"
     found = read(tick(["12"]), tick_text(NONCE, sacct=""), err)
     assert found.jobs == ()
     assert found.accounting is None and "Problem talking" in found.accounting_problem
 
 
-def test_only_numbers_are_asked_of_accounting() -> None:
+def test_only_numbers_are_asked_of_accounting():
     call = tick(["12", "13; rm -rf ~", "$(id)"])
     assert call.arguments[-1] == "12"
 
@@ -284,7 +284,7 @@ def test_only_numbers_are_asked_of_accounting() -> None:
         ("", JobPhase.UNKNOWN),
     ],
 )
-def test_phases(text: str, phase: JobPhase) -> None:
+def test_phases(text, phase):
     assert phase_of(text) is phase
 
 
@@ -293,7 +293,7 @@ def test_phases(text: str, phase: JobPhase) -> None:
     [("10:00", 600), ("1-02:03:04", 93784), ("0:00", 0), ("2-12", 216000), ("45", 2700), ("UNLIMITED", None),
      ("00:00.539", 0), ("2-00:00:00", 172800), ("", None), ("INVALID", None), ("\u0661:00", None), ("1" * 99, None)],
 )  # fmt: skip
-def test_durations(text: str, seconds: float | None) -> None:
+def test_durations(text, seconds):
     assert duration_seconds(text) == seconds
 
 
@@ -307,7 +307,7 @@ def test_durations(text: str, seconds: float | None) -> None:
         ("0", None),
     ],
 )
-def test_times(text: str, seconds: float | None) -> None:
+def test_times(text, seconds):
     assert epoch_seconds(text) == seconds
 
 
@@ -343,12 +343,12 @@ def _port(text: str) -> int | None:
 
 @pytest.mark.parametrize("text", ["\u0663", "\u00b2", "\uff11", "1\u0663", "-\u0663"])
 @pytest.mark.parametrize("reader", READERS)
-def test_only_ascii_digits_are_a_number(reader: str, text: str) -> None:
+def test_only_ascii_digits_are_a_number(reader, text):
     assert READERS[reader]("12") is not None
     assert READERS[reader](text) is None
 
 
-def test_log_patterns() -> None:
+def test_log_patterns():
     def put(pattern: str) -> str:
         return expand_pattern(pattern, job_id="123", job_name="R 50", user="me")
 
@@ -359,7 +359,7 @@ def test_log_patterns() -> None:
     assert put("%q") == "%q"
 
 
-def test_limits() -> None:
+def test_limits():
     qos = parse_qos("acc_debug|02:00:00|1|1\nnormal|||\nbroken|line\n")
     assert [item.name for item in qos] == ["acc_debug", "normal"]
     assert (qos[0].max_submit_per_user, qos[0].max_wall_s) == (1, 7200.0)

@@ -43,7 +43,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("version", "name", "key"), CASES)
-def test_recorded_refusals(version: str, name: str, key: str) -> None:
+def test_recorded_refusals(version, name, key):
     text = answer(version, f"refused-{name}")
     assert text.status in (1, 255)
     refusal = classify(text.err)
@@ -54,7 +54,7 @@ def test_recorded_refusals(version: str, name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "name", "key"), CASES)
-def test_recorded_test_only_refusals(version: str, name: str, key: str) -> None:
+def test_recorded_test_only_refusals(version, name, key):
     report = check_options(()).read(answer(version, f"test-only-{name}"))
     assert not report.ok
     assert report.sentence == classify(answer(version, f"test-only-{name}").err).sentence
@@ -64,19 +64,19 @@ def test_recorded_test_only_refusals(version: str, name: str, key: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["frozen-slurmctld-sbatch", "no-slurmctld-sbatch"])
-def test_a_silent_controller_is_unclear(version: str, name: str) -> None:
+def test_a_silent_controller_is_unclear(version, name):
     refusal = classify(answer(version, name).err)
     assert refusal.unclear and not refusal.wait
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_test_only_answers(version: str) -> None:
+def test_recorded_test_only_answers(version):
     report = check_options(()).read(answer(version, "test-only-gpu"))
     assert report.ok and report.sentence == "Slurm would accept this job."
     assert check_options(()).read(answer(version, "test-only-local-time")).ok
 
 
-def test_no_answer_is_not_a_yes() -> None:
+def test_no_answer_is_not_a_yes():
     assert not check_options(()).read(CommandResult(b"", b"", None)).ok
 
 
@@ -92,7 +92,7 @@ def test_no_answer_is_not_a_yes() -> None:
     ],
     ids=["a site plugin's reason comes first", "unknown words are kept and no refusal", "nothing below hides a reason"],
 )  # fmt: skip
-def test_words_of_a_site(stderr: str, key: str, words: str, unclear: bool) -> None:
+def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)
     assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False)
     assert words in refusal.sentence
@@ -113,13 +113,13 @@ def test_words_of_a_site(stderr: str, key: str, words: str, unclear: bool) -> No
         "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
     ],
 )
-def test_a_broken_question_is_no_refusal(stderr: str) -> None:
+def test_a_broken_question_is_no_refusal(stderr):
     refusal = classify(stderr)
     assert refusal.unclear and not refusal.wait
 
 
 @given(st.text())
-def test_any_text_is_a_refusal(text: str) -> None:
+def test_any_text_is_a_refusal(text):
     assert classify(text).sentence
 
 
@@ -147,7 +147,7 @@ AssocMaxGRESPerJob AssocMaxNodePerJobLimit AssocMaxWallDurationPerJobLimit Assoc
 
 
 @pytest.mark.parametrize("reason", SLURMS_REASONS.split())
-def test_every_reason_is_explained(reason: str) -> None:
+def test_every_reason_is_explained(reason):
     sentence = explain_reason(reason)
     assert "names the reason" not in sentence
     assert reason not in sentence
@@ -168,17 +168,17 @@ def test_every_reason_is_explained(reason: str) -> None:
         ("QOSMaxGRESPerUser", "GPUs"),
     ],
 )
-def test_reasons_in_words(reason: str, words: str) -> None:
+def test_reasons_in_words(reason, words):
     assert words in explain_reason(reason)
 
 
-def test_reasons_nobody_knows() -> None:
+def test_reasons_nobody_knows():
     assert explain_reason("") == ""
     assert "MoonPhase" in explain_reason("MoonPhase")
     assert explain_reason("None")
 
 
-def test_a_refused_hold_says_why() -> None:
+def test_a_refused_hold_says_why():
     with pytest.raises(RemoteFailure, match="was not held: Job is no longer pending"):
         read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
     with pytest.raises(RemoteFailure, match="was not released"):

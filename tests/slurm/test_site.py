@@ -53,11 +53,11 @@ def answer(
         ("craynetwork:4", 0),
     ],
 )
-def test_gpus_of_a_node(gres: str, found: int) -> None:
+def test_gpus_of_a_node(gres, found):
     assert gpus_of(gres) == found
 
 
-def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
+def test_nodes_that_differ_count_as_the_smallest_with_gpus():
     rows = ("128|gpu:h100:4(S:0-1)", "64|gpu:h100:2", "32|(null)")
     nodes = "".join(f"gpu|{row}\n" for row in rows)
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
@@ -66,7 +66,7 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
     assert found.nodes_from == "sinfo"
 
 
-def test_refusals_are_kept_and_the_sums_are_shared_out() -> None:
+def test_refusals_are_kept_and_the_sums_are_shared_out():
     site = site_probe().answer(
         answer(
             {"partitions": partition("gpu"), "nodes": ""},
@@ -83,7 +83,7 @@ def test_refusals_are_kept_and_the_sums_are_shared_out() -> None:
     assert (found.cpus, found.gpus) == (64, 2)
 
 
-def test_modules_as_lmod_and_as_environment_modules_list_them() -> None:
+def test_modules_as_lmod_and_as_environment_modules_list_them():
     text = "/apps/modulefiles:\nsingularity/\nsingularity/3.11.5(default)\ntensorflow/2.15-gpu\n\x1b[1modd\n"
     site = site_probe().answer(answer({"modules": text}), "abc")
     assert site.modules == ("singularity/3.11.5", "tensorflow/2.15-gpu")
@@ -101,19 +101,19 @@ def question_keys(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> li
     return [question.key for question in questions(slurm, site, Choices(**more))]
 
 
-def test_nothing_is_asked_that_is_known() -> None:
+def test_nothing_is_asked_that_is_known():
     site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d/cifar-10-batches-py",))
     assert question_keys(site) == []
     assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
     assert question_keys(replace(site, data=(), tensorflow=False)) == ["data_dir", "training"]
 
 
-def test_partitions_that_are_down_or_closed_are_no_choice() -> None:
+def test_partitions_that_are_down_or_closed_are_no_choice():
     site = SiteProbe(partitions=(gpu("a", up=False), gpu("b", accounts=("other",)), gpu("c")))
     assert values(site)["gpu_queue"] == "c" and "queue" not in question_keys(site)
 
 
-def test_queues_stand_in_slurms_order_and_the_first_is_proposed() -> None:
+def test_queues_stand_in_slurms_order_and_the_first_is_proposed():
     site = SiteProbe(
         partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short", max_seconds=7200.0))
     )
@@ -130,7 +130,7 @@ def test_queues_stand_in_slurms_order_and_the_first_is_proposed() -> None:
     )
 
 
-def test_a_qos_is_no_partition() -> None:
+def test_a_qos_is_no_partition():
     """`init --host H --qos acc_debug` where queues are partitions, and where a partition has its own QoS."""
     slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
     found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
@@ -141,28 +141,28 @@ def test_a_qos_is_no_partition() -> None:
     assert "queue" not in question_keys(site, slurm, qos="gpu-long")
 
 
-def test_a_data_folder_is_a_whole_path() -> None:
+def test_a_data_folder_is_a_whole_path():
     site = SiteProbe(partitions=(gpu(),), home="/home/me")
     assert values(site)["data_dir"] == "/home/me/cifar-utils/cifar-10-batches-py"
     (question,) = (each for each in questions(PROBE, site, Choices(training="x")) if each.key == "data_dir")
     assert question.default.startswith("/home/me/") and "cs.toronto.edu" in question.text
 
 
-def test_without_accounting_the_account_is_asked_for_and_may_stay_empty() -> None:
+def test_without_accounting_the_account_is_asked_for_and_may_stay_empty():
     slurm = replace(PROBE, associations=None, qos=None)
     site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d",))
     assert question_keys(site, slurm) == ["account"]
     assert "default_account" not in values(site, slurm)
 
 
-def test_notes_keep_what_a_student_may_want_to_know() -> None:
+def test_notes_keep_what_a_student_may_want_to_know():
     slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "debug")),))
     notes = " ".join(values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"])  # type: ignore[call-overload]
     assert "tensorflow/2.15" in notes and "normal, debug" in notes
     assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
 
 
-def test_without_a_gpu_partition_the_profile_says_so() -> None:
+def test_without_a_gpu_partition_the_profile_says_so():
     site = SiteProbe(partitions=(SitePartition(name="cpu", cpus=64, default=True),))
     made = site_profile("login.x.org", PROBE, site, Choices())
     assert any("No partition with GPUs" in sentence for sentence in made.unknown)
@@ -180,7 +180,7 @@ def test_without_a_gpu_partition_the_profile_says_so() -> None:
         ("python3", (), {"python": "python3"}),
     ],
 )
-def test_how_python_is_started(training: str, programs: tuple[str, ...], launch: dict[str, object]) -> None:
+def test_how_python_is_started(training, programs, launch):
     site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
     made = site_profile("h", PROBE, site, Choices(training=training))
     found = tomllib.loads(made.text)["launch"]

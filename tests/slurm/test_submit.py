@@ -87,7 +87,7 @@ class Site:
         return self.ask(lookup(str(self.dir), TOKEN, name))
 
 
-def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
+def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     first = site.submit()
     assert (first.status, parse_submit(first.out)) == (0, "4711")
     again = site.submit()
@@ -100,7 +100,7 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
     assert site.look().job_id == "4711"
 
 
-def test_an_accepted_job_without_a_number_is_never_sent_again(site: Site) -> None:
+def test_an_accepted_job_without_a_number_is_never_sent_again(site):
     site.program("sbatch", f'echo "$@" >>{site.sent}; echo "Your job went to the other cluster."')
     assert parse_submit(site.submit().out) is None
     for _ in range(20):
@@ -111,13 +111,13 @@ def test_an_accepted_job_without_a_number_is_never_sent_again(site: Site) -> Non
     assert site.look().job_id == "12", "it is looked up by its token all the same"
 
 
-def test_a_receipt_is_read_below_and_above_what_a_site_prints(site: Site) -> None:
+def test_a_receipt_is_read_below_and_above_what_a_site_prints(site):
     site.program("sbatch", "echo Welcome; echo 'Submitted batch job 12 on cluster other'; echo Good luck")
     site.submit()
     assert site.look().job_id == "12"
 
 
-def test_an_unreadable_row_of_the_job_leaves_it_open(site: Site) -> None:
+def test_an_unreadable_row_of_the_job_leaves_it_open(site):
     site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
     site.submit()
     site.queue_holds("0x12", comment_of(TOKEN), NAME)
@@ -125,7 +125,7 @@ def test_an_unreadable_row_of_the_job_leaves_it_open(site: Site) -> None:
     assert not look.certain and look.no_job_at is None and "cannot be read" in look.problem
 
 
-def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
+def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     """Two processes of one folder, or of its copy, without a lock that holds."""
     answer = site.folder / "answer"
     site.program("sbatch", f'echo "$@" >>{site.sent}; until [ -e {answer} ]; do sleep 0.05; done; echo 4711')
@@ -145,7 +145,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     assert site.look().job_id == "4711"
 
 
-def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site: Site) -> None:
+def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site):
     """Its directory was removed, so nothing but the queue knows."""
     site.program("squeue", f"echo '17 labtui:other'; echo '99 {comment_of(TOKEN)}'")
     result = site.submit()
@@ -154,7 +154,7 @@ def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site: Site) ->
     assert site.look().job_id == "99"
 
 
-def test_the_jobs_own_word_goes_before_receipts(site: Site) -> None:
+def test_the_jobs_own_word_goes_before_receipts(site):
     site.submit()
     started = site.dir / ".labtui" / "started"
     started.mkdir()
@@ -167,7 +167,7 @@ def test_the_jobs_own_word_goes_before_receipts(site: Site) -> None:
 @pytest.mark.parametrize(
     "squeue", ["echo 'Unable to contact slurm controller' >&2; exit 1", "kill -SEGV $$", "kill -TERM $$"]
 )
-def test_a_controller_that_does_not_answer_gets_no_sbatch(site: Site, squeue: str) -> None:
+def test_a_controller_that_does_not_answer_gets_no_sbatch(site, squeue):
     site.program("squeue", squeue)
     assert site.submit().status == NOT_ASKED
     assert site.times_sent() == 0
@@ -175,7 +175,7 @@ def test_a_controller_that_does_not_answer_gets_no_sbatch(site: Site, squeue: st
     assert look.certain and look.attempts == 2, "a try that did not run sbatch is closed"
 
 
-def test_a_lookup_takes_a_submission_on_its_way_away(site: Site) -> None:
+def test_a_lookup_takes_a_submission_on_its_way_away(site):
     found = site.look()
     assert (found.job_id, found.certain) == (None, True)
     assert site.submit(attempt=0).status == TAKEN_AWAY
@@ -184,14 +184,14 @@ def test_a_lookup_takes_a_submission_on_its_way_away(site: Site) -> None:
     assert site.look().job_id == "4711"
 
 
-def test_a_job_without_receipt_is_found_by_its_comment(site: Site) -> None:
+def test_a_job_without_receipt_is_found_by_its_comment(site):
     site.program("sbatch", "kill -9 $PPID; sleep 1")
     site.submit()
     site.queue_holds("99", comment_of(TOKEN), "renamed")
     assert site.look().job_id == "99"
 
 
-def test_a_job_is_found_by_a_name_that_carries_the_token(site: Site) -> None:
+def test_a_job_is_found_by_a_name_that_carries_the_token(site):
     site.queue_holds("98", "", NAME)
     assert site.look().job_id == "98"
 
@@ -206,14 +206,12 @@ def test_a_job_is_found_by_a_name_that_carries_the_token(site: Site) -> None:
         ("charged to course 7", "", True),  # the site's own comment says nothing
     ],
 )
-def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(
-    site: Site, comment: str, work_dir: str, ours: bool
-) -> None:
+def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(site, comment, work_dir, ours):
     site.queue_holds("96", comment, NAME, work_dir)
     assert site.look().job_id == ("96" if ours else None)
 
 
-def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site) -> None:
+def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site):
     site.queue_holds("96", "labtui:1111-2222-b2c4", NAME)
     values = dict.fromkeys(ACCOUNTING_FIELDS, "") | {"JobIDRaw": "96", "State": "RUNNING", "JobName": NAME}
     (site.folder / "accounts").write_text(
@@ -225,12 +223,12 @@ def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site
     assert site.look().job_id == "96", "its name is all that is known of it"
 
 
-def test_a_name_without_the_token_proves_nothing(site: Site) -> None:
+def test_a_name_without_the_token_proves_nothing(site):
     site.queue_holds("97", "labtui:another", "ResNet50")
     assert site.look("ResNet50").job_id is None
 
 
-def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
+def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site):
     site.program("sbatch", "kill -9 $PPID; kill -9 $(ps -o ppid= $PPID); sleep 0.1")
     site.submit()
     control = site.dir / ".labtui" / "attempt-0"
@@ -242,7 +240,7 @@ def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
     assert site.look().no_job_at is not None
 
 
-def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site: Site) -> None:
+def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     """Its request may lie with a frozen controller although the queue shows nothing."""
     site.program("sbatch", "kill -9 $$")
     assert site.submit().status == 137
@@ -264,23 +262,21 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site: Site) -> None:
         ((), False),
     ],
 )
-def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(
-    answers: tuple[float | None, ...], certain: bool
-) -> None:
+def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(answers, certain):
     period = NoJobPeriod()
     for at in answers:
         period = period.after(Lookup(no_job_at=at, problem="" if at is not None else "squeue failed"))
     assert period.certain is certain
 
 
-def test_a_plain_refusal_is_certain_without_slurm(site: Site) -> None:
+def test_a_plain_refusal_is_certain_without_slurm(site):
     site.program("sbatch", "echo 'sbatch: error: Invalid qos specification' >&2; exit 1")
     assert site.submit().status == 1
     site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     assert site.look().certain
 
 
-def test_a_silent_controller_leaves_it_open_until_it_speaks(site: Site) -> None:
+def test_a_silent_controller_leaves_it_open_until_it_speaks(site):
     site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
     site.submit()
     site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
@@ -290,31 +286,31 @@ def test_a_silent_controller_leaves_it_open_until_it_speaks(site: Site) -> None:
     assert site.look().no_job_at is not None
 
 
-def test_accounting_down_leaves_an_unclear_one_open(site: Site) -> None:
+def test_accounting_down_leaves_an_unclear_one_open(site):
     site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
     site.submit()
     site.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
     assert not site.look().certain
 
 
-def test_a_directory_that_cannot_be_written_leaves_it_open(site: Site) -> None:
+def test_a_directory_that_cannot_be_written_leaves_it_open(site):
     (site.dir / ".labtui").write_text("in the way")
     assert not site.look().certain
 
 
-def test_no_answer_is_a_lost_connection() -> None:
+def test_no_answer_is_a_lost_connection():
     with pytest.raises(ConnectionLost):
         read(lookup("/d", TOKEN, NAME), "", status=None)
 
 
-def test_a_missing_directory_is_a_plain_no(site: Site) -> None:
+def test_a_missing_directory_is_a_plain_no(site):
     with pytest.raises(SubmitRefused, match="directory"):
         site.ask(submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
     assert site.times_sent() == 0
 
 
 @pytest.mark.parametrize("name", ["$(touch pwned)", "a; touch pwned", "a\nb", "'; touch pwned; '", "-q root"])
-def test_hostile_words_stay_words(site: Site, name: str) -> None:
+def test_hostile_words_stay_words(site, name):
     assert site.submit(name=name).status == 0
     assert not list(site.folder.rglob("pwned"))
     assert name.split("\n", maxsplit=1)[0] in site.sent.read_text()
@@ -326,17 +322,17 @@ def test_hostile_words_stay_words(site: Site, name: str) -> None:
      ("Submitted batch job 5\n", "5"), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
      ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
 )  # fmt: skip
-def test_job_ids(text: str, job_id: str | None) -> None:
+def test_job_ids(text, job_id):
     assert parse_submit(text) == job_id
 
 
 @pytest.mark.parametrize("token", ["", "a b", "x;y", "$(id)", "-abc", "a" * 99])
-def test_tokens_that_are_none(token: str) -> None:
+def test_tokens_that_are_none(token):
     with pytest.raises(ValueError, match="token"):
         comment_of(token)
 
 
-def test_a_refused_account_names_those_that_are_open(site: Site) -> None:
+def test_a_refused_account_names_those_that_are_open(site):
     site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")
     for words, named in (("Invalid account", "course_a, course_b"), ("Invalid qos", "normal, debug")):
         site.program("sbatch", f"echo 'sbatch: error: {words} specification' >&2; exit 1")
@@ -345,7 +341,7 @@ def test_a_refused_account_names_those_that_are_open(site: Site) -> None:
         assert f"Open to you: {named}." in caught.value.hint
 
 
-def test_a_limit_of_the_queue_asks_nothing_more(site: Site) -> None:
+def test_a_limit_of_the_queue_asks_nothing_more(site):
     site.program("sacctmgr", f"touch {site.folder / 'asked'}")
     words = "QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates accounting/QOS policy"
     site.program("sbatch", f'echo "sbatch: error: {words}" >&2; exit 1')
@@ -354,7 +350,7 @@ def test_a_limit_of_the_queue_asks_nothing_more(site: Site) -> None:
     assert caught.value.wait and not (site.folder / "asked").exists()
 
 
-def test_cancelling_what_is_over() -> None:
+def test_cancelling_what_is_over():
     for words in (
         "Kill job error on job id 5: Invalid job id specified",
         "Job/step already completing or completed",
@@ -364,7 +360,7 @@ def test_cancelling_what_is_over() -> None:
         read(cancel("5"), "", "scancel: error: Access/permission denied", 1)
 
 
-def test_the_queue_over_the_line(site: Site) -> None:
+def test_the_queue_over_the_line(site):
     row, between = separators(NONCE)
     values = {"job_id": "7", "state": "PENDING", "name": "job\n7"}
     (site.folder / "rows").write_text(row + between.join(values.get(field, "") for field, _ in FIELDS) + "\n")

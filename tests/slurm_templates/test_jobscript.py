@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import TemplateError, UsageError
-from labtui.domain.model import MANY_NODES, BatchOption, JobForm
+from labtui.domain.model import MANY_NODES
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, list_remote, read_remote, read_template
 from labtui.slurm.job_script import (
@@ -43,14 +42,14 @@ def directives(script: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_golden(form: JobForm) -> None:
+def test_golden(form):
     """If a template is meant to change, ``python -m tests.slurm_templates.samples`` rewrites them."""
     assert rendered(form) == (GOLDEN / f"{form}.slurm").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("form", FORMS)
 @needs_shellcheck
-def test_shellcheck_finds_nothing(form: JobForm, tmp_path: Path) -> None:
+def test_shellcheck_finds_nothing(form, tmp_path):
     file = tmp_path / "job.slurm"
     file.write_text(rendered(form))
     done = subprocess.run(["shellcheck", str(file)], capture_output=True, check=False)
@@ -58,7 +57,7 @@ def test_shellcheck_finds_nothing(form: JobForm, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_directives(form: JobForm) -> None:
+def test_directives(form):
     found = directives(rendered(form, reservation="lab_day"))
     plan = draft(form)
     assert found["job-name"] == plan.job_name
@@ -73,20 +72,20 @@ def test_directives(form: JobForm) -> None:
     assert "mem" not in found
 
 
-def test_sites_without_qos_and_account() -> None:
+def test_sites_without_qos_and_account():
     profile = msgspec.structs.replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, account="", qos="", partition="gpusmall"))
     assert found["partition"] == "gpusmall"
     assert not found.keys() & {"qos", "account", "reservation"}
 
 
-def test_a_qos_stays_a_qos_where_queues_are_partitions() -> None:
+def test_a_qos_stays_a_qos_where_queues_are_partitions():
     profile = msgspec.structs.replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, qos="acc_debug", partition="gpusmall"))
     assert (found["qos"], found["partition"]) == ("acc_debug", "gpusmall")
 
 
-def test_commands_with_more_to_say() -> None:
+def test_commands_with_more_to_say():
     plan = draft("one-gpu")
     spec = run(1, learning_rate=0.05, extra_args=("--device", "cpu", "--images", "64"))
     words = training_command(spec, plan, PLAIN, CONTEXT)
@@ -96,7 +95,7 @@ def test_commands_with_more_to_say() -> None:
     assert training_command(on_cpu, draft("cpu"), PLAIN, CONTEXT)[-2:] == ("--device", "cpu")
 
 
-def test_setup_lines_of_a_profile() -> None:
+def test_setup_lines_of_a_profile():
     launch = Launch(
         modules=("intel", "python/3.11 gcc"),
         setup=("source venv/bin/activate",),
@@ -120,7 +119,7 @@ def test_setup_lines_of_a_profile() -> None:
 @pytest.mark.parametrize(
     ("minutes", "text"), [(1, "00:01:00"), (75, "01:15:00"), (1440, "1-00:00:00"), (2910, "2-00:30:00")]
 )
-def test_time(minutes: int, text: str) -> None:
+def test_time(minutes, text):
     assert time_text(minutes) == text
 
 
@@ -142,13 +141,13 @@ def test_time(minutes: int, text: str) -> None:
         {"container": "~/x.sif"},
     ],
 )
-def test_what_cannot_be_a_job_is_refused(change: dict[str, object]) -> None:
+def test_what_cannot_be_a_job_is_refused(change):
     with pytest.raises(TemplateError) as caught:
         rendered("one-job", **change)
     assert str(caught.value).endswith(".")
 
 
-def test_user_in_paths() -> None:
+def test_user_in_paths():
     context = JobContext(token="t", remote_dir="/r", edition="e", practice=True, user="nct01345")
     script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
     assert "singularity exec /home/nct01345/x.sif python -u" in script
@@ -156,7 +155,7 @@ def test_user_in_paths() -> None:
 
 
 @pytest.mark.parametrize("path", ["data set/cifar", "~/data set/cifar"])
-def test_a_relative_data_folder_starts_at_home(path: str) -> None:
+def test_a_relative_data_folder_starts_at_home(path):
     """Not in the job's directory, which is new for each job and never holds data."""
     script = rendered("cpu", PLAIN, data_dir=path)
     assert "export CIFAR10_DATA=\"$HOME\"/'data set/cifar'\n" in script
@@ -175,9 +174,7 @@ def test_a_relative_data_folder_starts_at_home(path: str) -> None:
         ("srun-python", "global", 1024),
     ],
 )
-def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(
-    form: JobForm, option: BatchOption, given: int
-) -> None:
+def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(form, option, given):
     plan = draft(form)
     spec = dataclasses.replace(plan.runs[0], batch_size=1024, batch_option=option)
     words = training_command(spec, dataclasses.replace(plan, runs=(spec,)), PROFILE, CONTEXT)
@@ -200,13 +197,13 @@ def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_b
 PRINTABLE = st.text().filter(lambda text: text.isprintable())
 
 
-def test_values_by_place() -> None:
+def test_values_by_place():
     template = "#SBATCH --job-name=@{name}\n# for @{name}\necho @{name}\n@{more_lines}\n  @{no_lines}\nend"
     text = render(template, {"name": "a.b", "more_lines": "one\ntwo\n", "no_lines": ""})
     assert text == "#SBATCH --job-name=a.b\n# for a.b\necho a.b\none\ntwo\nend"
 
 
-def test_the_shells_own_words_are_left_alone() -> None:
+def test_the_shells_own_words_are_left_alone():
     code = '"$@" ${list[@]} ${1:-x} $name $(date) a@b.c %x.%j {"k": 1} $$'
     assert render(code, {}) == code
 
@@ -214,20 +211,20 @@ def test_the_shells_own_words_are_left_alone() -> None:
 @pytest.mark.parametrize(
     "name", ["a b", "a;b", "$(date)", "a'b", 'a"b', "a`b`", "a\\b", "", "ä", "#x", "a#b", "<account>"]
 )
-def test_directives_take_plain_words_only(name: str) -> None:
+def test_directives_take_plain_words_only(name):
     with pytest.raises(TemplateError):
         render("#SBATCH --job-name=@{name}", {"name": name})
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b", "\x1b[31m", "a\u2028b", "\u200b", "\xa0"])
 @pytest.mark.parametrize("line", ["#SBATCH -J @{x}", "# @{x}", "echo @{x}"])
-def test_control_characters_are_refused_everywhere(bad: str, line: str) -> None:
+def test_control_characters_are_refused_everywhere(bad, line):
     with pytest.raises(TemplateError):
         render(line, {"x": bad})
 
 
 @given(PRINTABLE)
-def test_a_value_in_code_is_one_word(value: str) -> None:
+def test_a_value_in_code_is_one_word(value):
     line = render("say @{x} after", {"x": value})
     assert shlex.split(line, comments=True) == ["say", value, "after"]
 
@@ -235,7 +232,7 @@ def test_a_value_in_code_is_one_word(value: str) -> None:
 # --------------------------------------------------------------------------- assets
 
 
-def test_remote_holds_the_scripts_and_nothing_else() -> None:
+def test_remote_holds_the_scripts_and_nothing_else():
     names = list_remote()
     assert {"ResNet50.py", "ResNet152_seq.py", "resnet_lab.py", "run_log.py", "cifar-utils/cifar.py"} <= set(
         names
@@ -245,13 +242,13 @@ def test_remote_holds_the_scripts_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing.py", "../pyproject.toml", "/etc/passwd", "cifar-utils", ""])
-def test_only_listed_files_are_read(name: str) -> None:
+def test_only_listed_files_are_read(name):
     with pytest.raises(UsageError):
         read_remote(name)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_template_for_every_form(form: str) -> None:
+def test_a_template_for_every_form(form):
     """Every placeholder stands outside quotes, where a quoted value is one word."""
     lines = read_template(form).split("\n")
     assert lines[0] == "#!/bin/bash"
@@ -260,11 +257,11 @@ def test_a_template_for_every_form(form: str) -> None:
         assert "@{" not in PLACE.sub("", line)
 
 
-def test_the_guard_of_a_second_job_ends_as_the_readers_expect() -> None:
+def test_the_guard_of_a_second_job_ends_as_the_readers_expect():
     assert f"exit {TWIN_STATUS}\n" in STARTED_GUARD and f" {CONTROL_DIR}/started/job " in STARTED_GUARD
 
 
-def test_an_unknown_form_is_refused_with_those_there_are() -> None:
+def test_an_unknown_form_is_refused_with_those_there_are():
     with pytest.raises(UsageError, match="two-jobs") as caught:
         read_template("two-jobs")
     assert "one-job" in caught.value.hint

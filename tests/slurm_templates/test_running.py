@@ -104,7 +104,7 @@ def job_folder(tmp_path: Path) -> JobFolder:
     return JobFolder(tmp_path)
 
 
-def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(job_folder: JobFolder) -> None:
+def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(job_folder):
     job_folder.program("python", FAILING)
     status, out, err = job_folder.run(rendered("one-job", PLAIN))
     assert status == 5
@@ -114,7 +114,7 @@ def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(job_folde
     assert err.splitlines() == [f"error: this training ended with exit status {code}" for code in (5, 7)]
 
 
-def test_header_says_what_the_job_is(job_folder: JobFolder) -> None:
+def test_header_says_what_the_job_is(job_folder):
     job_folder.program("python", "#!/bin/bash\n")
     _, out, _ = job_folder.run(rendered("one-job", PLAIN))
     block = out.split(HEADER_BEGIN + "\n")[1].split(HEADER_END)[0]
@@ -127,7 +127,7 @@ def test_header_says_what_the_job_is(job_folder: JobFolder) -> None:
     assert facts["start"][:2] == "20"
 
 
-def test_labtui_knows_the_runs_from_the_echoed_commands(job_folder: JobFolder) -> None:
+def test_labtui_knows_the_runs_from_the_echoed_commands(job_folder):
     """Scripts that print no banner, as the book's sequential one."""
     job_folder.program("python", EPOCHS)
     _, out, _ = job_folder.run(rendered("one-job", PLAIN))
@@ -139,7 +139,7 @@ def test_labtui_knows_the_runs_from_the_echoed_commands(job_folder: JobFolder) -
     ]
 
 
-def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFolder) -> None:
+def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder):
     csv = "ResNet50-x.31337.gpu.csv"
     job_folder.program("nvidia-smi", SAMPLER)
     job_folder.program("python", f'#!/bin/bash\nuntil [ "$(wc -l < {csv})" -gt 3 ]; do sleep 0.02; done\n')
@@ -153,7 +153,7 @@ def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFold
     wait_until(lambda: not alive(pid), what="the sampler to end")
 
 
-def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFolder) -> None:
+def test_termination_ends_the_job_its_training_and_its_sampler(job_folder):
     """SIGTERM to every process of the job, as Slurm sends it at scancel and at the time limit."""
     job_folder.program("nvidia-smi", SAMPLER)
     job_folder.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
@@ -171,7 +171,7 @@ def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFo
     wait_until(lambda: not any(map(alive, pids)), what="training and sampler to end")
 
 
-def test_container(job_folder: JobFolder) -> None:
+def test_container(job_folder):
     job_folder.program("singularity", '#!/bin/bash\nprintf "%s|" "$@"; echo\n')
     _, out, _ = job_folder.run(rendered("cpu", PLAIN, container="/images/my image.sif"))
     assert "exec|/images/my image.sif|python|-u|ResNet50_seq.py|--epochs|2|--batch_size|256|" in out
@@ -228,9 +228,7 @@ def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
 @example(field="extra", value="a b'c\"d$(touch pwned)`touch pwned`")
 @example(field="data_dir", value="/x y/$(touch pwned)")
 @example(field="token", value="'; touch pwned; '")
-def test_hostile_values_never_become_shell_words(
-    tmp_path_factory: pytest.TempPathFactory, field: str, value: str
-) -> None:
+def test_hostile_values_never_become_shell_words(tmp_path_factory, field, value):
     try:
         script, words = hostile_job(field, value)
     except TemplateError as error:
@@ -254,7 +252,7 @@ def test_hostile_values_never_become_shell_words(
         assert (job_folder.folder / "words").read_bytes() == b"".join(word.encode() + b"\0" for word in words)
 
 
-def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job_folder: JobFolder) -> None:
+def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job_folder):
     job_folder.program("python", EPOCHS)
     (job_folder.folder / ".labtui").mkdir()
     script = rendered("cpu", PLAIN)
@@ -271,7 +269,7 @@ def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job
     assert again == 0 and "Epoch 1/2" in out, "Slurm started the same job again"
 
 
-def test_of_many_jobs_at_once_one_goes_on(job_folder: JobFolder) -> None:
+def test_of_many_jobs_at_once_one_goes_on(job_folder):
     job_folder.program("python", EPOCHS)
     (job_folder.folder / ".labtui").mkdir()
     script = rendered("cpu", PLAIN)
@@ -283,7 +281,7 @@ def test_of_many_jobs_at_once_one_goes_on(job_folder: JobFolder) -> None:
     assert sorted(status for _, status in ends) == [0] + [TWIN_STATUS] * 7
 
 
-def test_a_script_that_is_no_submission_of_labtui_runs_as_often_as_one_likes(job_folder: JobFolder) -> None:
+def test_a_script_that_is_no_submission_of_labtui_runs_as_often_as_one_likes(job_folder):
     job_folder.program("python", EPOCHS)
     script = rendered("cpu", PLAIN)
     assert job_folder.run(script)[0] == 0

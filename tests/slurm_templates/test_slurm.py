@@ -60,7 +60,7 @@ class Place:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_slurm_would_accept_it(cluster: Cluster, student: Student, form: JobForm) -> None:
+def test_slurm_would_accept_it(cluster, student, form):
     place = Place(cluster, student, f"test-only-{form}")
     run = dataclasses.replace(draft(form).runs[0], n_gpus=4, nodes=1)
     one_node = {"runs": (run,), "gpus": 4, "nodes": 1} if form in MANY_NODES else {}
@@ -70,14 +70,14 @@ def test_slurm_would_accept_it(cluster: Cluster, student: Student, form: JobForm
     assert ("partition gpp" if form == "cpu" else "partition acc") in shown
 
 
-def test_slurm_would_refuse_another_account(cluster: Cluster, student: Student) -> None:
+def test_slurm_would_refuse_another_account(cluster, student):
     """The same check says no where it should, so its yes means something."""
     place = Place(cluster, student, "test-only-no")
     place.write("job.slurm", script_for(student, "cpu", account="nct_999"))
     assert cluster.as_student(f"cd {place.path} && sbatch --test-only job.slurm").status != 0
 
 
-def test_a_job_runs_its_trainings_and_samples_its_gpus(cluster: Cluster, student: Student) -> None:
+def test_a_job_runs_its_trainings_and_samples_its_gpus(cluster, student):
     place = Place(cluster, student, "runs")
     # Each training lasts until the sampler has written something, so there is something to read.
     wait = (
