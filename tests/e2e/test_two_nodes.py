@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -317,11 +316,11 @@ def test_two_workers_of_tensorflow(pair, member, tmp_path):
         assert job.job is not None and job.job.node == "node[1-2]"
 
 
-DELAY_S = 1.0
-SLOW_RANK = f"""
-                if self.team.rank == 1 and os.path.exists(os.path.join(os.path.dirname(__file__), "slow")):
-                    loss.register_hook(lambda gradient: time.sleep({DELAY_S}))
+SLOW_RANK = """
+                if self.team.rank == 1 and self.step_times.number % 2 == 0:
+                    loss.register_hook(lambda gradient: time.sleep(1.0))
 """
+"""In its backward pass of each step that is timed."""
 
 
 def mirrors(labtui: Labtui) -> list[str]:
@@ -333,7 +332,6 @@ def mirrors(labtui: Labtui) -> list[str]:
 
 @pytest.mark.torch
 def test_a_slow_rank_on_the_other_node_is_named(pair, member, tmp_path):
-    """Rank 1 sleeps in backward; without that the step is what labtui said it would be."""
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
     scripts = labtui.folder / "scripts" / "pytorch"
     train = (scripts / "train_ddp.py").read_text()
@@ -342,30 +340,11 @@ def test_a_slow_rank_on_the_other_node_is_named(pair, member, tmp_path):
     (scripts / "train_ddp.py").write_text(train.replace(loss, f"{loss}{SLOW_RANK.lstrip(chr(10))}", 1))
     times = scripts / "step_times.py"
     times.write_text(times.read_text().replace("EVERY = 10\n", "EVERY = 2\n"))
-    (scripts / "slow").touch()
     for gpus in ("1", "2"):
-        labtui("submit", "1", "--gpus", gpus, "--epochs", "5", "--yes", "--force")
+        labtui("submit", "1", "--gpus", gpus, "--epochs", "3", "--yes", "--force")
     labtui.lines("watch")
-    (scripts / "slow").unlink()
-    labtui("submit", "1", "--gpus", "2", "--epochs", "5", "--yes", "--force")
-    labtui.lines("watch")
-    assert outcomes(labtui) == ["completed"] * 3
-    one, slow, plain = mirrors(labtui)
-    (row,) = labtui.json("why", one, slow)["rows"]
-    shares = {part["name"]: part["share"] for part in row["parts"]}
-    waiting = shares.pop("waiting for the slowest GPU")
-    assert row["slowest_rank"] == 1 and waiting["lo"] > 0, row
-    assert sum(each["value"] for each in shares.values()) + waiting["value"] == pytest.approx(
-        1 - row["efficiency"]["value"]
-    )
-    steps = []
-    for log in (slow, plain):
-        (run,) = labtui.json("parse", log)["files"][0]["runs"]
-        steps.append([epoch["metrics"] for epoch in run["epochs"][1:]])
-    imbalance, with_it = (
-        statistics.median(each[name] for each in steps[0])
-        for name in ("step_imbalance_seconds", "step_seconds")
-    )
-    without = statistics.median(each["step_seconds"] for each in steps[1])
-    assert imbalance == pytest.approx(DELAY_S, rel=0.5)
-    assert with_it - imbalance == pytest.approx(without, abs=DELAY_S / 2)
+    assert outcomes(labtui) == ["completed"] * 2
+    (row,) = labtui.json("why", *mirrors(labtui))["rows"]
+    assert row["slowest_rank"] == 1, row
+    lost = sum(part["share"]["value"] for part in row["parts"])
+    assert lost == pytest.approx(1 - row["efficiency"]["value"])

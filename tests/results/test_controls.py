@@ -20,8 +20,10 @@ IMAGES, BATCH = 2560, 64
 INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 
 
-def log(gpus: int, step_s: float, control: str = "", *, joules: float = 0.0, noise: float = 0.005) -> bytes:
-    """A training whose steps take so many seconds, within half a percent."""
+def log(
+    gpus: int, step_s: float, control: str = "", *, noise: float = 0.005, **told_of_epochs: float
+) -> bytes:
+    """A training whose steps take so many seconds, within half a percent; each epoch tells the rest."""
     steps = IMAGES // (BATCH * gpus)
     facts = {"model_name": "ResNet50", "device": "gpu", "n_gpus": gpus, "global_batch_size": BATCH * gpus}
     facts |= {"train_samples": IMAGES, "epochs": 3, **({"control": control} if control else {})}
@@ -30,10 +32,8 @@ def log(gpus: int, step_s: float, control: str = "", *, joules: float = 0.0, noi
     for number, factor in ((1, 3.0), (2, 1 - noise), (3, 1 + noise)):
         told = {"epoch_num": number, "seconds": step_s * steps * factor, "steps": steps, "samples": IMAGES}
         records.append(("INTERVAL_END", "epoch_stop", None, told))
-        if joules:
-            records.append(
-                ("POINT_IN_TIME", "tracked_stats", {"energy_joules": joules}, {"epoch_num": number})
-            )
+        if told_of_epochs:
+            records.append(("POINT_IN_TIME", "tracked_stats", told_of_epochs, {"epoch_num": number}))
     records.append(("INTERVAL_END", "run_stop", None, {"status": "success"}))
     names = ("event_type", "key", "value", "metadata")
     lines = [json.dumps({"time_ms": 1, **dict(zip(names, each, strict=True))}) for each in records]
@@ -85,6 +85,44 @@ def test_each_cause_lands_in_its_part(
     assert shares(*TRAININGS, *(log(*each) for each in controls)) == parts
 
 
+STEP_PARTS = ("data", "compute", "imbalance", "allreduce")
+
+
+def timed_log(gpus: int, *seconds: float, last_rank: int = 0) -> bytes:
+    """A training whose log says what a step is made of, in the order of `STEP_PARTS`."""
+    parts = {f"step_{part}_seconds": each for part, each in zip(STEP_PARTS, seconds, strict=True)}
+    step = sum(seconds)
+    return log(gpus, step, step_seconds=step, last_rank=last_rank, last_rank_share=1.0, **parts)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "parts"),
+    [
+        ((0.1, 0.9, 0.0, 0.0), {}),
+        ((1.1, 0.9, 0.0, 0.0), {"waiting for data": 50}),
+        ((0.1, 1.9, 0.0, 0.0), {"slower computing on each GPU": 50}),
+        ((0.1, 0.9, 1.0, 0.0), {"waiting for the slowest GPU": 50}),
+        ((0.1, 0.9, 0.0, 1.0), {"communication": 50}),
+        (
+            (0.3, 1.1, 0.4, 0.2),
+            {
+                "waiting for data": 10,
+                "slower computing on each GPU": 10,
+                "waiting for the slowest GPU": 20,
+                "communication": 10,
+            },
+        ),
+        # Less waiting than on one GPU is no part: it is in the rest.
+        ((0.0, 1.0, 0.0, 1.0), {"communication": 50, "slower computing on each GPU": 5}),
+    ],
+)
+def test_step_times_name_each_cause(seconds: tuple[float, ...], parts: dict[str, float]) -> None:
+    logs = timed_log(1, 0.1, 0.9, 0.0, 0.0), timed_log(4, *seconds, last_rank=3)
+    assert shares(*logs) == parts
+    step_times = on_four(results(*logs)).step_times
+    assert step_times is not None and step_times.slowest_rank == 3
+
+
 def test_a_control_run_moves_no_number_and_no_line() -> None:
     plain = results(*TRAININGS)
     both = results(*TRAININGS, log(1, 0.9, ONE_BATCH), log(4, 1.7, ONE_BATCH), log(4, 1.4, INDEPENDENT))
@@ -123,7 +161,9 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: in
 
 
 def test_energy_stands_beside_speedup() -> None:
-    one, four = log(1, 1.0, joules=IMAGES * 0.2), log(4, 2.0, joules=IMAGES * 0.3)
+    one, four = (
+        log(n, step, energy_joules=IMAGES * each) for n, step, each in ((1, 1.0, 0.2), (4, 2.0, 0.3))
+    )
     (line,) = scaling_lines(results(one, four).rows)
     assert energy_sentence(line.last, line.baseline) == (
         "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
