@@ -10,7 +10,6 @@ import pytest
 
 from labtui.training_logs.reader import parse_log
 from tests.real_cluster.dataset import write_cifar
-from tests.real_cluster.settings import free_ports
 from tests.remote.conftest import REMOTE, ended, started, trained
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -86,7 +85,7 @@ def test_control_runs_have_the_steps_of_the_training(control: str, tasks: int, t
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     words = [
         *("--device", "cpu", "--model", "small", "--dataset", "synthetic", "--images", "50"),
-        *("--batch_size", "16", "--epochs", "1", "--control", control, "--port", str(free_ports(1)[0])),
+        *("--batch_size", "16", "--epochs", "1", "--control", control),
     ]  # fmt: skip
     job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": str(tasks)}
     folders = [tmp_path / str(rank) for rank in range(tasks)]
