@@ -157,8 +157,12 @@ def test_control_runs_take_their_cause_away(tmp_path: Path, two: list[Ended]) ->
     alone = ranks(tmp_path / "alone", 2, "--control", "independent")
     mine, other = weights(alone)
     assert not set(mine) & set(other)
-    assert told(alone[0]).tuning[-1] == ("control", "independent") and timed(told(alone[0])) == [set()] * EPOCHS
+    assert (
+        told(alone[0]).tuning[-1] == ("control", "independent") and timed(told(alone[0])) == [set()] * EPOCHS
+    )
     batch = ranks(tmp_path / "batch", 2, "--control", "one-batch")
     assert [batches_read(each) for each in batch] == [[1] * EPOCHS] * 2
     run = told(batch[0])
-    assert run.tuning[-1] == ("control", "one-batch") and [each.steps for each in run.epochs] == [STEPS] * EPOCHS
+    assert (
+        run.tuning[-1] == ("control", "one-batch") and [each.steps for each in run.epochs] == [STEPS] * EPOCHS
+    )
