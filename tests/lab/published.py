@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Any
 
 from labtui.domain.model import (
     PROCESS_PER_GPU,
@@ -16,7 +17,7 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionStatus,
 )
-from labtui.domain.state import LabState, RunState, SubmissionState, Totals
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.tuning import named_options
 from labtui.lab.edition import Edition, MetricCheck, Task
 from labtui.lab.evidence import Evidence, FileFact
@@ -75,7 +76,7 @@ def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> Run
         epochs=epochs,
         images=None if spec.program is not None else images,
         framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "",
-        totals=_totals(row, spec),
+        **_totals(row, spec),
     )
 
 
@@ -87,18 +88,19 @@ def _timing(row: PublishedRow, run_id: int) -> EpochSample:
     return EpochSample(epoch=1, seconds=printed, source=SOURCE, line=run_id)
 
 
-def _totals(row: PublishedRow, spec: RunSpec) -> Totals | None:
+def _totals(row: PublishedRow, spec: RunSpec) -> dict[str, Any]:
+    """The figures of a whole run, by the fields of `RunState`."""
     rate, memory = row.throughput, row.gpu_memory
     if rate is None and memory is None:
-        return None
+        return {}
     length = named_options((*spec.arguments, *spec.extra_args)).get("sequence_length", "")
-    return Totals(
-        throughput=None if rate is None else Interval.exact(rate),
-        unit="images" if rate is None else "tokens",
-        sequence_length=int(length) if rate is not None and length.isdecimal() else None,
-        gpu_memory=None if memory is None else Interval.exact(memory),
-        line=1,
-    )
+    return {
+        "throughput": None if rate is None else Interval.exact(rate),
+        "unit": "images" if rate is None else "tokens",
+        "sequence_length": int(length) if rate is not None and length.isdecimal() else None,
+        "gpu_memory": None if memory is None else Interval.exact(memory),
+        "totals_line": 1,
+    }
 
 
 def _epoch(

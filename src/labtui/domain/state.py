@@ -16,8 +16,6 @@ from labtui.domain.errors import LabError
 from labtui.domain.model import (
     AcceptedFinding,
     Diagnosis,
-    EpochSample,
-    Interval,
     JobPhase,
     JobRequest,
     JobView,
@@ -26,9 +24,9 @@ from labtui.domain.model import (
     RunSpec,
     Stream,
     SubmissionStatus,
-    WorkUnit,
 )
 from labtui.domain.profile import Profile
+from labtui.domain.run import RunRecord
 from labtui.domain.terminal_text import file_name
 
 
@@ -98,23 +96,8 @@ LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """What a script says of a whole run at its end: tokens per second, seconds, GiB that rank 0 held.
-
-    The rate is that of all GPUs, and absent for a training whose epochs tell it.
-    """
-
-    throughput: Interval | None = None
-    unit: WorkUnit = "images"
-    sequence_length: int | None = None
-    total_seconds: Interval | None = None
-    gpu_memory: Interval | None = None
-    line: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
-    """A run: what was planned (and what its log adds to that), where it stands, what its log says."""
+class RunState(RunRecord):
+    """A run of a lab folder: what its log tells, what was planned (and what its log adds to that), where it stands."""
 
     run_id: int
     token: str
@@ -122,14 +105,7 @@ class RunState:
     spec: RunSpec
     phase: RunPhase = RunPhase.WAITING
     started: bool = False
-    epochs: tuple[EpochSample, ...] = ()
-    outcome: Outcome | None = None
     diagnosis: tuple[Diagnosis, ...] = ()
-    images: int | None = None
-    framework: str = ""
-    learning_rate: float | None = None  # as the log says it; what was planned stands in `spec`
-    practice: bool = False
-    totals: Totals | None = None
 
     @property
     def gpu_memory_ran_out(self) -> bool:

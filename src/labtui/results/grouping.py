@@ -277,7 +277,7 @@ def _unusable(run: MeasuredRun) -> str:
     if run.no_gpu:
         return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
     if not run.run.epochs and run.run.throughput is None:
-        return f"no epoch was finished: it {DEEDS[run.run.outcome]}"
+        return f"no epoch was finished: it {DEEDS[run.run.outcome or 'unfinished']}"
     return ""
 
 

@@ -29,6 +29,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs
+from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -89,7 +90,7 @@ class MeasuredRun:
     `takes_images`: the edition's number of images is this run's, too: its script is the edition's, as labtui sent it.
     """
 
-    run: ParsedRun
+    run: RunRecord
     run_id: int | None = None
     job_id: str = ""
     job_name: str = ""
@@ -110,7 +111,7 @@ class MeasuredRun:
             job_id=self.job_id,
             run_id=self.run_id,
             epoch=sample.epoch if sample else None,
-            line=sample.line if sample else self.run.last_line,
+            line=sample.line if sample else self.run.totals_line or self.run.last_line,
         )
 
 
@@ -119,47 +120,29 @@ def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     return tuple(
         replace(_from_run_state(run, state.submissions.get(run.token)), small=state.is_small(run))
         for _, run in sorted(state.runs.items())
-        if run.epochs or (run.totals is not None and run.totals.throughput is not None)
+        if run.epochs or run.throughput is not None
     )
-
-
-_FROM_SPEC = ("model", "n_gpus", "batch_size", "learning_rate", "tuning", "program", "size")
-_FROM_TOTALS = ("throughput", "unit", "sequence_length", "total_seconds", "gpu_memory")
 
 
 def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
-    spec, totals = run.spec, run.totals
-    known = {name: getattr(spec, name) for name in _FROM_SPEC if name not in spec.unknown}
-    if "n_gpus" not in spec.unknown:
-        known["device"] = spec.device
-    if "epochs" not in spec.unknown:
-        known["epochs_planned"] = spec.epochs
-    if totals is not None:
-        known |= {name: getattr(totals, name) for name in _FROM_TOTALS}
-    parsed = ParsedRun(
-        outcome=run.outcome or "unfinished",
-        epochs=run.epochs,
-        images=run.images,
-        framework=run.framework,
-        contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
-        processes=spec.processes or None,
-        last_line=totals.line if totals is not None and totals.line else 1,
-        **known,
-    )
-    job_id = submission.job.job_id if submission and submission.job else ""
+    """What was planned of a run goes before what its log tells."""
+    found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     practice = run.practice or bool(submission and submission.practice)
+    job = submission.job if submission is not None else None
     return MeasuredRun(
-        run=parsed,
+        run=replace(run, **run.spec.facts, contradictions=found),
         run_id=run.run_id,
-        job_id=job_id,
+        job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
         practice=practice,
         live=run.outcome is None and run.phase in _LIVE_PHASES,
-        no_gpu=spec.device == "gpu" and not practice and any(each.kind == "no-gpu" for each in run.diagnosis),
+        no_gpu=run.spec.device == "gpu"
+        and not practice
+        and any(each.kind == "no-gpu" for each in run.diagnosis),
         task_id=run.task_id,
-        data_set=spec.data_set,
-        takes_images=submission is not None and submission.form != "own" and not spec.variant,
+        data_set=run.spec.data_set,
+        takes_images=submission is not None and submission.form != "own" and not run.spec.variant,
     )
 
 
@@ -224,10 +207,10 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
     notes = []
-    over = [run.run.outcome for run in members if run.run.outcome not in ("completed", "unfinished")]
-    if early := [DEEDS[outcome] for outcome in over]:
+    over = [run.run.outcome for run in members]
+    if early := [DEEDS[each] for each in over if each not in (None, "completed", "unfinished")]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
-    if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
+    if cut := sum(run.run.outcome in (None, "unfinished") and not run.live for run in members):
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")

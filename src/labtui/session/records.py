@@ -74,6 +74,10 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     value = json.loads(line)
     if kind is SubmissionState:
         value = _with_runs(value)
+    elif kind is Reading and isinstance(value, dict):
+        for run in value.get("runs", ()):  # earlier versions kept the figures of a whole run apart
+            totals = run.pop("totals", None) or {}
+            run.update(totals, **{"totals_line": totals["line"]} if totals else {})
     return msgspec.convert(value, kind, strict=False)
 
 

@@ -11,15 +11,16 @@ tries twice) is one planned run: what it did before does not count any more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
-from labtui.domain.state import LabState, RunState, SubmissionState, Totals, unread
+from labtui.domain.run import RunFacts, RunRecord
+from labtui.domain.state import LabState, RunState, SubmissionState, unread
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
-from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts, most_reliable
+from labtui.training_logs.runs import LogReport, ParsedRun, most_reliable
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
     "CANCELLED": "cancelled",
@@ -35,6 +36,18 @@ _OUTCOME_OF_STATE: dict[str, Outcome] = {
 
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL")
 """A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
+
+_NOT_KEPT = {
+    "outcome",
+    "practice",
+    "first_line",
+    "last_line",
+    "throughput",
+    "throughput_printed",
+    "batch_seconds",
+}
+"""What is decided of a run in a lab folder, and what any further line of its log may change: that is no news."""
+_KEPT = tuple(each.name for each in fields(RunRecord) if each.name not in _NOT_KEPT)
 
 NOTHING_KNOWN = RunSpec(
     model="",
@@ -135,17 +148,13 @@ class SubmissionReader:
 
     def _with_facts(self, run: RunState, read: ParsedRun, joined: ParsedRun) -> RunState:
         """A run with what the log tells of it; `joined` knows what the .err adds."""
-        return replace(
-            run,
-            spec=completed(run.spec, facts_by_field(joined)) if self._own else run.spec,
-            started=True,
-            epochs=read.epochs,
-            images=read.images,
-            framework=read.framework,
-            learning_rate=read.learning_rate,
-            practice=run.practice or read.stand_in,
-            totals=_totals(read),
-        )
+        told = {name: getattr(read, name) for name in _KEPT}
+        if (
+            read.totals_line is not None and read.unit == "tokens"
+        ):  # the rate of others is that of their epochs
+            told["throughput"] = read.throughput
+        spec = completed(run.spec, facts_by_field(joined)) if self._own else run.spec
+        return replace(run, **told, started=True, spec=spec, practice=run.practice or read.stand_in)
 
     def _over_so_far(
         self, run: RunState, report: LogReport, index: int, reads: Sequence[ParsedRun]
@@ -244,9 +253,9 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
 
 def facts_of(spec: RunSpec) -> RunFacts:
     """What is known of a run, for the reader of its log."""
-    gone = {*spec.unknown, "device"} if "n_gpus" in spec.unknown else set(spec.unknown)
-    known = {n: getattr(spec, n) for n in ("model", "device", "n_gpus", "batch_size") if n not in gone}
-    return RunFacts(epochs_planned=None if "epochs" in gone else spec.epochs, **known)
+    known = spec.facts
+    names = ("model", "device", "n_gpus", "batch_size", "epochs_planned")
+    return RunFacts(**{name: known[name] for name in names if name in known})
 
 
 def facts_by_field(read: ParsedRun | RunFacts) -> dict[str, Any]:
@@ -272,19 +281,6 @@ def may_be_again(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
 
 
 # --------------------------------------------------------------------------- how a run ended
-
-
-def _totals(read: ParsedRun) -> Totals | None:
-    if read.totals_line is None:
-        return None
-    return Totals(
-        throughput=read.throughput if read.unit == "tokens" else None,
-        unit=read.unit,
-        sequence_length=read.sequence_length,
-        total_seconds=read.total_seconds,
-        gpu_memory=read.gpu_memory,
-        line=read.totals_line,
-    )
 
 
 def _ended(

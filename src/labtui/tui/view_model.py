@@ -140,7 +140,7 @@ class ViewModel:
         mine = tuple(self._of_tasks(compared_with(task, self.task_id)))
         if self._results[0] != mine:
             results = None
-            if any(run.epochs or run.totals for run in mine):
+            if any(run.epochs or run.throughput for run in mine):
                 from labtui.results.compute import compute_results
                 from labtui.results.measured import measured_from_state
 
