@@ -33,6 +33,7 @@ from labtui.commands.terminal import (
 )
 from labtui.doctor.findings import Check, Requirements, worst_status
 from labtui.domain.errors import UsageError
+from labtui.domain.model import plural
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -138,7 +139,7 @@ def summary(checks: Sequence[Check]) -> str:
     words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
     counts: Counter[str] = Counter(check.status for check in checks)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
-    return f"{len(checks)} check{'s' * (len(checks) != 1)}: {', '.join(parts) or 'all fine'}."
+    return f"{plural(len(checks), 'check')}: {', '.join(parts) or 'all fine'}."
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:

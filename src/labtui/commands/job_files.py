@@ -18,7 +18,7 @@ from labtui.commands.terminal import (
     say,
 )
 from labtui.domain.errors import UsageError
-from labtui.domain.model import AcceptedFinding, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, SubmissionDraft, plural
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -82,21 +82,17 @@ def job_line(draft: SubmissionDraft, preview: Preview) -> str:
 def runs_in_words(draft: SubmissionDraft) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
     if any(spec.unknown for spec in draft.runs):
-        many = f"{len(draft.runs)} run{_s(len(draft.runs))}"
+        many = plural(len(draft.runs), "run")
         return f"{many} found in {draft.job_file}; the log gives the rest"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
     parts = []
     for (model, device, each, epochs), sizes in groups.items():
-        where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{_s(max(sizes))}"
+        where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{'s' * (max(sizes) != 1)}"
         per = "images a step" if device == "cpu" else "images per GPU"
-        parts.append(f"{model} on {where}, {each:,} {per}, {epochs} epoch{_s(epochs)}")
+        parts.append(f"{model} on {where}, {each:,} {per}, {plural(epochs, 'epoch')}")
     return "; ".join(parts)
-
-
-def _s(number: int) -> str:
-    return "" if number == 1 else "s"
 
 
 def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
@@ -277,4 +273,4 @@ def _print(found: dict[str, tuple[Finding, ...]]) -> None:
                 print_line(f"    fix: {item.fix.title}")
     errors = sum(item.severity == "error" for items in found.values() for item in items)
     warnings = sum(map(len, found.values())) - errors
-    say(f"{errors} error{_s(errors)}, {warnings} warning{_s(warnings)}")
+    say(f"{plural(errors, 'error')}, {plural(warnings, 'warning')}")

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import EpochSample, Program, Stream, count_epochs
+from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.results.rows import is_step_time
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.slurm.values import job_id
@@ -287,7 +287,7 @@ def run_title(run: ParsedRun) -> str:
     if run.device == "cpu":
         parts.append("CPU")
     elif run.n_gpus is not None:
-        parts.append(f"{run.n_gpus} GPU{'s' if run.n_gpus != 1 else ''}")
+        parts.append(plural(run.n_gpus, "GPU"))
     if run.batch_size is not None:
         parts.append(f"global batch {run.batch_size:,}")
     elif run.batch_per_gpu is not None:

@@ -153,7 +153,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def counted(self, number: int) -> str:
         """So many of what its runs differ by: ``1 process``, ``8 processes``, ``1 GPU``."""
         if self.counts == "GPUs":
-            return f"{number} GPU{'s' * (number != 1)}"
+            return plural(number, "GPU")
         return f"{number} process{'es' * (number != 1)}"
 
     def words(self, number: int, size: str) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ class RunSpec:
         """``CPU``, ``2 GPUs``; "" where that is not known."""
         if "n_gpus" in self.unknown:
             return ""
-        return "CPU" if self.device == "cpu" else f"{self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+        return "CPU" if self.device == "cpu" else plural(self.n_gpus, "GPU")
 
 
 TemplateForm = Literal[
@@ -440,6 +440,11 @@ class EpochSample:
     ended_at: float | None = None
     starts_process: bool = False
     count: int = 1
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def count_epochs(samples: Iterable[EpochSample]) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from labtui.domain.model import PROCESS_PER_GPU, RunSpec
+from labtui.domain.model import PROCESS_PER_GPU, RunSpec, plural
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
@@ -151,9 +151,7 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
         made = [(match.spec.n_gpus, match.run) for match in own if match.met and match.run is not None]
         used = {gpus: run.spec.per_gpu_batch for gpus, run in made if run.spec.batch_size}
         untold = [str(run.run_id) for _, run in made if not run.spec.batch_size]
-        batches = ", ".join(
-            f"{batch:,} on {n} GPU{'s' if n != 1 else ''}" for n, batch in sorted(used.items())
-        )
+        batches = ", ".join(f"{batch:,} on {plural(n, 'GPU')}" for n, batch in sorted(used.items()))
         missing, shown = "", batches
         if len(set(used.values())) > 1:
             missing = (

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import RunSpec
+from labtui.domain.model import RunSpec, plural
 from labtui.lab.edition import Check, Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
@@ -46,7 +46,7 @@ MISSING = {
 
 def on(model: str, gpus: int) -> str:
     """A configuration in words: ``ResNet50 on 2 GPUs``."""
-    return f"{model} on {gpus} GPU{'s' if gpus != 1 else ''}" if gpus else f"{model} on a CPU"
+    return f"{model} on {plural(gpus, 'GPU')}" if gpus else f"{model} on a CPU"
 
 
 def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionDraft,
     TemplateForm,
+    plural,
 )
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition, Task
@@ -285,7 +286,7 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     if larger:
         hint = f"{larger[0].name} takes {larger[0].max_nodes} nodes: name it with --{profile.queue_option}."
     gpus = f"{draft.all_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
-    takes = f"{queue.max_nodes} node{'s' * (queue.max_nodes != 1)}"
+    takes = plural(queue.max_nodes, "node")
     raise UsageError(f"{gpus}, and {queue.name} takes {takes} a job.", hint)
 
 

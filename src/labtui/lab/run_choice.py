@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
+from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec, plural
 from labtui.domain.state import RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
@@ -203,7 +203,7 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
         return ""
     if run.spec.program is not None:
         return "has no line with its time in its log."
-    few = f"has {read} epoch{'s' * (read != 1)} in its log"
+    few = f"has {plural(read, 'epoch')} in its log"
     return f"{few}; {check.min_epochs} are needed, as the first is warm-up."
 
 
@@ -239,7 +239,7 @@ def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[s
         return ""
     shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
     if more > 0:
-        shown.append(f"{more} more run{'s' * (more != 1)}")
+        shown.append(plural(more, "more run"))
     return f"{listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
 
 

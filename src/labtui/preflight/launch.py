@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from labtui.domain.model import plural
 from labtui.preflight.directives import gpus_of, node_gpus
 from labtui.preflight.findings import (
     Edit,
@@ -66,11 +67,9 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     most, command = max(used, key=lambda item: item[0])
     at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)
     if most > job.gpus:
-        title = f"train on {job.gpus} GPU{'s' * (job.gpus != 1)}"
+        title = f"train on {plural(job.gpus, 'GPU')}"
         fix = swap(job, job.source(command), rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", title)
-        yield Hit(
-            command.line, f"The training wants {most} GPU{'s' * (most != 1)} and the job has {job.gpus}.", fix
-        )
+        yield Hit(command.line, f"The training wants {plural(most, 'GPU')} and the job has {job.gpus}.", fix)
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
         value = re.sub(r"\d+$", str(most), request.value)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.model import DEEDS, Interval, WorkUnit
+from labtui.domain.model import DEEDS, Interval, WorkUnit, plural
 from labtui.domain.tuning import Tuning, tuning_words
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
@@ -125,7 +125,7 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
     """What a training ran on, in words."""
     if not n_gpus:
         return unknown if n_gpus is None else cpu
-    return f"{n_gpus} GPU{'s' * (n_gpus != 1)}"
+    return plural(n_gpus, "GPU")
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs
+from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs, plural
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
@@ -227,7 +227,7 @@ def _missing_epochs(run: MeasuredRun) -> str:
     first = min(1, *(sample.epoch for sample in samples))  # some trainers count from 0
     last = max((run.run.epochs_planned or 0) + first - 1, *(s.epoch + s.count - 1 for s in samples))
     had, planned = count_epochs(samples), last - first + 1
-    return f"The log has {had:,} epoch{'s' * (had != 1)} of {planned:,}." if had < planned else ""
+    return f"The log has {plural(had, 'epoch')} of {planned:,}." if had < planned else ""
 
 
 SHORTEST = 1e-9

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from labtui.domain.model import Interval
+from labtui.domain.model import Interval, plural
 from labtui.results.grouping import devices
 
 if TYPE_CHECKING:
@@ -208,16 +208,12 @@ def device_text(row: ResultRow) -> str:
 def epochs_text(row: ResultRow) -> str:
     """What a number rests on: ``4 epochs of 1 run``, and whether runs are still going."""
     if row.from_rate:
-        text = f"rate of {_plural(row.runs, 'run')}"
+        text = f"rate of {plural(row.runs, 'run')}"
     elif row.epoch_seconds is None:
         text = "first epoch only"
     else:
-        text = f"{_plural(row.epochs, 'epoch')} of {_plural(row.runs, 'run')}"
+        text = f"{plural(row.epochs, 'epoch')} of {plural(row.runs, 'run')}"
     return f"{text}, live" if row.live else text
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 _WHAT = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.cluster.local_files import reader_inside
 from labtui.domain.errors import UsageError
+from labtui.domain.model import plural
 from labtui.domain.tuning import tuning_words
 from labtui.results.compute import own_rows
 from labtui.results.grouping import devices
@@ -117,7 +118,7 @@ def _own_lines(first: bytes, second: bytes) -> tuple[str, str]:
     before, after = (text.decode("utf-8", "replace").splitlines() for text in (first, second))
     marks = [line[0] for line in difflib.ndiff(before, after) if before != after]
     counts = [marks.count(mark) for mark in "-+"]
-    own = [f"{count} line{'s' * (count != 1)} of its own" if marks else "" for count in counts]
+    own = [plural(count, "line") + " of its own" if marks else "" for count in counts]
     return own[0], own[1]
 
 

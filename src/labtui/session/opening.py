@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from labtui.cluster.local_files import stat_inside
 from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, StoreError
-from labtui.domain.model import Stream, SubmissionStatus
+from labtui.domain.model import Stream, SubmissionStatus, plural
 from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
@@ -179,7 +179,7 @@ def _plan_lines(folder: Path) -> tuple[str, ...]:
         return (f"What waits in its submission queue is not known: {error.sentence}",)
     waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]
     named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
-    jobs = f"{len(waiting)} planned job{'s' * (len(waiting) != 1)} ({named})" if waiting else "no planned job"
+    jobs = f"{plural(len(waiting), 'planned job')} ({named})" if waiting else "no planned job"
     return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
+from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState, unread
 from labtui.training_logs.diagnosis import join_streams
@@ -318,7 +318,7 @@ def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnos
     best, _ = most_reliable(lines)
     if read.n_gpus in (None, 0, spec.n_gpus) or best.count != read.n_gpus:
         return ()
-    text = f"planned: {spec.n_gpus} GPU{'s' if spec.n_gpus != 1 else ''}; {best}"
+    text = f"planned: {plural(spec.n_gpus, 'GPU')}; {best}"
     advice = "This run is left out of speedups: check the GPUs the job asked for and the script's strategy."
     return (Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream),)
 

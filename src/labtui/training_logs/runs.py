@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from labtui.domain.model import Diagnosis, Interval, Outcome
+from labtui.domain.model import Diagnosis, Interval, Outcome, plural
 from labtui.domain.run import NO_FACTS, GpuCount, GpuSource, RunFacts, RunRecord
 
 __all__ = ["NO_FACTS", "GpuCount", "GpuSource", "RunFacts", "RunRecord"]
@@ -50,7 +50,7 @@ def most_reliable(found: Iterable[GpuCount]) -> tuple[GpuCount, GpuCount | None]
 def contradiction(other: GpuCount, best: GpuCount) -> tuple[str, str]:
     """Two lines that cannot both be true, as the text of a finding and its advice."""
     of_whom = "the job has" if best.source == "job" else "TensorFlow reports"
-    count = f"{best.count} GPU{'s' if best.count != 1 else ''}"
+    count = plural(best.count, "GPU")
     advice = (
         f"These two lines cannot both be true. labtui counts {count}, the number that {of_whom}, and "
         "leaves this run out of speedups: check the GPUs the job asked for and the script's strategy."

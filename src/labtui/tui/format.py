@@ -78,11 +78,6 @@ def percent(number: Interval | None) -> str:
     return NOTHING if number is None else percent_text(number)
 
 
-def plural(count: int, word: str) -> str:
-    """``1 run``, ``3 runs``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 def run_numbers(numbers: Sequence[int]) -> str:
     """``Run 3``, ``Runs 3, 4``."""
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

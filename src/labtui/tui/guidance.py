@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import RunPhase, SubmissionStatus
+from labtui.domain.model import RunPhase, SubmissionStatus, plural
 from labtui.tui import format as words
 from labtui.tui.view import TRAINING, RunLine, TaskLine, View, connected
 
@@ -97,13 +97,13 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Begin the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
-        label = f"Submit {words.plural(len(view.task.runs), 'run')}"
+        label = f"Submit {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
         done = view.count("answers").done
         label = f"Answer question {done + 1}"
     if item.kind == "charts":
         charts = view.count("charts")
-        label = f"Export {words.plural(charts.of - charts.done, 'chart')}"
+        label = f"Export {plural(charts.of - charts.done, 'chart')}"
     return NextStep(label, missing if label != missing else "", action)
 
 
@@ -170,7 +170,7 @@ def no_run_yet(view: View) -> str:
     """The runs and charts of a task before its first run."""
     planned = len(view.task.runs) if view.task is not None else 0
     if planned:
-        return f"No run yet. Press s to submit {words.plural(planned, 'run')}."
+        return f"No run yet. Press s to submit {plural(planned, 'run')}."
     return instead_of_runs(view)
 
 
@@ -203,7 +203,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line.live is not None:
         return line.live, line.live.value, ""
     if line.status == "done":
-        return "done", "done", words.plural(len(view.lines), "run") if view.lines else ""
+        return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines:
         return "open", "not sent yet", ""
     return line.status, line.word, ""

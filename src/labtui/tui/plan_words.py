@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import Interval, RunSpec
+from labtui.domain.model import Interval, RunSpec, plural
 from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan_table import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
@@ -60,7 +60,7 @@ class Figure:
 def ticket(plan: Plan) -> tuple[Figure, ...]:
     """Runs, time and GPU-hours; no GPU-hours for jobs on CPUs."""
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
-    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {words.plural(jobs, 'job')}")]
+    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
     good = [preview for preview in plan.previews if not isinstance(preview, LabError)]
     whole = len(good) == len(plan.drafts)
     seconds = _total([preview.seconds for preview in good]) if whole else None
@@ -100,7 +100,7 @@ def _total(parts: Sequence[Interval | None]) -> Interval | None:
 
 def step(plan: Plan) -> NextStep:
     """What comes next: a fix, or Submit."""
-    jobs = words.plural(len(plan.drafts), "job")
+    jobs = plural(len(plan.drafts), "job")
     if not plan.drafts:
         return NextStep("Take a run back", "Every run is left out.", "drop_row", key="d")
     if plan.problem is not None:
@@ -172,7 +172,7 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
     now = _total([expectation(each, plan.edition, plan.measured)[1] for each in plan.drafts])
     then = _total([expectation(each, plan.edition, plan.measured)[1] for each in split])
     left = ink("! ", styles.warn).append(
-        f"{words.plural(idle, 'GPU')} {'idles' if idle == 1 else 'idle'} while run {run} trains.", "bold"
+        f"{plural(idle, 'GPU')} {'idles' if idle == 1 else 'idle'} while run {run} trains.", "bold"
     )
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
@@ -199,7 +199,7 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
             each.value * gpus / 3600 for each, gpus in zip(seconds, held, strict=True) if each is not None
         ]
         cost = f", about {hours_text(sum(hours))} GPU-h" if len(hours) == len(controls) else ""
-        text.append(f"  {words.plural(len(controls), 'control run')}{cost}", styles.soft)
+        text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
     return text
 
 
@@ -279,9 +279,7 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
         return text
     errors = sum(each.finding.severity == "error" for each in plan.found)
     count = len(plan.found)
-    rest = (
-        "none" if not count else f"{count}, " + (words.plural(errors, "error") if errors else "none serious")
-    )
+    rest = "none" if not count else f"{count}, " + (plural(errors, "error") if errors else "none serious")
     return text.append(f"  {rest}", styles.quiet)
 
 
@@ -327,7 +325,7 @@ def doubts(plan: Plan, done: str) -> Text:
             text.append(f"{draft.job_name}: script edited by you\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
     for reason, count in Counter(accepted).items():
-        text.append(f"✘ {words.plural(count, 'finding')} overridden: {reason}\n")
+        text.append(f"✘ {plural(count, 'finding')} overridden: {reason}\n")
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
             text.append(f"! {found.where}  {found.finding.effect}\n")
@@ -347,10 +345,10 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
     if plan.drafts[job] in plan.scripts:
         whose = "edited: it is used, not the table"
     left = ink("▸ ", styles.quiet).append("Job script", "bold")
-    left.append(f"  {words.plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
+    left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
     changed = sum(each.changed for each in preview.files)
     if changed:
-        left.append(f"   {words.plural(changed, 'script')} changed by you", styles.warn)
+        left.append(f"   {plural(changed, 'script')} changed by you", styles.warn)
     return ends(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 

@@ -15,6 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from labtui.domain.model import plural
 from labtui.domain.state import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
@@ -201,7 +202,7 @@ def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
     problems = sum(check.status == "problem" for check in checks)
     warnings = sum(check.status == "warning" for check in checks)
     if problems:
-        return page.append(f"\n{words.plural(problems, 'problem')} to fix.", style=styles.bad)
+        return page.append(f"\n{plural(problems, 'problem')} to fix.", style=styles.bad)
     if warnings:
-        return page.append(f"\nNo problem, {words.plural(warnings, 'warning')}.", style=styles.warn)
+        return page.append(f"\nNo problem, {plural(warnings, 'warning')}.", style=styles.warn)
     return page.append("\nAll requirements of a job are met.", style=styles.good)

@@ -9,8 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from labtui.domain.model import RunPhase, Stream
-from labtui.tui import format as words
+from labtui.domain.model import RunPhase, Stream, plural
 from labtui.tui.guidance import last_line
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import View
@@ -130,16 +129,16 @@ def place_of(view: TailView, *, live: bool) -> str:
         return "nothing read yet"
     parts = []
     if view.file.hidden:
-        parts.append(f"{words.plural(view.file.hidden, 'record')} folded (z)")
+        parts.append(f"{plural(view.file.hidden, 'record')} folded (z)")
     if view.needle:
         at = f"line {view.match_line}" if view.match_line is not None else ""
         parts.append(f"/{view.needle}  {'  '.join(filter(None, (at, view.search_ended)))}".rstrip())
     below = max(0, view.rows - int(view.scroll_y) - view.size.height)
     if not view.follow and below:
-        parts.append(f"{words.plural(below, 'line')} below (end)")
+        parts.append(f"{plural(below, 'line')} below (end)")
     elif live and view.follow:
         parts.append("↓ following")
-    parts.append(words.plural(view.file.last, "line"))
+    parts.append(plural(view.file.last, "line"))
     return "   ".join(parts)
 
 

@@ -13,7 +13,7 @@ from textual.containers import VerticalScroll
 from textual.events import Click
 from textual.widgets import Static
 
-from labtui.tui import format as words
+from labtui.domain.model import plural
 from labtui.tui.guidance import instead_of_runs, result_line
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
@@ -164,7 +164,7 @@ def _sentence(view: View, kind: str) -> str:
     if kind == "runs":
         if text := result_line(view):
             return text
-        return words.plural(len(view.lines), "run") if view.lines else "not sent yet"
+        return plural(len(view.lines), "run") if view.lines else "not sent yet"
     if kind == "charts":
         return "none exported yet" if not view.count("charts").done else "exported"
     done = view.count("answers").done
