@@ -73,6 +73,7 @@ def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
     assert person.ask(question("code", echo=True)) is None
     shown = capsys.readouterr()
     assert "\x1b" not in shown.err and not shown.out
+    assert shown.err.count("What?") == 3  # each question once
 
 
 def test_secrets_are_read_without_an_echo(monkeypatch):

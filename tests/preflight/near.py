@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.preflight.cases import ACCOUNT, LAST, SCRIPT, SIF, Case, job, py
+from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, py
 
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
@@ -30,6 +30,8 @@ NEAR = [
     job("not-a-directive", "talk", ("nvidia-smi", "# SBATCH lines stand above")),
     job("late-directive", "in a here document", ("nvidia-smi", "cat > x <<EOF\n#SBATCH --nodes 2\nEOF")),
     job("account", "short option", (f"--account {ACCOUNT}", f"-A {ACCOUNT}")),
+    job("script-missing", "elsewhere", ("module purge", "cd /gpfs/elsewhere"), (RUN1, "python3 own/missing.py")),
+    job("gpu-count", "of all nodes", ("--gres=gpu:4", "--gpus 8"), ("--nodes 1", "--nodes 2"), (LAST, "    srun -c 80 python ResNet50.py --n_gpus 4")),
     job("time", "minutes", ("--time 01:15:00", "--time 75")),
     job("time", "minutes and seconds", ("--time 01:15:00", "--time 75:00")),
     job("time", "days within", ("--time 01:15:00", "--time 0-01:30")),

@@ -20,6 +20,7 @@ JUDGED = {
     ("placeholder", "nct_XXX"),
     ("qos", "none"),
     ("qos", "after a command"),
+    ("gpu-count", "more than a node has"),
     ("time", "above the queue"),
     ("time", "days"),
     ("few-cpus", "book sample"),

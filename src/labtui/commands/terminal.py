@@ -90,9 +90,7 @@ class TerminalPrompter:
         text = plain(question.text).strip()
         try:
             if question.kind == "host-key":
-                say(f"{question.host}: {text}")
-                say(f"  its fingerprint is {question.fingerprint}")
-                return "yes" if typed("Is this fingerprint correct? Type yes: ").lower() == "yes" else None
+                return "yes" if typed(f"{text} Type yes: ").lower() == "yes" else None
             return typed(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None

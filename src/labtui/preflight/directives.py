@@ -105,27 +105,26 @@ def _plain(value: str) -> bool:
 @rule("time", "error", "No time limit, one above the queue's, or minutes that are read as seconds.")
 def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds."""
-    given = job.last("time")
-    if "time" in job.given:
-        return
-    if given is None:
+    given, value = job.last("time"), job.value("time")
+    if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
             effect = "Without a limit the site refuses the job, or takes the longest, which waits longest."
             yield Hit(1, effect, add_directive(job, f"--time={_limit(context.draft.time_limit_minutes)}"))
         return
-    two = re.fullmatch(r"(\d{1,2}):(\d{2})", given.value)
-    if two and int(two[1]) < 5:
+    line = given if "time" not in job.given else None  # a value of the command line is not the file's to fix
+    two = re.fullmatch(r"(\d{1,2}):(\d{2})", value)
+    if two and line is not None and int(two[1]) < 5:
         seconds = int(two[1]) * 60 + int(two[2])
-        effect = f"With two fields Slurm reads minutes and seconds: {given.value} is {seconds} seconds."
-        fix = set_value(job, given.line, given.value, f"{given.value}:00", f"write {given.value}:00")
-        yield Hit(given.line, effect, fix, "error" if seconds < 60 else "warning")
+        effect = f"With two fields Slurm reads minutes and seconds: {value} is {seconds} seconds."
+        fix = set_value(job, line.line, value, f"{value}:00", f"write {value}:00")
+        yield Hit(line.line, effect, fix, "error" if seconds < 60 else "warning")
         return
     queue = context.profile.queue(job.value(context.profile.queue_option))
-    wanted, most = _minutes(given.value), queue.max_minutes if queue else None
+    wanted, most = _minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
         effect = f"{queue.name} allows at most {most} minutes; the job would be refused."
-        fix = set_value(job, given.line, given.value, _limit(most), f"write {_limit(most)}")
-        yield Hit(given.line, effect, fix)
+        fix = set_value(job, line.line, value, _limit(most), f"write {_limit(most)}") if line else None
+        yield Hit(given.line if given else 1, effect, fix)
 
 
 @rule("short-limit", "warning", "A time limit shorter than the trainings should take.")
@@ -248,9 +247,11 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             missing = missing and not any(name.startswith(f"{folder}/") for name in context.files)
         if missing:
             effect = f"Slurm does not make {folder}; without it the job ends at once and leaves no log."
+            relative = not folder.startswith("/")
+            effect += " `labtui submit` makes it." if relative else ""
             wanted = f"%x.%j.{ending}"
             fix = set_value(job, given.line, given.value, wanted, "put the log beside the job script")
-            yield Hit(given.line, effect, fix)
+            yield Hit(given.line, effect, fix, "warning" if relative else "error")
 
 
 def log_folder(job: JobScript, option: str) -> str:

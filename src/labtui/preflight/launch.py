@@ -57,12 +57,19 @@ def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(command.line, effect, fix)
 
 
-@rule("gpu-count", "error", "Trainings that use more or fewer GPUs than the job has.")
+@rule("gpu-count", "error", "More GPUs than a node has; trainings that use more or fewer than the job has.")
 def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job."""
     request = job.gres_line
     used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
-    if not job.gpus or request is None or not used or job.gpus > node_gpus(context):
+    if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
+        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
+        fix = set_value(
+            job, request.line, request.value, re.sub(r"\d+$", str(most), request.value), f"ask for {most}"
+        )
+        yield Hit(request.line, effect, fix)
+        return
+    if not job.gpus or request is None or not used:
         return
     most, command = max(used, key=lambda item: item[0])
     at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)

@@ -11,9 +11,10 @@ from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, rep
 from labtui.slurm.batch_script import JobScript, without_comment
 from labtui.slurm.script_commands import Command, split_words
 
-_RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
+_RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
 """Files that the script itself writes, by a here document mostly."""
+_MOVES = re.compile(r"\s*cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))")
 _OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
 """Modules of the lab: no container has them."""
 _WHOLE = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
@@ -80,7 +81,7 @@ def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[
 @rule("script-missing", "error", "A script the job runs is not among the files sent.")
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Relative names only: absolute ones are the cluster's business. What the script itself writes is there."""
-    moves = any(re.match(r"\s*cd\s", command.text) for command in job.commands)
+    moves = any(_MOVES.match(command.text) for command in job.commands)
     if moves or job.value("chdir")[:1] in ("/", "~", "$"):
         return
     made = {name.removeprefix("./") for c in job.commands for name in _MADE.findall(c.text)}
