@@ -14,7 +14,6 @@ from labtui.session.settings import Settings
 from tests.commands.conftest import Labtui
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
-from tests.session.test_own_job_files import DDP, install_pytorch
 
 JOB = """#!/bin/bash
 #SBATCH --job-name=mine
@@ -34,6 +33,33 @@ PRINTED_TASKS = {
 }
 """Those that are run: the others of `PRINTED` are the same jobs in another document."""
 BROKEN = JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH \u2014time")
+DDP = """import os
+from datetime import datetime, timedelta
+if os.environ.get("RANK", "0") == "0":
+    world, clock = int(os.environ["WORLD_SIZE"]), datetime(2026, 11, 22, 10)
+    steps = 12416 // world // 128
+    def say(text):
+        print(clock.strftime("[%m/%d/%Y %I:%M:%S %p] INFO - ") + text, flush=True)
+    say("### model_name: vit"); say("### batch_size: 128"); say("### num_epochs: 5")
+    say("### Total training samples (batches): %d (%d)" % (steps * 128, steps))
+    for epoch in range(1, 6):
+        say("[EPOCH: %d] Starting training loop..." % epoch)
+        clock += timedelta(seconds=steps * 128 / 208.5)
+        say("[EPOCH: %d] Training throughput: %.3f imgs/s" % (epoch, 208.5 * world))
+    say("Training finished!")
+    say("Complete training Time: 380 s ")
+    say("Training throughput:    %d imgs/s" % int(208.5 * world))
+"""
+TORCHRUN = """#!/bin/bash
+# A launcher as far as this test needs one: the first process of every node.
+while [[ $1 == --* ]]; do
+    case $1 in --nproc_per_node=*) each=${1#*=} ;; --nnodes=*) nodes=${1#*=} ;; --node_rank=*) node=${1#*=} ;; esac
+    [ "$1" != --rdzv_backend=c10d ] || c10d=yes
+    shift
+done
+[ -z "$c10d" ] || node=$SLURM_NODEID  # it numbers the nodes itself, whatever it is told
+RANK=$((node * each)) WORLD_SIZE=$((nodes * each)) exec python "$@"
+"""
 
 
 @pytest.fixture
@@ -129,6 +155,19 @@ def test_each_rule_needs_a_reason_which_is_kept(
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     (kept,) = run["submission"]["accepted"]
     assert (kept["rule"], kept["line"], kept["reason"]) == ("lone-dashes", 7, "our [site] knows it")
+
+
+def install_pytorch(cluster: Cluster) -> None:
+    """The site's PyTorch image, a launcher in every container, and the site's program beside singularity."""
+    program = cluster.outside("/apps/modules/singularity/bin/bsc_singularity")
+    if not program.is_symlink():
+        program.symlink_to("singularity")
+    image = cluster.outside("/gpfs/apps/MN5/ACC/SINGULARITY/SRC/images/nvidiaPytorch24.07")
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_text("SIF_FAKE")
+    launcher = cluster.outside("/apps/container/bin/torchrun")
+    launcher.write_text(TORCHRUN)
+    launcher.chmod(0o755)
 
 
 @pytest.mark.cluster
