@@ -51,7 +51,7 @@ def scontrol(cluster: Cluster, job_id: str) -> str:
     return cluster.as_student(f"scontrol show job {job_id}").out
 
 
-def test_hold_release_and_a_shorter_limit(session: Session, cluster: Cluster, student: Student) -> None:
+def test_hold_release_and_a_shorter_limit(session, cluster, student):
     job_id = pending(session, cluster, student)
     session.hold(1).result(240)
     assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
@@ -61,9 +61,7 @@ def test_hold_release_and_a_shorter_limit(session: Session, cluster: Cluster, st
     assert "TimeLimit=00:02:00" in scontrol(cluster, job_id)
 
 
-def test_a_job_of_another_program_is_listed_and_cancelled(
-    session: Session, cluster: Cluster, student: Student, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, student, capsys):
     script = HEAD.format(account=student.account, minutes=5) + "sleep 300\n"
     sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
     job_id = sent.out.strip().split("\n")[-1]
@@ -99,9 +97,7 @@ def started(cluster: Cluster, student: Student, script: str) -> str:
     return job_id
 
 
-def test_the_gpus_of_a_job_that_labtui_did_not_write(
-    session: Session, cluster: Cluster, student: Student, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gpus_of_a_job_that_labtui_did_not_write(session, cluster, student, capsys):
     """Slurm and the step beside the job are real, nvidia-smi is a stand-in that shows the GPUs of its step."""
     gpu = started(cluster, student, GPU_JOB.format(account=student.account, qos=student.gpu_qos, cpus=40))
     session.close()

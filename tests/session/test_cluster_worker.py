@@ -17,13 +17,13 @@ from labtui.domain.errors import (
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
 from labtui.slurm.states import early_end_refusal
-from tests.session.conftest import Bench, draft, only
+from tests.session.conftest import draft, only
 from tests.session.scripted import ScriptedJob, keras_log
 
 CUT = ConnectionLost("The connection is gone.")
 
 
-def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
+def test_a_submission_goes_from_draft_to_finished_runs(bench):
     bench.online()
     future = bench.session.submit(draft())
     bench.run(10, future.done)
@@ -44,7 +44,7 @@ def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
     assert mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")]
 
 
-def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
+def test_the_scripts_travel_as_they_were_when_submitted(bench):
     script = bench.session.folder.scripts / "mine.py"
     script.write_text("print('first')\n")
     future = bench.session.submit(draft())
@@ -53,7 +53,7 @@ def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
     assert bench.cluster.contents[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
 
 
-def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> None:
+def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench):
     bench.cluster.submit_then_cut = 1
     bench.online()
     future = bench.session.submit(draft())
@@ -63,7 +63,7 @@ def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> No
     assert only(bench).job.job_id == "100"
 
 
-def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench) -> None:  # type: ignore[no-untyped-def]
+def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench):
     """Slurm's words are told; the token, or the job's own word, may still bring its number."""
     first = open_bench()
     first.cluster.accepted_as = "Your job went to the other cluster."
@@ -82,7 +82,7 @@ def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench) -> None
     assert only(second).job.job_id == "100"
 
 
-def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench: Bench) -> None:
+def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
     """Three complete answers without it over more than five minutes; it is never sent again."""
     bench.cluster.accepted_as = "Your job went to the other cluster."
     bench.online()
@@ -97,7 +97,7 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench: Bench) -> No
     bench.run(20, bench.session.submit(draft(qos="acc_debug")).done)
 
 
-def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
+def test_what_certainly_did_not_arrive_is_sent_again(bench):
     bench.cluster.submit_never_arrives = 1
     bench.online()
     future = bench.session.submit(draft())
@@ -107,7 +107,7 @@ def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
     assert len(bench.cluster.jobs) == 1
 
 
-def test_nothing_is_sent_while_the_look_up_cannot_answer(bench: Bench) -> None:
+def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
     bench.cluster.submit_never_arrives = 1
     unclear = ConnectionLost("It is not known yet whether the job is there.")
     bench.cluster.fail("find_token", unclear, unclear)
@@ -121,7 +121,7 @@ def test_nothing_is_sent_while_the_look_up_cannot_answer(bench: Bench) -> None:
     assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
 
 
-def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench) -> None:
+def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench):
     first = open_bench()
     first.online()
     first.cluster.fail("submit", KeyboardInterrupt())  # stands for a kill: nothing after the stored "sending"
@@ -135,7 +135,7 @@ def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench) -> N
     assert len(second.cluster.jobs) == 1
 
 
-def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench: Bench) -> None:
+def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench):
     bench.cluster.one_job_per_user = True
     bench.online()
     futures = [bench.session.submit(draft(n, qos="acc_debug")) for n in (1, 2, 4)]
@@ -152,7 +152,7 @@ def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench: Bench) -> N
     assert bench.session.state.problems == ()
 
 
-def test_a_wait_refusal_keeps_the_run_in_line(bench: Bench) -> None:
+def test_a_wait_refusal_keeps_the_run_in_line(bench):
     """Another program's job holds the slot: Slurm says "wait", the student sees a reason, no error."""
     bench.cluster.one_job_per_user = True
     bench.cluster.jobs["7"] = _foreign_job()
@@ -172,7 +172,7 @@ def _foreign_job():
     return ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
 
 
-def test_a_plain_refusal_ends_the_submission_with_its_reason(bench: Bench) -> None:
+def test_a_plain_refusal_ends_the_submission_with_its_reason(bench):
     bench.cluster.fail(
         "submit", SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
     )
@@ -186,9 +186,7 @@ def test_a_plain_refusal_ends_the_submission_with_its_reason(bench: Bench) -> No
     assert bench.session.state.runs[1].phase is RunPhase.FAILED
 
 
-def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(bench, monkeypatch):
     """sbatch said "Access/permission denied" after the request was taken: the job ran, and labtui said refused."""
     bench.online()
     submit = bench.cluster.submit
@@ -204,7 +202,7 @@ def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(
     assert len(bench.cluster.jobs) == 1
 
 
-def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
+def test_no_connection_keeps_everything_and_goes_on_later(bench):
     bench.cluster.reachable = False
     future = bench.session.submit(draft())
     bench.run(100)
@@ -219,7 +217,7 @@ def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
     "refusal",
     [LoginRefused("No."), HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],
 )
-def test_a_refused_login_is_never_tried_again_by_itself(bench: Bench, refusal: Exception) -> None:
+def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     bench.cluster.fail("connect", refusal)
     bench.run(4000)
     assert bench.cluster.count("connect") == 1
@@ -229,7 +227,7 @@ def test_a_refused_login_is_never_tried_again_by_itself(bench: Bench, refusal: E
     assert bench.cluster.count("connect") == 2
 
 
-def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench: Bench) -> None:
+def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench):
     bench.cluster.reachable = False
     times: list[float] = []
     connect = bench.cluster.connect
@@ -247,7 +245,7 @@ def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench: Bench) -
     assert min(gaps[1:]) >= 20
 
 
-def test_cancel_in_every_state(bench: Bench) -> None:
+def test_cancel_in_every_state(bench):
     bench.cluster.one_job_per_user = True
     running = bench.session.submit(draft(qos="acc_debug"))
     waiting = bench.session.submit(draft(2, qos="acc_debug"))
@@ -269,7 +267,7 @@ def test_cancel_in_every_state(bench: Bench) -> None:
     assert bench.cluster.count("cancel") == 1
 
 
-def test_ones_own_limit_in_every_state(bench: Bench) -> None:
+def test_ones_own_limit_in_every_state(bench):
     bench.cluster.one_job_per_user = True
     running = bench.session.submit(draft(qos="acc_debug"))
     bench.session.submit(draft(2, qos="acc_debug"))
@@ -295,7 +293,7 @@ def test_ones_own_limit_in_every_state(bench: Bench) -> None:
         late.result()
 
 
-def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Bench) -> None:
+def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     bench.online()
     sent = bench.session.submit(draft())
     bench.run(20, sent.done)
@@ -321,9 +319,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Ben
         (8, {"elapsed_s": 400.0}, ""),
     ],
 )
-def test_limits_that_make_no_sense_are_said_beforehand(
-    minutes: int, changes: dict[str, float], refusal_text: str
-) -> None:
+def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal_text):
     submission = SubmissionState(
         token="lt1",
         task_id="6",
@@ -339,7 +335,7 @@ def test_limits_that_make_no_sense_are_said_beforehand(
     assert (refusal_text in refusal[0] and refusal[1]) if refusal else not refusal_text
 
 
-def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench: Bench) -> None:
+def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench):
     bench.cluster.submit_then_cut = 1
     bench.cluster.fail("find_token", CUT)
     bench.online()

@@ -28,9 +28,7 @@ def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
     reads=st.lists(st.integers(1, 4000), max_size=30),
     glances=st.lists(st.booleans(), max_size=40),
 )
-def test_a_growing_file_is_copied_byte_for_byte(
-    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], reads: list[int], glances: list[bool]
-) -> None:
+def test_a_growing_file_is_copied_byte_for_byte(tmp_path_factory, chunks, reads, glances):
     """By whole looks and by quick ones, whatever a read brings."""
     cluster = ScriptedCluster(FakeClock(), connected=True)
     cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
@@ -54,7 +52,7 @@ def test_a_growing_file_is_copied_byte_for_byte(
 
 
 @pytest.mark.parametrize("new_size", [50, 100, 101, 5000])
-def test_a_shorter_file_and_one_of_other_bytes_begin_a_new_segment(copy, new_size: int) -> None:
+def test_a_shorter_file_and_one_of_other_bytes_begin_a_new_segment(copy, new_size):
     log, cluster = copy
     cluster.write("1", b"x" * 100)
     log.step(cluster)
@@ -64,7 +62,7 @@ def test_a_shorter_file_and_one_of_other_bytes_begin_a_new_segment(copy, new_siz
     assert log.local.read_bytes() == b"x" * 100
 
 
-def test_after_a_break_the_beginning_is_compared_too(copy) -> None:
+def test_after_a_break_the_beginning_is_compared_too(copy):
     """The same end, another beginning: what a deterministic training that was requeued leaves."""
     log, cluster = copy
     same = b"epoch line\n" * 500
@@ -75,7 +73,7 @@ def test_after_a_break_the_beginning_is_compared_too(copy) -> None:
     assert log.step(cluster).restarted
 
 
-def test_a_mirror_that_another_program_writes_is_left_alone(copy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_another_program_writes_is_left_alone(copy, monkeypatch):
     log, cluster = copy
     cluster.write("1", b"x" * 5000)
     write = os.write
@@ -90,7 +88,7 @@ def test_a_mirror_that_another_program_writes_is_left_alone(copy, monkeypatch: p
         log.step(cluster)
 
 
-def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy) -> None:
+def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy):
     log, cluster = copy
     cluster.write("1", b"x" * 5000)
     log.step(cluster)
@@ -104,7 +102,7 @@ def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy) -> N
     assert log.size == 10_000
 
 
-def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch):
     log, cluster = copy
     cluster.write("1", b"abc" * 1000)
     write = os.write
@@ -126,7 +124,7 @@ def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("problem", [CUT, RemoteFailure("Failure.", "")])
-def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
+def test_what_came_before_a_break_stays(copy, problem):
     log, cluster = copy
     content = bytes(range(256)) * 100
     cluster.write("1", content)
@@ -141,7 +139,7 @@ def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
 
 
 @pytest.mark.parametrize("new", [b"y" * 5000, b"x" * 50])
-def test_a_quick_look_leaves_a_file_that_is_another_one_to_a_whole_look(copy, new: bytes) -> None:  # type: ignore[no-untyped-def]
+def test_a_quick_look_leaves_a_file_that_is_another_one_to_a_whole_look(copy, new):
     log, cluster = copy
     cluster.write("1", b"x" * 2000)
     log.step(cluster)

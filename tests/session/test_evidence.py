@@ -12,13 +12,13 @@ from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.worker_context import inline
 from labtui.slurm.submit import TWIN_STATUS
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
 
 CUT = ConnectionLost("The connection is gone.")
 
 
-def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:
+def test_a_failed_queue_answer_is_unknown_never_finished(bench):
     accepted(bench)
     bench.cluster.queue_down = True
     bench.run(40)
@@ -34,7 +34,7 @@ def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:
     assert bench.session.state.problems == ()
 
 
-def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench: Bench) -> None:
+def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):
     accepted(bench)
     bench.cluster.accounting_down = True
     bench.cluster.end("100", in_queue=False)
@@ -47,7 +47,7 @@ def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench: Bench)
     assert bench.session.state.problems == ()
 
 
-def test_a_job_nobody_remembers_is_unknown_in_the_end(bench: Bench) -> None:
+def test_a_job_nobody_remembers_is_unknown_in_the_end(bench):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False
     bench.cluster.end("100", in_queue=False)
@@ -56,7 +56,7 @@ def test_a_job_nobody_remembers_is_unknown_in_the_end(bench: Bench) -> None:
     assert bench.session.state.runs[1].outcome is None
 
 
-def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
+def test_the_logs_own_end_is_the_last_witness(bench):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False
     bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
@@ -65,7 +65,7 @@ def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
     assert only(bench).job.evidence == "log"
 
 
-def test_the_queue_is_asked_once_when_nothing_lives(bench: Bench) -> None:
+def test_the_queue_is_asked_once_when_nothing_lives(bench):
     """Once, to see the jobs of other programs."""
     bench.online()
     bench.run(3000)
@@ -74,7 +74,7 @@ def test_the_queue_is_asked_once_when_nothing_lives(bench: Bench) -> None:
     assert set(verbs[verbs.index("tick") + 1 :]) <= {"ping"}
 
 
-def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench: Bench) -> None:
+def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench):
     accepted(bench)
     bench.cluster.fail("ping", CUT)
     bench.clock.offset += 600  # the wall clock went on while we slept
@@ -84,7 +84,7 @@ def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench: Bench) ->
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
-def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench: Bench) -> None:
+def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench):
     accepted(bench)
     bench.cluster.fail("tick", ZeroDivisionError("surprise"))
     bench.run(60, lambda: any(problem.key == "fault" for problem in bench.session.state.problems))
@@ -93,7 +93,7 @@ def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench: Be
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
-def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
+def test_test_only_pushes_and_asks_without_submitting(bench):
     bench.online()
     future = bench.session.test_only(draft())
     bench.run(5, future.done)
@@ -102,14 +102,14 @@ def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
     assert bench.session.state.submissions == {}
 
 
-def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> None:
+def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
     bench.cluster.reachable = False
     future = bench.session.test_only(draft())
     bench.run(5, future.done)
     assert "does not answer" in str(future.exception())
 
 
-def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench: Bench) -> None:
+def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench):
     """The answer is older than the job: it says nothing about it."""
     accepted(bench)
     answers = []
@@ -130,7 +130,7 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
 
 
 @pytest.mark.parametrize("accounting", [True, False])
-def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench: Bench, accounting: bool) -> None:
+def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench, accounting):
     token = accepted(bench)
     twin = bench.cluster.twin("100", "RUNNING")
     bench.cluster.started[token] = twin
@@ -142,7 +142,7 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench: Benc
     bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
 
 
-def test_a_job_put_back_into_the_queue_after_its_end_is_followed_again(bench: Bench) -> None:
+def test_a_job_put_back_into_the_queue_after_its_end_is_followed_again(bench):
     """By an administrator; its log begins anew."""
     accepted(bench)
     bench.cluster.write("100", keras_log(30, 5))
@@ -159,7 +159,7 @@ def test_a_job_put_back_into_the_queue_after_its_end_is_followed_again(bench: Be
     assert only(bench).logs["out"].segment == 1
 
 
-def test_nothing_is_asked_any_more_an_hour_after_the_end(bench: Bench) -> None:
+def test_nothing_is_asked_any_more_an_hour_after_the_end(bench):
     accepted(bench)
     bench.cluster.end("100")
     bench.run(4200)

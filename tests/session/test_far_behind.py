@@ -45,14 +45,14 @@ def epochs(bench: Bench) -> list[int]:
     return [sample.epoch for sample in bench.session.state.runs[1].epochs]
 
 
-def test_on_a_fast_line_the_bytes_come_first(bench: Bench) -> None:
+def test_on_a_fast_line_the_bytes_come_first(bench):
     token = far_behind(bench)
     bench.run(10, lambda: mirrored(bench, token) == long_log())
     assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
     bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
 
 
-def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench: Bench) -> None:
+def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):
     token = far_behind(bench)
     while len(mirrored(bench, token)) < 4 * PIECE:
         bench.step()
@@ -63,7 +63,7 @@ def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench: Bench
     assert epochs(bench) == [1, 2, 3, 4, 5]
 
 
-def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) -> None:
+def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
     token = far_behind(bench)
     while len(mirrored(bench, token)) < 4 * PIECE:
         bench.step()
@@ -74,9 +74,7 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) ->
     )
 
 
-def test_a_full_disk_is_one_problem_until_a_log_grows_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
     """Logs that have nothing new are looked at with success meanwhile; the problem does not come and go."""
     token = far_behind(bench)
     bench.run(10, lambda: mirrored(bench, token) == long_log())
@@ -98,7 +96,7 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(
     assert mirrored(bench, token).endswith(b"more\n")
 
 
-def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench: Bench) -> None:
+def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench):
     token = far_behind(bench)
     bench.run(10, lambda: mirrored(bench, token) == long_log())
     bench.cluster.write("100", b"never readable\n")

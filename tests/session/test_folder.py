@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
@@ -18,7 +16,7 @@ from labtui.session.settings import (
 SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana & Jordi · grup 3")
 
 
-def test_a_folder_has_its_rooms_scripts_and_templates(tmp_path: Path) -> None:
+def test_a_folder_has_its_rooms_scripts_and_templates(tmp_path):
     folder = LabFolder.create(tmp_path / "el meu lab ü", SETTINGS, withheld={"ResNet152.py"})
     assert folder.settings() == SETTINGS
     names = set(folder.script_files())
@@ -30,7 +28,7 @@ def test_a_folder_has_its_rooms_scripts_and_templates(tmp_path: Path) -> None:
     assert LabFolder.open(folder.path) == folder
 
 
-def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+def test_files_that_are_there_stay_as_they_are(tmp_path):
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "ResNet50.py").write_text("mine\n")
     folder = LabFolder.create(tmp_path, SETTINGS)
@@ -39,7 +37,7 @@ def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
         LabFolder.create(tmp_path, SETTINGS)
 
 
-def test_a_students_own_template_is_used(tmp_path: Path) -> None:
+def test_a_students_own_template_is_used(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     own = folder.slurm / "templates" / "one-gpu.slurm"
     own.write_text("#!/bin/bash\n# mine\n")
@@ -48,7 +46,7 @@ def test_a_students_own_template_is_used(tmp_path: Path) -> None:
     assert "#SBATCH" in folder.template("one-gpu")
 
 
-def test_comments_and_unknown_keys_survive_saving(tmp_path: Path) -> None:
+def test_comments_and_unknown_keys_survive_saving(tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(
         '# ours\n[lab]\nedition = "a"  # the book\nmood = "good"\n[cluster]\nprofile = "mn5"\nport = 22\n'
@@ -73,26 +71,26 @@ def test_comments_and_unknown_keys_survive_saving(tmp_path: Path) -> None:
         "\x00\xff",
     ],
 )
-def test_settings_that_do_not_fit_are_a_sentence(tmp_path: Path, text: str) -> None:
+def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
     (tmp_path / "lab.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError) as caught:
         LabFolder.open(tmp_path).settings()
     assert caught.value.sentence
 
 
-def test_no_settings_field_can_hold_a_secret() -> None:
+def test_no_settings_field_can_hold_a_secret():
     words = ("password", "passphrase", "secret", "code", "token")
     assert not [name for name in Settings.__struct_fields__ if any(word in name for word in words)]
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "scripts/../../x", "a/../../b"])
-def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_name_leads_out_of_the_folder(tmp_path, name):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     with pytest.raises(FolderError, match="outside the lab folder"):
         folder.inside(name)
 
 
-def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path: Path) -> None:
+def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     (tmp_path / "private").write_text("key")
     (folder.scripts / "leak.py").symlink_to(tmp_path / "private")
@@ -102,21 +100,21 @@ def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path: Path) -> N
     assert not {"leak.py", ".hidden.py", "__pycache__/a.pyc"} & set(folder.script_files())
 
 
-def test_data_does_not_travel_with_a_submission(tmp_path: Path) -> None:
+def test_data_does_not_travel_with_a_submission(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     (folder.scripts / "cifar.bin").write_bytes(bytes(3_000_000))
     with pytest.raises(FolderError, match=r"cifar\.bin"):
         folder.script_files()
 
 
-def test_the_folder_is_found_from_below(tmp_path: Path) -> None:
+def test_the_folder_is_found_from_below(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     assert find_folder(folder.scripts) == folder.path
     with pytest.raises(UsageError, match="not a lab folder"):
         find_folder(tmp_path)
 
 
-def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path: Path) -> None:
+def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path):
     path = tmp_path / "lab.toml"
     pattern = r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"
     write_settings(path, changed(SETTINGS, log_patterns=(pattern,)))

@@ -26,7 +26,7 @@ def sentence(bench: Bench) -> str:
     return next(iter(bench.session.state.submissions.values())).sentence
 
 
-def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench: Bench) -> None:
+def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
     bench.cluster.fail("push", NO_ROOM, NO_ROOM)
     future = bench.session.submit(draft())
@@ -42,7 +42,7 @@ def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench: 
     assert bench.cluster.count("submit") == 1
 
 
-def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench) -> None:
+def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
     first = open_bench()
     first.online()
     first.cluster.fail("push", *[NO_ROOM] * 9)
@@ -60,7 +60,7 @@ def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench) -> None:
     assert len(second.cluster.jobs) == 1
 
 
-def test_a_permanent_no_to_its_files_ends_it(bench: Bench) -> None:
+def test_a_permanent_no_to_its_files_ends_it(bench):
     bench.online()
     bench.cluster.fail("push", NOT_YOURS)
     future = bench.session.submit(draft())
@@ -70,7 +70,7 @@ def test_a_permanent_no_to_its_files_ends_it(bench: Bench) -> None:
     assert bench.cluster.count("submit") == 0
 
 
-def test_a_line_lost_before_slurm_was_asked_loses_nothing(bench: Bench) -> None:
+def test_a_line_lost_before_slurm_was_asked_loses_nothing(bench):
     bench.online()
     bench.cluster.fail("push", CUT)
     future = bench.session.submit(draft())
@@ -116,7 +116,7 @@ def busy(bench: Bench) -> tuple[Bench, Aside]:
     return bench, aside
 
 
-def test_logs_go_on_while_the_controller_hangs(busy: tuple[Bench, Aside]) -> None:
+def test_logs_go_on_while_the_controller_hangs(busy):
     bench, aside = busy
     assert status(bench, 1) is SubmissionStatus.SENDING
     assert bench.cluster.count("submit") == 1, "the second one hangs"
@@ -145,9 +145,7 @@ def only_sending(aside: Aside) -> None:
         (None, SubmissionStatus.ACCEPTED),
     ],
 )
-def test_taken_back_while_the_answer_is_on_its_way(
-    busy: tuple[Bench, Aside], answer: BaseException | None, became: SubmissionStatus
-) -> None:
+def test_taken_back_while_the_answer_is_on_its_way(busy, answer, became):
     bench, aside = busy
     only_sending(aside)
     done = bench.session.cancel(2)
@@ -169,7 +167,7 @@ def test_taken_back_while_the_answer_is_on_its_way(
     assert len(bench.cluster.jobs) == (2 if became is SubmissionStatus.ACCEPTED else 1)
 
 
-def test_no_answer_is_looked_up_and_the_next_one_waits_for_that(busy: tuple[Bench, Aside]) -> None:
+def test_no_answer_is_looked_up_and_the_next_one_waits_for_that(busy):
     bench, aside = busy
     only_sending(aside)
     work, _ = aside.held[0]

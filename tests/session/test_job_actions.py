@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from labtui.domain.errors import RemoteFailure, UsageError
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState
@@ -17,7 +15,7 @@ def calls_of(bench: Bench, verb: str) -> list[object]:
     return [argument for name, argument in bench.cluster.calls if name == verb]
 
 
-def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench: Bench) -> None:
+def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
     bench.cluster.jobs["77"] = ScriptedJob("77", "", "by-hand", "/home/me", state="RUNNING")
     bench.online()
     bench.run(20, lambda: bool(bench.session.state.other_jobs))
@@ -28,7 +26,7 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench: Bench) -> No
     assert calls_of(bench, "cancel") == ["77"]
 
 
-def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> None:
+def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
     waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
     runs = JobView(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
     profile = load_profile("mn5")
@@ -39,9 +37,7 @@ def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> N
     assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
 
 
-def test_a_held_submission_is_not_sent_until_it_is_released(
-    bench: Bench, open_bench: Callable[..., Bench]
-) -> None:
+def test_a_held_submission_is_not_sent_until_it_is_released(bench, open_bench):
     bench.online()
     bench.cluster.faults["push"] = []
     future = bench.session.submit(draft())
@@ -55,7 +51,7 @@ def test_a_held_submission_is_not_sent_until_it_is_released(
     assert only(bench).status is SubmissionStatus.ACCEPTED
 
 
-def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench: Bench) -> None:
+def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
     bench.online()
     bench.run(20, bench.session.submit(draft()).done)
     bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]

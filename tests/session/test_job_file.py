@@ -14,7 +14,7 @@ from labtui.session.own_jobs import job_file_draft, log_folders, own_files
 from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
-from tests.session.conftest import Bench, only
+from tests.session.conftest import only
 from tests.session.scripted import keras_log
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
@@ -30,7 +30,7 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
         ("#SBATCH -D ./sub -o %j.log\n", {"out": "sub/%j.log"}),
     ],
 )
-def test_logs(directives: str, logs: dict[str, str]) -> None:
+def test_logs(directives, logs):
     assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
 
 
@@ -44,9 +44,7 @@ def test_logs(directives: str, logs: dict[str, str]) -> None:
         ("#SBATCH -o %N-%j.out\n", ["logs/a.7.out"]),
     ],
 )
-def test_copies_of_logs_have_the_names_that_the_file_gives(
-    bench: Bench, directives: str, copies: list[str]
-) -> None:
+def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, copies):
     """Where these tell the jobs and the streams apart."""
     path = bench.path / "a"
     path.write_text(HEAD + directives + "true\n")
@@ -60,23 +58,23 @@ def test_copies_of_logs_have_the_names_that_the_file_gives(
     assert {*copies} <= {*segments, item.mirror("err")}
 
 
-def test_a_job_array_is_refused() -> None:
+def test_a_job_array_is_refused():
     with pytest.raises(UsageError, match="is a job array"):
         job_file_draft("a.slurm", HEAD + "#SBATCH --array=1-4\ntrue\n")
 
 
-def test_folders_that_slurm_does_not_make() -> None:
+def test_folders_that_slurm_does_not_make():
     text = HEAD + "#SBATCH -o ./results/%j.out -e ../up/%j.err\n"
     assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
 
 
-def test_options_of_the_command_line_go_first() -> None:
+def test_options_of_the_command_line_go_first():
     draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
     assert (draft.account, draft.time_limit_minutes, draft.qos) == ("other", 7, "acc_debug")
     assert draft.options == ("--account=other", "--time=7")
 
 
-def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch() -> None:
+def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():
     ladder = job_file_draft("ladder.slurm", (CORPUS / "ladder-in-a-loop.slurm").read_text())
     assert [(run.n_gpus, run.batch_size, run.unknown) for run in ladder.runs] == [
         (1, 2048, ()),
@@ -87,7 +85,7 @@ def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch() -> None:
     assert (ddp.n_gpus, ddp.batch_size, ddp.epochs) == (8, 8 * 128, 5)
 
 
-def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run() -> None:
+def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run():
     sweep = job_file_draft("sweep.slurm", (CORPUS / "batch-sweep.slurm").read_text())
     assert [(run.model, run.n_gpus, run.batch_size, run.epochs) for run in sweep.runs] == [
         ("vit", 1, size, 5) for size in (16, 32, 64, 128)
@@ -109,7 +107,7 @@ def _rules(text: str) -> set[str]:
     }
 
 
-def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:
+def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     text = HEAD + "python $SCRIPT\npython train.py\n"
     (run,) = job_file_draft("a.slurm", text).runs
     assert set(run.unknown) == {"model", "n_gpus", "batch_size", "epochs"}
@@ -117,27 +115,27 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
 
 
-def test_an_answer_that_the_text_gives_itself_is_refused() -> None:
+def test_an_answer_that_the_text_gives_itself_is_refused():
     text = HEAD + "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     with pytest.raises(UsageError, match=r"a\.slurm itself says its epochs"):
         job_file_draft("a.slurm", text, answers={"epochs": 3})
 
 
-def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run() -> None:
+def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
     text = HEAD + "python preprocess.py --out x\npython ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     assert len(job_file_draft("a.slurm", text).runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
     assert run.script == "" and run.label == "run" and run.devices == ""
 
 
-def test_a_job_without_gpus_runs_on_the_cpu() -> None:
+def test_a_job_without_gpus_runs_on_the_cpu():
     (run,) = job_file_draft(
         "a.slurm", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
     ).runs
     assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
 
 
-def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench: Bench) -> None:
+def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench):
     text = HEAD.replace("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --nonsense=1\n") + "true\n"
     path = bench.path / "job.slurm"
     path.write_text(text)

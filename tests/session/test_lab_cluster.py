@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> LabFolder:
     )
 
 
-def test_a_lab_says_which_sizes_it_needs(folder: LabFolder) -> None:
+def test_a_lab_says_which_sizes_it_needs(folder):
     needed = requirements_of(folder, folder.settings())
     assert (needed.gpus, needed.cpu_runs, needed.account) == ((1, 2, 4), True, "nct_325")
 
@@ -32,7 +32,7 @@ def settable(**settings: str) -> Check:
     return Check(key="x", title="X", status="problem", sentence="s", action="settings", settings=settings)
 
 
-def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
+def test_a_setting_is_corrected_and_nothing_else(folder):
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
     sentence = fix_check(settable(account="nct_345"), folder)
     assert "account = nct_345" in sentence
@@ -40,13 +40,13 @@ def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
     assert "# mine" in folder.settings_path.read_text()
 
 
-def test_only_settings_that_a_check_may_correct(folder: LabFolder) -> None:
+def test_only_settings_that_a_check_may_correct(folder):
     before = folder.settings()
     fix_check(settable(host="evil.example", identity="/etc/passwd"), folder)
     assert folder.settings() == before
 
 
-def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
+def test_a_key_that_others_can_read(folder, tmp_path):
     key = tmp_path / "id"
     key.write_text("k")
     key.chmod(0o644)
@@ -72,7 +72,7 @@ def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_a_known_login_host_brings_its_profile(host: str, profile: str) -> None:
+def test_a_known_login_host_brings_its_profile(host, profile):
     assert profile_of_host(host) == profile
 
 
@@ -88,9 +88,7 @@ def real_folder(path: Path, student: Student, **settings: str) -> LabFolder:
 
 
 @pytest.mark.cluster
-def test_fix_writes_what_the_doctor_found(
-    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     folder = real_folder(tmp_path / "lab", student, account="nct_325")
     assert main(["doctor", str(folder.path), "--fix"]) == 1
     assert folder.settings().account == student.account

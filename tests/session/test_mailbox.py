@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -39,7 +38,7 @@ def beside(bench: Bench) -> Iterator[Session]:
     thread.join()
 
 
-def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Bench, beside: Session) -> None:
+def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, beside):
     assert beside.elsewhere and beside._worker is None
     token = beside.submit(draft()).result(0)
     assert list(beside.state.submissions) == [token], "the command sees what it asked for"
@@ -60,7 +59,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Benc
     assert only(bench).token == token
 
 
-def test_what_nobody_takes_is_withdrawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.2)
     second = Session.open(bench.path, start=False)
     with pytest.raises(FolderError, match="nothing was done"):
@@ -70,9 +69,7 @@ def test_what_nobody_takes_is_withdrawn(bench: Bench, monkeypatch: pytest.Monkey
     second.close()
 
 
-def test_a_request_is_taken_once_and_an_old_one_never(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_is_taken_once_and_an_old_one_never(tmp_path, monkeypatch):
     box = Mailbox(tmp_path / "labtui.db")
     wanted = Request(action="submit", draft=draft(beside=(("a.sh", b"\x00\xff"),)))
     answers = []

@@ -13,7 +13,7 @@ import pytest
 from labtui.session.preview import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session
 from labtui.session.settings import changed, write_settings
-from tests.session.conftest import Bench, accepted, draft
+from tests.session.conftest import accepted, draft
 
 NASTY = '/gpfs/a b/it\'s $(touch PWNED) `x` "q" ;&|<>*/é'
 
@@ -45,7 +45,7 @@ def shell(tmp_path: Path):
     return run
 
 
-def test_words_arrive_as_they_were_meant(bench: Bench, shell) -> None:
+def test_words_arrive_as_they_were_meant(bench, shell):
     session = bench.session
     session.settings = changed(
         session.settings, host="h", user="u1", port=2222, identity="/my key", root=NASTY
@@ -67,12 +67,12 @@ def test_words_arrive_as_they_were_meant(bench: Bench, shell) -> None:
 @pytest.mark.parametrize(
     "odd", ["it's \\ a\\\\", "it's! `x` $y", "'\"!\\", "\n'\n", "\\$'\\`", "'" * 5, "plain", ""]
 )
-def test_a_word_stays_one_word_in_a_shell(odd: str) -> None:
+def test_a_word_stays_one_word_in_a_shell(odd):
     printed = subprocess.run(["bash", "-c", f"printf %s {quoted(odd)}"], capture_output=True, check=True)
     assert printed.stdout.decode() == odd
 
 
-def test_commands_are_quoted_as_a_person_would(bench: Bench) -> None:
+def test_commands_are_quoted_as_a_person_would(bench):
     token = accepted(bench)
     item = bench.session.state.submissions[token]
     assert by_action(commands_of_cancel(bench.session, item)) == {
@@ -93,9 +93,7 @@ def test_commands_are_quoted_as_a_person_would(bench: Bench) -> None:
         ({"host": "alogin1.bsc.es", "port": 2222}, "alogin1.bsc.es"),
     ],
 )
-def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(
-    bench: Bench, settings: dict[str, object], host: str
-) -> None:
+def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(bench, settings, host):
     changes = {"profile": "mn5", "account": "nct_000", "user": "u1", **settings}
     write_settings(bench.session.folder.settings_path, changed(bench.session.settings, **changes))
     bench.session.close()

@@ -6,7 +6,6 @@ import errno
 import os
 import random
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -44,7 +43,7 @@ def run(bench: Bench):
 # ----------------------------------------------------------------------------- in the worker
 
 
-def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
+def test_epochs_count_once_whatever_is_cut_between(bench):
     token = accepted(bench)
     whole = keras_log(5, 4, 4, 4, 4)
     seed = 20260
@@ -64,7 +63,7 @@ def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
     assert mirror(bench, token) == whole
 
 
-def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable[..., Bench]) -> None:
+def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
     """A requeued job whose log is appended to: the last try counts, now and after a restart of labtui."""
     first = open_bench()
     token = accepted(first)
@@ -90,7 +89,7 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable
     assert len(segments_of(second.session, token)) == 1
 
 
-def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench) -> None:
+def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench):
     first = open_bench()
     token = accepted(first)
     first.cluster.write("100", keras_log(5))
@@ -106,9 +105,7 @@ def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_b
     assert mirror(second, token) == keras_log(5, 4)
 
 
-def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(
-    open_bench: Callable[..., Bench],
-) -> None:
+def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(open_bench):
     first = open_bench()
     token = accepted(first)
 
@@ -154,7 +151,7 @@ ENDS: dict[str, tuple[bytes, bytes, str, str, list[int]]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_the_log_and_slurms_word_say_how_a_run_ended(bench: Bench, name: str) -> None:
+def test_the_log_and_slurms_word_say_how_a_run_ended(bench, name):
     log, err, state, outcome, printed = ENDS[name]
     accepted(bench)
     for data, suffix in ((log, "out"), (err, "err")):
@@ -168,7 +165,7 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench: Bench, name: str) ->
         bench.run(200)  # a log that is complete is looked at once more
 
 
-def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench) -> None:
+def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench):
     submit_two_runs(bench)
     bench.cluster.write("100", keras_log(5, 4))
     bench.cluster.end("100", "OUT_OF_MEMORY")
@@ -176,14 +173,14 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench
     assert [bench.session.state.runs[number].outcome for number in (1, 2)] == ["oom", "unfinished"]
 
 
-def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench) -> None:
+def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench):
     accepted(bench, n_gpus=2)
     bench.cluster.write("100", keras_log(5, 4, n_gpus=4, batch=512))
     bench.run(60)
     assert run(bench).epochs == ()
 
 
-def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench: Bench) -> None:
+def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):
     bench.online()
     futures = [bench.session.submit(draft()) for _ in range(12)]
     bench.run(60, lambda: all(future.done() for future in futures))
@@ -212,7 +209,7 @@ def _equal(bench: Bench, token: str, job_id: str) -> bool:
     return mirror(bench, token) == bench.cluster.contents[bench.cluster.log(job_id)]
 
 
-def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> None:
+def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
     token = accepted(bench)
     bench.cluster.fail("stat", RemoteFailure("You may not read it."), RemoteFailure("You may not read it."))
     bench.cluster.write("100", keras_log(5))
@@ -220,7 +217,7 @@ def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> Non
     assert mirror(bench, token) == keras_log(5)
 
 
-def test_a_deleted_logs_folder_is_made_again(bench: Bench) -> None:
+def test_a_deleted_logs_folder_is_made_again(bench):
     token = accepted(bench)
     bench.cluster.write("100", keras_log(5))
     bench.run(60, lambda: len(run(bench).epochs) == 1)
@@ -233,9 +230,7 @@ def test_a_deleted_logs_folder_is_made_again(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("number", "hint"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Look at the folder")]
 )
-def test_the_hint_fits_why_a_log_cannot_be_written(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
-) -> None:
+def test_the_hint_fits_why_a_log_cannot_be_written(bench, monkeypatch, number, hint):
     def refuse(*_: object) -> int:
         raise OSError(number, os.strerror(number))
 
@@ -249,7 +244,7 @@ def test_the_hint_fits_why_a_log_cannot_be_written(
 # ----------------------------------------------------------------------------- logs without an end
 
 
-def test_an_endless_log_is_copied_up_to_the_limit(bench: Bench) -> None:
+def test_an_endless_log_is_copied_up_to_the_limit(bench):
     accepted(bench)
     bench.worker._context.max_log_bytes = 10_000
     bench.cluster.write("100", keras_log(5, 4))
@@ -267,7 +262,7 @@ def test_an_endless_log_is_copied_up_to_the_limit(bench: Bench) -> None:
     assert bench.session.state.problems == ()
 
 
-def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench: Bench) -> None:
+def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench):
     accepted(bench)
     for number in range(12):
         bench.cluster.put("100", f"try {number}\n".encode() * (20 - number))
@@ -298,7 +293,7 @@ def is_complete(bench: Bench, token: str) -> bool:
     return bench.session.state.submissions[token].logs["out"].complete
 
 
-def test_at_the_end_both_sides_are_compared_once(bench: Bench) -> None:
+def test_at_the_end_both_sides_are_compared_once(bench):
     token = ended_with_a_long_log(bench)
     bench.run(200, lambda: is_complete(bench, token))
     bench.run(200)
@@ -307,7 +302,7 @@ def test_at_the_end_both_sides_are_compared_once(bench: Bench) -> None:
     assert bench.session.state.problems == ()
 
 
-def test_a_copy_that_differs_at_the_end_is_made_again_once(bench: Bench) -> None:
+def test_a_copy_that_differs_at_the_end_is_made_again_once(bench):
     token = ended_with_a_long_log(bench)
     first = mirror(bench, token)
     now = changed_unseen(bench)
@@ -317,7 +312,7 @@ def test_a_copy_that_differs_at_the_end_is_made_again_once(bench: Bench) -> None
     assert len(run(bench).epochs) == 5 and run(bench).outcome == "completed"
 
 
-def test_a_copy_that_differs_twice_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_differs_twice_is_told(bench, monkeypatch):
     token = ended_with_a_long_log(bench)
     digest = bench.cluster.digest
     monkeypatch.setattr(bench.cluster, "digest", lambda path: digest(path)._replace(sha256="0" * 64))
@@ -327,9 +322,7 @@ def test_a_copy_that_differs_twice_is_told(bench: Bench, monkeypatch: pytest.Mon
     assert "job 100 differs from the log on the cluster" in problem.sentence
 
 
-def test_a_line_that_comes_while_both_sides_are_compared_is_copied(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_comes_while_both_sides_are_compared_is_copied(bench, monkeypatch):
     token = ended_with_a_long_log(bench)
     digest, late = bench.cluster.digest, [b"late\n"]
 
@@ -344,7 +337,7 @@ def test_a_line_that_comes_while_both_sides_are_compared_is_copied(
 
 
 @pytest.mark.parametrize("refusal", [None, RemoteFailure("The login shell ended before the command.")])
-def test_without_sha256sum_sizes_alone_are_compared(bench: Bench, refusal: RemoteFailure | None) -> None:
+def test_without_sha256sum_sizes_alone_are_compared(bench, refusal):
     bench.cluster.has_sha256sum = False
     bench.cluster.fail("digest", refusal)
     token = ended_with_a_long_log(bench)

@@ -6,7 +6,7 @@ from labtui.domain.model import JobPhase
 from labtui.domain.state import Change, LabState
 from labtui.session.notifications import Notice, NoticeTracker, terminal_sequence
 from tests import changes
-from tests.session.conftest import Bench, accepted
+from tests.session.conftest import accepted
 
 
 def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabState, list[Notice]]:
@@ -14,7 +14,7 @@ def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabS
     return state, tracker.notices(state)
 
 
-def test_start_and_end_are_told_once(bench: Bench) -> None:
+def test_start_and_end_are_told_once(bench):
     token = accepted(bench)
     state = bench.session.state
     tracker = NoticeTracker(LabState())
@@ -34,13 +34,13 @@ def test_start_and_end_are_told_once(bench: Bench) -> None:
     assert notices == []
 
 
-def test_nothing_is_told_of_the_past(bench: Bench) -> None:
+def test_nothing_is_told_of_the_past(bench):
     accepted(bench)
     tracker = NoticeTracker(bench.session.state)
     assert tracker.notices(bench.session.state) == []
 
 
-def test_a_name_from_outside_cannot_act_on_the_terminal() -> None:
+def test_a_name_from_outside_cannot_act_on_the_terminal():
     evil = Notice("ended", "x\x1b]0;owned\x07", "a;b\\\nc")
     sequence = terminal_sequence(evil)
     assert sequence.count("\x1b") == 4 and sequence.count("\a") == 1

@@ -12,7 +12,6 @@ import json
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,14 @@ from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
 from tests.changes import after, ended
-from tests.session.conftest import Bench, accepted
+from tests.session.conftest import accepted
 from tests.session.scripted import keras_log
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "folders"
 
 
 @pytest.mark.parametrize("name", ["schema-3"])
-def test_a_folder_of_an_earlier_version_opens_whole(tmp_path: Path, name: str) -> None:
+def test_a_folder_of_an_earlier_version_opens_whole(tmp_path, name):
     zipfile.ZipFile(FOLDERS / f"{name}.zip").extractall(tmp_path)
     for part in ("scripts", "logs", "slurm", "answers"):
         (tmp_path / part).mkdir(exist_ok=True)
@@ -66,7 +65,7 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path: Path, name: str) -
     assert all("job.slurm" in names and "ResNet50.py" in names for names in files)
 
 
-def test_a_row_of_schema_4_holds_its_runs_beside_the_submission(open_bench: Callable[..., Bench]) -> None:
+def test_a_row_of_schema_4_holds_its_runs_beside_the_submission(open_bench):
     """In the database and in the file beside the job script; one whose runs do not fit is damage."""
     bench = open_bench()
     accepted(bench)
@@ -93,9 +92,7 @@ def test_a_row_of_schema_4_holds_its_runs_beside_the_submission(open_bench: Call
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
-    open_bench: Callable[..., Bench], there: bool
-) -> None:
+def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(open_bench, there):
     bench = open_bench()
     token = accepted(bench)
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8))

@@ -28,7 +28,7 @@ def preview_rules(bench: Bench) -> set[str]:
 
 
 @pytest.mark.parametrize(("gone", "rule"), [(DATA, "path-missing"), (CONTAINER, "path-missing")])
-def test_the_preview_names_what_is_not_on_the_cluster(bench: Bench, gone: str, rule: str) -> None:
+def test_the_preview_names_what_is_not_on_the_cluster(bench, gone, rule):
     bench.cluster.missing = {gone}
     assert rule not in preview_rules(bench), "nobody was asked yet"
     bench.online()
@@ -42,7 +42,7 @@ def test_the_preview_names_what_is_not_on_the_cluster(bench: Bench, gone: str, r
     assert rule not in preview_rules(bench)
 
 
-def test_the_other_usual_place_is_looked_at_and_offered(bench: Bench) -> None:
+def test_the_other_usual_place_is_looked_at_and_offered(bench):
     other = DATA.replace("/gpfs/projects/", "/gpfs/scratch/")
     bench.cluster.missing = {DATA, CONTAINER.replace("/gpfs/projects/", "/gpfs/scratch/")}
     bench.online()
@@ -54,7 +54,7 @@ def test_the_other_usual_place_is_looked_at_and_offered(bench: Bench) -> None:
     assert other in apply_fix(SCRIPT, found.fix)
 
 
-def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) -> None:
+def test_paths_are_asked_about_together_and_not_again_and_again(bench):
     bench.online()
     for _ in range(5):
         preview_rules(bench)
@@ -64,14 +64,14 @@ def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) ->
     ]
 
 
-def test_an_old_no_stops_nobody(bench: Bench) -> None:
+def test_an_old_no_stops_nobody(bench):
     bench.session.note_paths({DATA: False})
     assert "path-missing" in preview_rules(bench)
     bench.clock.sleep(3600)
     assert "path-missing" not in preview_rules(bench)
 
 
-def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench) -> None:
+def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench):
     bench = open_bench()
     path = bench.session.folder.settings_path
     write_settings(path, changed(bench.session.settings, **PLACES))
@@ -98,7 +98,7 @@ def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench) -> No
     assert sentence not in box()
 
 
-def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench) -> None:
+def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench):
     bench = open_bench()
     settings = changed(bench.session.settings, max_per_gpu_batch=256)
     write_settings(bench.session.folder.settings_path, settings)
@@ -116,7 +116,7 @@ def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench) 
     assert all(spec.device == "cpu" and spec.batch_size > 0 for spec in cpu)
 
 
-def test_a_relative_data_folder_is_asked_about_and_missed(open_bench) -> None:
+def test_a_relative_data_folder_is_asked_about_and_missed(open_bench):
     """A path below the home: the plan and the doctor ask the same question of the same path."""
     bench = open_bench()
     path = bench.session.folder.settings_path
@@ -133,7 +133,7 @@ def scripts_of(bench: Bench) -> Path:
     return bench.path / "scripts"
 
 
-def test_a_preview_writes_and_sends_nothing(bench: Bench) -> None:
+def test_a_preview_writes_and_sends_nothing(bench):
     accepted(bench)
     (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
     before = {path: path.read_bytes() for path in bench.path.rglob("*") if path.suffix in {".py", ".slurm"}}
@@ -146,7 +146,7 @@ def test_a_preview_writes_and_sends_nothing(bench: Bench) -> None:
     assert len(bench.session.state.submissions) == 1
 
 
-def test_a_preview_names_the_scripts_that_the_student_changed(bench: Bench) -> None:
+def test_a_preview_names_the_scripts_that_the_student_changed(bench):
     assert not any(file.changed for file in bench.session.preview(draft()).files)
     (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
     (scripts_of(bench) / "new.py").write_text("x = 1\n")
@@ -155,9 +155,7 @@ def test_a_preview_names_the_scripts_that_the_student_changed(bench: Bench) -> N
     assert files["new.py"].size == 6
 
 
-def test_a_script_of_an_older_labtui_is_not_changed_by_the_student(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_of_an_older_labtui_is_not_changed_by_the_student(bench, monkeypatch):
     """Neither in the preview, nor for a task that wants a script of the student's own."""
     folder = bench.session.folder
     newer = {"ResNet50.py": b"x = 'as a newer labtui brings it'\n"}

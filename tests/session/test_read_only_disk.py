@@ -69,13 +69,7 @@ def _root(*command: str) -> int:
     return subprocess.run(command, capture_output=True, check=False).returncode
 
 
-def test_it_is_shown_and_says_so(
-    disk: tuple[str, Path],
-    bench: Bench,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_it_is_shown_and_says_so(disk, bench, tmp_path, monkeypatch, capsys):
     kind, folder = disk
     calls = len(bench.cluster.calls)
     with Session.open(folder, factory=cast("Any", bench.cluster.factory)) as session:
@@ -100,7 +94,7 @@ def test_it_is_shown_and_says_so(
     assert any(results.rglob("*.csv"))
 
 
-async def test_the_screens_open_and_say_so(disk: tuple[str, Path]) -> None:
+async def test_the_screens_open_and_say_so(disk):
     from labtui.tui.app import LabApp
 
     kind, folder = disk

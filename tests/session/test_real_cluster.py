@@ -93,9 +93,7 @@ def complete(session: Session, token: str) -> bool:
 # ----------------------------------------------------------------------------- the line
 
 
-def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
-    tmp_path: Path, cluster: Cluster, student: Student
-) -> None:
+def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(tmp_path, cluster, student):
     clock = JumpingClock()
     with (
         FaultProxy((student.host, student.port)) as proxy,

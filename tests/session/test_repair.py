@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -36,7 +35,7 @@ def finished(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "text", "emptied"])
-def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: str) -> None:
+def test_a_lost_database_is_rebuilt(open_bench, damage):
     """From the files beside the job scripts, the scripts and the mirrors alone."""
     first = open_bench()
     finished(first)
@@ -70,9 +69,7 @@ def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: st
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_was_not_known_to_be_sent_is_looked_up_and_never_sent(
-    open_bench: Callable[..., Bench], there: bool
-) -> None:
+def test_what_was_not_known_to_be_sent_is_looked_up_and_never_sent(open_bench, there):
     first = open_bench()
     if there:
         first.online()
@@ -101,9 +98,7 @@ def test_what_was_not_known_to_be_sent_is_looked_up_and_never_sent(
         assert "Submit the task again" in submission.hint
 
 
-def test_what_happened_after_the_backup_comes_from_the_files_beside_it(
-    open_bench: Callable[..., Bench],
-) -> None:
+def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_bench):
     first = open_bench()
     finished(first)
     first.session.close()
@@ -127,7 +122,7 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(
     assert after.submissions.keys() == before.submissions.keys()
 
 
-def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[..., Bench]) -> None:
+def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench):
     first = open_bench()
     first.online()
     future = first.session.test_only(draft())
@@ -141,7 +136,7 @@ def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[
     assert repair(LabFolder.open(first.path)).rebuilt == 0
 
 
-def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., Bench]) -> None:
+def test_a_healthy_database_survives_repair_unchanged(open_bench):
     first = open_bench()
     finished(first)
     before = first.session.state
@@ -155,7 +150,7 @@ def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., 
     assert not report.damaged and report.old_database.name.startswith("labtui.db.old-")
 
 
-def test_a_row_whose_bytes_changed_is_damage(open_bench: Callable[..., Bench]) -> None:
+def test_a_row_whose_bytes_changed_is_damage(open_bench):
     first = open_bench()
     finished(first)
     first.session.close()
@@ -167,6 +162,6 @@ def test_a_row_whose_bytes_changed_is_damage(open_bench: Callable[..., Bench]) -
     assert report.old_database.name.startswith("labtui.db.damaged-")
 
 
-def test_repair_does_not_touch_a_folder_that_is_open(bench: Bench) -> None:
+def test_repair_does_not_touch_a_folder_that_is_open(bench):
     with pytest.raises(FolderError, match="open"):
         repair(LabFolder.open(bench.path))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import msgspec
 import pytest
@@ -24,13 +22,13 @@ def ended(bench: Bench, outcome: Outcome) -> None:
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
 
 
-def test_a_run_that_goes_on_is_not_retried(bench: Bench) -> None:
+def test_a_run_that_goes_on_is_not_retried(bench):
     accepted(bench)
     with pytest.raises(UsageError, match="not over"):
         retry_after(bench.session, 1)
 
 
-def test_after_a_failure_the_same_again(bench: Bench) -> None:
+def test_after_a_failure_the_same_again(bench):
     ended(bench, "failed")
     (draft,) = retry_after(bench.session, 1).drafts
     spec = bench.session.state.runs[1].spec
@@ -41,7 +39,7 @@ def test_after_a_failure_the_same_again(bench: Bench) -> None:
     assert len(bench.session.state.submissions) == 2
 
 
-def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench: Bench) -> None:
+def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench):
     bench.online()
     sizes = tuple(replace(draft().runs[0], n_gpus=n, batch_size=256 * n) for n in (1, 2, 4))
     job = draft(n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
@@ -63,12 +61,7 @@ def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench: B
 
 @pytest.mark.parametrize("form", ["torchrun", "task-per-gpu"])
 @pytest.mark.parametrize(("outcome", "batch"), [("failed", 1024), ("cancelled", 1024), ("oom", 512)])
-def test_a_training_on_two_nodes_goes_again_on_two_nodes(
-    open_bench: Callable[..., Bench],
-    outcome: Outcome,
-    batch: int,
-    form: Literal["torchrun", "task-per-gpu"],
-) -> None:
+def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, batch, form):
     bench = open_bench()
     bench.online()
     spec = RunSpec(
@@ -88,7 +81,7 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(
     assert (two.nodes, two.gpus) == (2, 4)
 
 
-def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench: Bench) -> None:
+def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     ended(bench, "time-limit")
     proposal = retry_after(bench.session, 1)
     assert proposal.drafts[0].time_limit_minutes == 60 and "60 min instead of 30" in proposal.sentence
@@ -96,7 +89,7 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench: Bench
     assert retry_after(bench.session, 1, minutes=45).drafts[0].time_limit_minutes == 45
 
 
-def test_after_out_of_memory_half_the_batch(bench: Bench) -> None:
+def test_after_out_of_memory_half_the_batch(bench):
     ended(bench, "oom")
     (draft,) = retry_after(bench.session, 1).drafts
     before = bench.session.state.runs[1].spec
@@ -104,7 +97,7 @@ def test_after_out_of_memory_half_the_batch(bench: Bench) -> None:
     assert retry_after(bench.session, 1, same=True).drafts[0].runs == (before,)
 
 
-def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(bench: Bench) -> None:
+def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(bench):
     ended(bench, "oom")
     found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
     bench.session._journal.change(run_ended(1, "oom", (found,)))
@@ -113,7 +106,7 @@ def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(
     assert "will run out of the node's memory again" in proposal.sentence
 
 
-def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
+def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     path = bench.session.folder.slurm / "own.slurm"
     path.write_text(
         "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
@@ -135,7 +128,7 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
         retry_after(bench.session, 1)
 
 
-def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench: Bench) -> None:
+def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     path = bench.path / "slurm" / "mine.slurm"
     path.write_bytes(b"#!/bin/bash\r\n#SBATCH --time=10\r\nbash help.sh\r\npython train.py\r\n")
     (bench.path / "slurm" / "help.sh").write_bytes(b"true\r\n")
@@ -156,9 +149,7 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench: Benc
         (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
     ],
 )
-def test_a_queue_that_is_a_partition_is_named_as_one_again(
-    bench: Bench, sent: tuple[str, str], again: tuple[str, str]
-) -> None:
+def test_a_queue_that_is_a_partition_is_named_as_one_again(bench, sent, again):
     """`--qos=acc` is refused where `acc` is a partition."""
     ended(bench, "failed")
     token = only(bench).token

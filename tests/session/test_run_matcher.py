@@ -31,7 +31,7 @@ def ended(bench: Bench) -> None:
     bench.run(200, lambda: all(only(bench).logs[each].complete for each in ("out", "err")))
 
 
-def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_path, open_bench) -> None:
+def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_path, open_bench):
     folder = LabFolder(lab_path)
     pattern = r"pass (?P<epoch>\d+) of (?P<epochs>\d+) took (?P<seconds>[\d.]+)"
     folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))
@@ -56,9 +56,7 @@ BANNER = b"Model ResNet50 4 GPUs\n"
     ("devices", "banner", "says"),
     [(1, b"", "planned: 4 GPUs"), (1, BANNER, BANNER.decode().strip()), (4, BANNER, "")],
 )
-def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(
-    bench: Bench, devices: int, banner: bytes, says: str
-) -> None:
+def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
     """4 GPUs were planned and named by the command; what TensorFlow used stands in the .err."""
     run_four(bench, strategy(devices), head=banner)
     found = the_run(bench).diagnosis
@@ -82,7 +80,7 @@ def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
     ended(bench)
 
 
-def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench: Bench) -> None:
+def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
     """Also where the log shows no end; one that Slurm calls completed may get its last lines late."""
     accepted(bench)
     bench.cluster.write("100", b"Epoch 1/5\nModuleNotFoundError: No module named 'cifar'\n")
@@ -102,7 +100,7 @@ def contradicted(session: Session) -> bool:
     return any(row.contradicted for row in compute_results(measured_from_state(session.state)).rows)
 
 
-def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench: Bench) -> None:
+def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench):
     """The script of another network was left unchanged: nothing is credited, and the reason stands at the run."""
     run_one(bench, b"Model ResNet101 1 GPUs\n")
     run = the_run(bench)
@@ -112,7 +110,7 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench: Ben
     assert found.text == "The log is of another training: model ResNet101, planned ResNet50."
 
 
-def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench: Bench) -> None:
+def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
     """A student's own job whose log no form reads ended well all the same."""
     planned = draft()
     own = replace(planned, runs=(replace(planned.runs[0], unknown=("epochs",)),))

@@ -30,7 +30,7 @@ from labtui.session.settings import trust
 from labtui.session.store import Store
 from tests import changes
 from tests.changes import after
-from tests.session.conftest import Bench, draft, only
+from tests.session.conftest import draft, only
 from tests.session.scripted import keras_log
 
 DATA = Path(__file__).parent / "data"
@@ -72,7 +72,7 @@ _changes = st.one_of(
 
 
 @given(st.lists(_changes, max_size=25))
-def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory, steps) -> None:
+def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("store") / "labtui.db"
     store, state = Store(path), LabState()
     for step in steps:
@@ -83,7 +83,7 @@ def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory
     assert (read.submissions, read.runs, read.places) == (state.submissions, state.runs, state.places)
 
 
-def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path: Path) -> None:
+def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):
     """Also numbers that are none; a reading of another job is none of this one's."""
     state = after(planned(), changes.accepted("lt01", "7"), epoch(1), epoch(2, 4.0))
     with contextlib.closing(Store(tmp_path / "labtui.db")) as store:
@@ -95,7 +95,7 @@ def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path: 
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
-def test_a_byte_that_turned_is_no_row(place: int, byte: int) -> None:
+def test_a_byte_that_turned_is_no_row(place, byte):
     text = sealed(stored_form(after(planned()).submissions["lt01"]))
     data = bytearray(text.encode())
     at = place % len(data)
@@ -106,7 +106,7 @@ def test_a_byte_that_turned_is_no_row(place: int, byte: int) -> None:
         from_json(unsealed(bytes(data).decode()), SubmissionState)
 
 
-def test_files_are_for_the_owner_alone(bench: Bench) -> None:
+def test_files_are_for_the_owner_alone(bench):
     bench.online()
     future = bench.session.submit(draft())
     bench.run(20, future.done)
@@ -120,7 +120,7 @@ def test_files_are_for_the_owner_alone(bench: Bench) -> None:
 # ----------------------------------------------------------------------------- other versions, damage
 
 
-def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path: Path) -> None:
+def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     """Its runs are as planned until their logs are read again."""
     path = tmp_path / "labtui.db"
     old = sqlite3.connect(path)
@@ -140,7 +140,7 @@ def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path: Path
     assert stored(path) == state
 
 
-def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
+def test_a_newer_database_is_left_alone(tmp_path):
     path = tmp_path / "labtui.db"
     Store(path).close()
     db = sqlite3.connect(path)
@@ -171,7 +171,7 @@ class FullDisk:
         return self._write(*args, **more)
 
 
-def test_a_full_disk_loses_nothing_and_sends_nothing(bench: Bench) -> None:
+def test_a_full_disk_loses_nothing_and_sends_nothing(bench):
     disk = FullDisk(bench.session._store)
     bench.online()
     future = bench.session.submit(draft())
@@ -196,7 +196,7 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench: Bench) -> None:
     assert submission.job.phase is JobPhase.FINISHED
 
 
-def test_a_really_full_file_system_is_a_sentence(tmp_path: Path) -> None:
+def test_a_really_full_file_system_is_a_sentence(tmp_path):
     """SQLite's own limit of pages stands for the disk: the error is the same."""
     store = Store(tmp_path / "labtui.db")
     store._connection.execute("PRAGMA max_page_count = 30")
@@ -212,7 +212,7 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------- two processes, kill -9
 
 
-def test_a_second_process_looks_and_does_not_touch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
     monkeypatch.setattr("labtui.session.journal.TAKEN_WITHIN_S", 0.2)  # nobody turns the first one's worker
     with Session.open(bench.path, start=False) as second:
         assert second.read_only
@@ -237,12 +237,12 @@ def test_a_second_process_looks_and_does_not_touch(bench: Bench, monkeypatch: py
         assert not third.read_only
 
 
-def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path: Path) -> None:
+def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
 
 
-def test_a_database_of_another_version_is_closed_again(tmp_path: Path) -> None:
+def test_a_database_of_another_version_is_closed_again(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db:
         db.execute("PRAGMA user_version = 3")
     opened: list[sqlite3.Connection] = []
@@ -275,7 +275,7 @@ while True:
 """
 
 
-def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -> None:
+def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path):
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chooser = random.Random(seed)
@@ -298,7 +298,7 @@ def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -
         assert len(numbers) in (count, count + 1)  # the last one may be stored and not yet said
 
 
-def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path):
     faults: list[BaseException] = []
     journal = Journal(Store(tmp_path / "labtui.db"), faults.append)
     seen: list[object] = []
@@ -315,7 +315,7 @@ def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> Non
     assert [str(fault) for fault in faults] == ["a screen's fault"]
 
 
-def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench: Bench) -> None:
+def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
     bench.session.submit(draft())
     copy = bench.path.with_name("copy")
     shutil.copytree(bench.path, copy)
@@ -331,7 +331,7 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench: Bench) 
         assert not own.read_only and len(own.state.submissions) == 1
 
 
-def test_a_folder_that_was_moved_is_no_copy(lab_path: Path) -> None:
+def test_a_folder_that_was_moved_is_no_copy(lab_path):
     with Session.open(lab_path, start=False):
         pass
     moved = lab_path.with_name("moved")
@@ -352,12 +352,12 @@ def test_a_folder_that_was_moved_is_no_copy(lab_path: Path) -> None:
         ({"host": "another", "inode": 2}, True),
     ],
 )
-def test_what_makes_a_copy(change: dict[str, object], copied: bool) -> None:
+def test_what_makes_a_copy(change, copied):
     last = Writer(host="laptop", path="/home/me/labtui.db", inode=1)
     assert msgspec.structs.replace(last, **change).copied_from(last) is copied
 
 
-def test_a_folder_of_an_older_labtui_is_anybodys(lab_path: Path) -> None:
+def test_a_folder_of_an_older_labtui_is_anybodys(lab_path):
     with Session.open(lab_path, start=False) as session:
         session._store._connection.execute("UPDATE meta SET value = 'who knows' WHERE key = 'writer'")
     copy = lab_path.with_name("copy")

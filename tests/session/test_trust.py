@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     return folder
 
 
-def test_nothing_is_asked_sent_or_written_before_trust(received: Path, bench: Bench) -> None:
+def test_nothing_is_asked_sent_or_written_before_trust(received, bench):
     before = tree(received)
     calls = len(bench.cluster.calls)
     with Session.open(received, factory=bench.cluster.factory) as session:
@@ -95,9 +94,7 @@ def test_nothing_is_asked_sent_or_written_before_trust(received: Path, bench: Be
     assert not (received.parents[1] / ".zshenv").exists()
 
 
-def test_a_trusted_folder_writes_through_no_link(
-    received: Path, open_bench: Callable[..., Bench], bench: Bench
-) -> None:
+def test_a_trusted_folder_writes_through_no_link(received, open_bench, bench):
     trust(received)
     bench.cluster.reachable = True
     bench.cluster.write("100", keras_log(30, 5))
@@ -114,12 +111,7 @@ def test_a_trusted_folder_writes_through_no_link(
 
 
 @pytest.mark.parametrize("arguments", [("watch",), ("submit", "10.5"), ("export",), ("repair",)])
-def test_without_a_terminal_a_command_ends_with_the_hint(
-    received: Path,
-    arguments: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_terminal_a_command_ends_with_the_hint(received, arguments, monkeypatch, capsys):
     before = tree(received)
     monkeypatch.chdir(received)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -130,16 +122,14 @@ def test_without_a_terminal_a_command_ends_with_the_hint(
 
 
 @pytest.mark.parametrize("arguments", [("results",), ("queue", "--offline"), ("log", "1")])
-def test_what_only_looks_works_and_writes_nothing(
-    received: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypatch):
     before = tree(received)
     monkeypatch.chdir(received)
     assert main([*arguments]) in (0, 1)
     assert tree(received) == before
 
 
-def test_trust_is_of_a_folder_as_it_was(lab_path: Path, tmp_path: Path) -> None:
+def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     """Made here: trusted. Moved, another id, another owner, other commands: asked again."""
     assert check_trust(lab_path) is None
     moved = lab_path.with_name("moved")
@@ -165,7 +155,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [{"host": "evil.test"}, {"user": "other"}, {"port": 4711}, {"host_key": "SHA256:x"}], ids=str
 )
-def test_a_changed_host_or_user_is_asked_about_again(lab_path: Path, change: dict[str, Any]) -> None:
+def test_a_changed_host_or_user_is_asked_about_again(lab_path, change):
     """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
     LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), **change))
     assert check_trust(lab_path) is None
@@ -181,7 +171,7 @@ def test_a_changed_host_or_user_is_asked_about_again(lab_path: Path, change: dic
     assert check_trust(lab_path) is not None, "what was not trusted is not trusted by a change"
 
 
-def test_another_owner_is_another_folder(lab_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_owner_is_another_folder(lab_path, monkeypatch):
     """A folder of somebody else is never taken from a parent, and no record fits it."""
     inner = lab_path / "scripts"
     assert find_folder(inner) == lab_path
@@ -213,9 +203,7 @@ PATHS = (
 
 
 @pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders are not opened by descriptor here")
-def test_a_folder_swapped_for_a_link_while_it_is_used_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_swapped_for_a_link_while_it_is_used_is_not_followed(tmp_path, monkeypatch):
     root, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
     for folder, text in ((root / "logs", "ours"), (elsewhere, "theirs")):
         folder.mkdir(parents=True)
@@ -236,7 +224,7 @@ def test_a_folder_swapped_for_a_link_while_it_is_used_is_not_followed(
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
+def test_no_path_leads_out(snare, name):
     folder, outside = snare
     root = folder.path
     (root / "link").symlink_to(outside / "secret")
@@ -259,7 +247,7 @@ def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
     assert tree(outside) == before
 
 
-def test_a_mirror_that_claims_a_terabyte_is_not_read_through(received: Path, bench: Bench) -> None:
+def test_a_mirror_that_claims_a_terabyte_is_not_read_through(received, bench):
     name = Path(bench.cluster.log("100")).name
     (received / "logs" / name).unlink()
     with (received / "logs" / name).open("wb") as file:
@@ -267,7 +255,7 @@ def test_a_mirror_that_claims_a_terabyte_is_not_read_through(received: Path, ben
     assert copied_state(LabFolder(received)).runs[1].epochs == ()
 
 
-def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> None:
+def test_a_hard_link_is_never_written_through(snare):
     folder, outside = snare
     (folder.path / "logs" / "twin.out").hardlink_to(outside / "secret")
     before = tree(outside)
@@ -279,7 +267,7 @@ def test_a_hard_link_is_never_written_through(snare: tuple[LabFolder, Path]) -> 
     assert tree(outside) == before and folder.read("logs/twin.out") == b"mine"
 
 
-def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> None:
+def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
     from labtui.practice.layout import StateFile
     from labtui.session.settings import Settings
 
@@ -298,7 +286,7 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> N
     assert {name for name, mode in modes.items() if mode} == set()
 
 
-def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None:
+def test_each_kind_of_file_refuses_a_link(snare):
     """Scripts, answers, the database, its lock, pictures and exports: one helper, so one answer."""
     from labtui.cluster.local_files import write_whole
     from labtui.domain.errors import ExportError
@@ -341,9 +329,7 @@ class Typed(io.StringIO):
         return True
 
 
-def test_one_question_says_where_as_whom_and_what(
-    received: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatch, capsys):
     profile = tmp_path / "small.toml"
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
@@ -370,7 +356,7 @@ def test_one_question_says_where_as_whom_and_what(
     assert capsys.readouterr().err.count("Trust this folder?") == 1
 
 
-async def test_the_screens_over_a_stranger_s_folder_say_that_it_can_only_be_read(received: Path) -> None:
+async def test_the_screens_over_a_stranger_s_folder_say_that_it_can_only_be_read(received):
     from labtui.tui.app import LabApp
     from tests.tui.waiting import text_of, until
 
