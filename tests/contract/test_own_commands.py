@@ -118,8 +118,9 @@ def test_a_refusal_is_read_as_what_it_is(jobs):
 
 
 def test_test_only(jobs):
-    assert ask(jobs.site, check_script(jobs.directory, "ok.sh", gpu_options(jobs))).ok
-    refused = ask(jobs.site, check_script(jobs.directory, "ok.sh", [*gpu_options(jobs), "-q", "nonsense"]))
+    script = "#!/bin/bash\n#SBATCH --time=5\necho ok\n"
+    assert ask(jobs.site, check_script(script, gpu_options(jobs))).ok
+    refused = ask(jobs.site, check_script(script, [*gpu_options(jobs), "-q", "nonsense"]))
     assert not refused.ok and refused.sentence
 
 

@@ -15,10 +15,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
-from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
-from labtui.session.planning import Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import (
@@ -29,21 +27,16 @@ from labtui.session.worker_context import (
     fail,
     failing,
     outcome_of,
-    settle,
 )
-from labtui.slurm.job_control import check_script
 from labtui.slurm.job_evidence import live
 from labtui.slurm.probe import present
 
 if TYPE_CHECKING:
     from labtui.domain.model import Stream
-    from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
-_DRY_RUN = "dry-run"
-"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
 _AFTER_FAULT_S = 2.0
 
 
@@ -130,18 +123,6 @@ class ClusterWorker:
             self._context.journal.change(lambda state: state.with_places(found, self._context.at()))
 
         return self._put(lambda future: self._context.ask_aside(present(paths), future, keep))
-
-    def test_only(self, planned: Planned) -> Future[SbatchAnswer]:
-        """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
-
-        def work(future: Future[SbatchAnswer]) -> None:
-            root = self._context.absolute(planned.submission.remote_dir).rpartition("/")[0]
-            directory = f"{root}/{_DRY_RUN}"
-            self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
-            check = check_script(directory, SCRIPT_NAME, planned.submission.options)
-            settle(future, self._context.cluster.ask(check))
-
-        return self._put(work)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)

@@ -78,7 +78,6 @@ class Followed:
     complete: bool = False
     comparing: bool = False
     copied_again: bool = False
-    full: bool = False
     whole_until: float = 0.0
     grown_at: float = float("-inf")
 
@@ -199,11 +198,6 @@ class LogFollower:
             self._restart(submission, item)
         else:
             self._take(submission, item, step)
-        if step.no_room and not item.full:
-            self._tell_full(item)
-        elif item.full and step.grown:
-            self._context.clear_problem(ROOM_KEY)
-        item.full = step.no_room or (item.full and not step.grown)
 
     def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
         """A quick look where a whole one was made lately and the job runs, else a whole one."""
@@ -215,7 +209,11 @@ class LogFollower:
             if glance is not None:
                 return glance
         item.whole_until = now + WHOLE_LOOK_S
-        return item.copy.step(files, room)
+        step = item.copy.step(files, max(0, room))
+        if step.behind and room <= 0:
+            self._tell_full(item)
+            return CopyStep()
+        return step
 
     def _tell_full(self, item: Followed) -> None:
         limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
@@ -223,7 +221,7 @@ class LogFollower:
             f"The log of job {item.job_id} is not copied further: it is over {limit}.",
             "Set max_log_gib in lab.toml to copy more. The cluster has the whole log.",
         )
-        self._context.raise_problem(ROOM_KEY, problem)
+        self._context.raise_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
 
     def _own_disk_works(self) -> None:
         if self._broken_disk_until:
@@ -258,6 +256,7 @@ class LogFollower:
         grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown:
             self._own_disk_works()
+            self._context.clear_problem(f"{ROOM_KEY}:{item.token}:{item.stream}")
             if item.complete:
                 self._context.readings.drop(item.token)  # its reader was told that this is the end
             item.complete, item.grown_at = False, now
@@ -356,7 +355,7 @@ class LogFollower:
     def _compare(self, item: Followed) -> None:
         """Size and SHA-256 of both sides, once, beside the worker; then the log is complete."""
         context, copy, size = self._context, item.copy, item.copy.size
-        if not size or size > MAX_COMPARED_BYTES or item.full:
+        if not size or size > MAX_COMPARED_BYTES or size >= context.max_log_bytes:
             self._finish(item)
             return
         item.comparing = True

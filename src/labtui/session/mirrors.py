@@ -86,14 +86,12 @@ class CopyStep:
     """What one look at a remote log gave; nothing where there is no such file.
 
     `grown` is how many bytes were appended. `restarted`: a new segment has to begin, and nothing was
-    appended. `behind` says that there is more to read at once; `no_room` that there is more, for which there was no
-    room.
+    appended. `behind` says that there is more to read at once.
     """
 
     grown: int = 0
     restarted: bool = False
     behind: bool = False
-    no_room: bool = False
 
 
 class LogCopy:
@@ -116,7 +114,7 @@ class LogCopy:
         """The connection was broken: compare the beginning, too, at the next look."""
         self._compare_start = True
 
-    def step(self, files: RemoteFiles, room: int | None = None) -> CopyStep:
+    def step(self, files: RemoteFiles, room: int = MAX_STEP_BYTES) -> CopyStep:
         """Look once, and copy at most `room` bytes.
 
         Raises:
@@ -133,14 +131,11 @@ class LogCopy:
         if start:
             self._compare_start = False
         wanted = stat.size - size
-        allowed = wanted if room is None else max(0, min(wanted, room))
-        if wanted and not allowed:
-            return CopyStep(no_room=True)
         if not wanted and not touched:
             self._modified = stat.mtime
             return CopyStep()
         overlap, came = min(size, OVERLAP), bytearray()
-        ends = overlap + min(allowed, MAX_STEP_BYTES)
+        ends = overlap + min(wanted, room, MAX_STEP_BYTES)
         try:
             files.read_into(self.remote, size - overlap, ends, came.extend, within_s=STEP_S)
         except LabError:
@@ -150,11 +145,10 @@ class LogCopy:
         grown = self._append(size, came)
         if grown is None:
             return CopyStep(restarted=True)
-        behind = len(came) < overlap or grown < allowed  # it shrank, or there is more to read
+        behind = len(came) < overlap or grown < wanted  # it shrank, or there is more to read
         if not behind:
             self._modified = stat.mtime
-        no_room = allowed < wanted and not behind
-        return CopyStep(grown=grown, behind=behind, no_room=no_room)
+        return CopyStep(grown=grown, behind=behind)
 
     def glance(self, files: RemoteFiles) -> CopyStep | None:
         """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""

@@ -21,7 +21,7 @@ from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session import mirrors, planning, records
-from labtui.session.folder import LabFolder
+from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, Update, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import FolderLock, open_store
@@ -337,8 +337,12 @@ class Session:
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
+        from labtui.slurm.job_control import check_script
+
         self._must_write()
-        return self._running_worker().test_only(planning.plan(self, draft, script, keep_in=""))
+        planned = planning.plan(self, draft, script, keep_in="")
+        text = planned.files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
+        return self._running_worker().ask(check_script(text, planned.submission.options))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths are there, for the state's `places`; None: nothing or nobody to ask."""

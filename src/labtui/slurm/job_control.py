@@ -77,26 +77,20 @@ def classify(stderr: str) -> SbatchAnswer:
     )
 
 
-def check_script(remote_dir: str, script_name: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
-    """What ``sbatch --test-only`` says of `script_name` in `remote_dir`; nothing is submitted."""
+def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
+    """What ``sbatch --test-only`` says of a job script; nothing is submitted, and no file is needed."""
     return Call(
         name="test-only",
-        script='cd -- "$1" >/dev/null || exit 74\nshift\nlimit 60 sbatch --test-only "$@" </dev/null',
-        arguments=(remote_dir, *options, script_name),
+        script='script=$1\nshift\nprintf %s "$script" | limit 60 sbatch --test-only "$@"',
+        arguments=(script, *options),
         limit_s=75,
         read=_read_test_only,
     )
 
 
 def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
-    """The same of a job that does nothing, with these options; no file is needed."""
-    return Call(
-        name="try",
-        script="printf '#!/bin/bash\\ntrue\\n' | limit 60 sbatch --test-only \"$@\"",
-        arguments=tuple(options),
-        limit_s=75,
-        read=_read_test_only,
-    )
+    """The same of a job that does nothing, with these options."""
+    return check_script("#!/bin/bash\ntrue\n", options)
 
 
 def _read_test_only(result: CommandResult) -> SbatchAnswer:
@@ -107,10 +101,6 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
         return SbatchAnswer(key=NO_ANSWER, sentence=sentence, hint=hint, wait=True)
-    if result.status == 74:
-        sentence = "The directory of this submission is not on the cluster."
-        hint = "Push the files first."
-        return SbatchAnswer(key="missing-script", sentence=sentence, hint=hint, detail=text.strip())
     refusal = classify(text)
     return replace(refusal, wait=refusal.wait or refusal.key == NO_ANSWER)
 
