@@ -10,7 +10,7 @@ import pytest
 
 from labtui.domain.errors import SubmitRefused
 from labtui.domain.model import JobPhase, JobView
-from labtui.slurm.job_control import cancel, check_script, details
+from labtui.slurm.job_control import cancel, check_script
 from labtui.slurm.probe import file_digest, slurm_probe
 from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
@@ -60,10 +60,6 @@ def test_submit_tick_details_cancel(jobs):
     running = row()
     assert running.phase is JobPhase.RUNNING and running.node and running.start_time is not None
     assert running.work_dir.removesuffix("/.") == jobs.directory
-
-    known = ask(jobs.site, details(job_id))
-    assert known is not None
-    assert known.slurm_state == "RUNNING" and known.exit_code == "0:0"
 
     found = ask(jobs.site, lookup(jobs.directory, token, name))
     assert (found.job_id, found.certain) == (job_id, True)

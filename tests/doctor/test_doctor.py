@@ -22,12 +22,13 @@ from labtui.doctor.findings import (
     _table,
     check_account,
     check_clock,
+    check_paths,
+    check_python,
     check_qos,
     check_refusal,
     check_slurm,
     worst_status,
 )
-from labtui.doctor.places import check_paths, check_python
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
 from labtui.session.settings import load_profile, parse_profile

@@ -18,19 +18,18 @@ from labtui.cluster.connection import Connection
 from labtui.cluster.target import Endpoint
 from labtui.doctor import examine
 from labtui.domain.errors import ConnectionLost, DataError, FolderError, LabError, RemoteFailure
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import SubmissionStatus
 from labtui.session.journal import FaultLog
-from labtui.session.opening import FolderLock
+from labtui.session.opening import lock_folder
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.slurm.job_control import cancel, end_after
 from labtui.slurm.probe import present
-from labtui.slurm.queue import job_row
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.submit import submit
 from tests.cluster.prompting import connection
 from tests.openssh import keygen
 from tests.reliability.hostile import explains
-from tests.session.conftest import accepted, bench, draft, lab_path, only, open_bench
+from tests.session.conftest import bench, draft, lab_path, only, open_bench
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
 
@@ -159,7 +158,7 @@ def test_a_disk_without_locks_is_a_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
     with pytest.raises(FolderError) as caught:
-        FolderLock(tmp_path / "lock").acquire()
+        lock_folder(tmp_path / "lock")
     explains(caught.value, "cannot be locked")
 
 
@@ -216,32 +215,6 @@ def test_closing_tells_who_waits_for_a_cancel(bench):
     bench.run(3)
     bench.session.close()
     assert isinstance(done.exception(0), LabError)
-
-
-ENDED = job_row("100", "TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
-
-
-@pytest.mark.parametrize(
-    ("answer", "phase", "outcome"),
-    [
-        (ENDED, JobPhase.FINISHED, "time-limit"),
-        (job_row("100", "RUNNING"), JobPhase.SETTLING, None),
-        (UNCLEAR, JobPhase.SETTLING, None),
-        (CUT, JobPhase.SETTLING, None),
-    ],
-    ids=["ended", "lives", "no answer", "line lost"],
-)
-def test_what_the_controller_says_of_a_job_that_queue_and_accounting_forgot(bench, answer, phase, outcome):
-    accepted(bench)
-    bench.cluster.jobs["100"].in_accounting = False
-    bench.cluster.end("100", in_queue=False)
-    if isinstance(answer, LabError):
-        bench.cluster.fail("job_details", *[answer] * 3)
-    else:
-        bench.cluster.job_details = lambda job_id: answer  # type: ignore[method-assign]
-    bench.run(600)
-    assert only(bench).job.phase is phase
-    assert bench.session.state.runs[1].outcome == outcome
 
 
 @pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])

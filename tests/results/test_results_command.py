@@ -13,7 +13,7 @@ from labtui.commands.cli import main
 from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
-from labtui.session.opening import FolderLock
+from labtui.session.opening import lock_folder
 from labtui.session.settings import Settings
 from labtui.session.store import Store
 from tests import changes
@@ -235,8 +235,8 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
 
 
 def test_a_folder_that_is_open_elsewhere_is_read_all_the_same(folder, capsys):
-    lock = FolderLock(LabFolder.open(folder).lock_path)
-    assert lock.acquire()
+    lock = lock_folder(LabFolder.open(folder).lock_path)
+    assert lock is not None
     try:
         assert len(report_of(capsys)["rows"]) == 3
     finally:

@@ -112,7 +112,7 @@ def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
         cluster = cluster or ScriptedCluster(clock)
         session = Session.open(lab_path, start=False, clock=clock, factory=cluster.factory)
         opened.append(session)
-        worker = make_worker(session, session._journal, session._store, None, cluster.factory)
+        worker = make_worker(session, session._journal, session._store, cluster)
         session._worker = worker
         worker.resume()
         return Bench(lab_path, clock, cluster, session, worker)

@@ -9,7 +9,6 @@ from typing import Any
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
-from labtui.domain.model import JobView
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import FileDigest
 from labtui.slurm.queue import Tick, job_row
@@ -144,7 +143,6 @@ class ScriptedCluster:
                 words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1]
             ),
             "find": lambda: self.find_token(words[0].split("/")[-2]),
-            "details": lambda: self.job_details(words[0]),
             "test-only": lambda: self.test_only(words[0]),
             "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[-1], "hold"),
@@ -230,10 +228,6 @@ class ScriptedCluster:
             said = f"{accepted_unread(self.accepted_as)}. It is not sent again."
             return Lookup(attempts=tries, accepted=True, problem=said, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
-
-    def job_details(self, job_id: str) -> JobView | None:
-        self._call("job_details", job_id)
-        return None
 
     def test_only(self, remote_dir: str) -> SbatchAnswer:
         self._call("test_only", remote_dir)

@@ -260,12 +260,13 @@ def test_a_database_of_another_version_is_closed_again(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from labtui.session.opening import FolderLock
+from labtui.session.opening import lock_folder
 from labtui.session.store import Store
 from tests.session.test_store import planned
 
 folder = Path(sys.argv[1])
-assert FolderLock(folder / "lock").acquire(), "the lock outlived its process"
+lock = lock_folder(folder / "lock")
+assert lock is not None, "the lock outlived its process"
 store = Store(folder / "labtui.db")
 state = store.load()
 while True:

@@ -26,7 +26,7 @@ from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
-from labtui.session.opening import FolderLock, copied_state, effects_of_trust
+from labtui.session.opening import copied_state, effects_of_trust, lock_folder
 from labtui.session.session import Session
 from labtui.session.settings import (
     NotTrusted,
@@ -275,8 +275,8 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
     try:
         LabFolder.create(tmp_path / "a" / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
         StateFile(tmp_path / "b" / "cluster")  # as `labtui practice --keep b` does
-        lock = FolderLock(tmp_path / "a" / "lab" / ".labtui.lock")
-        assert lock.acquire()
+        lock = lock_folder(tmp_path / "a" / "lab" / ".labtui.lock")
+        assert lock is not None
         lock.release()
     finally:
         os.umask(old)
@@ -318,7 +318,7 @@ def test_each_kind_of_file_refuses_a_link(snare):
         (root / f"labtui.db{ending}").unlink()
     folder.lock_path.symlink_to(outside / "secret")
     with pytest.raises(FolderError, match="link"):
-        FolderLock(folder.lock_path).acquire()
+        lock_folder(folder.lock_path)
     assert tree(outside) == before
 
 

@@ -1,4 +1,4 @@
-"""Readers of squeue, sacct, scontrol: recorded answers of every release, and hostile content."""
+"""Readers of squeue and sacct: recorded answers of every release, and hostile content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase
 from labtui.slurm import queue
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_control import check_options, expand_pattern, parse_details
+from labtui.slurm.job_control import check_options, expand_pattern
 from labtui.slurm.probe import (
     parse_associations,
     parse_qos,
@@ -74,25 +74,6 @@ def test_recorded_time_limit_kill(version):
     assert [row.slurm_state for row in rows] == ["TIMEOUT"]
 
 
-@releases
-def test_recorded_details(version):
-    running = answer(version, "scontrol-job-running").out
-    job_id = running.split()[0].removeprefix("JobId=")
-    details = parse_details(running, job_id)
-    assert details is not None
-    assert details.slurm_state == "RUNNING" and details.exit_code == "0:0"
-    assert parse_details(running, "999999") is None
-    assert parse_details(answer(version, "scontrol-unknown-job").out, job_id) is None
-
-
-def test_a_hostile_job_name_cannot_forge_its_end():
-    text = (
-        "JobId=7 JobName=x JobState=COMPLETED ExitCode=9:9\n   JobState=COMPLETED\n"
-        "   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=1 ExitCode=0:0\n"
-    )
-    assert parse_details(text, "7") == queue.job_row("7", "RUNNING", exit_code="0:0", evidence="scontrol")
-
-
 # --------------------------------------------------------------------------- round trips
 
 
@@ -150,7 +131,6 @@ odd = st.text() | st.lists(
 def test_no_text_breaks_a_parser(text):
     parse_queue(text, NONCE)
     parse_accounting(text, NONCE)
-    parse_details(f"JobId=1 {text}", "1")
     parse_associations(text)
     parse_qos(text)
     parse_quota(text)

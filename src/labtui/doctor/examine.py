@@ -23,7 +23,7 @@ from labtui.cluster.keys import certificate_end
 from labtui.cluster.known_hosts import known_keys
 from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
 from labtui.doctor import findings
-from labtui.doctor.places import PYTHON_LIMIT_S, check_paths, check_python
+from labtui.doctor.findings import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill

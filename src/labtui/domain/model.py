@@ -209,16 +209,6 @@ class RunSpec:
         return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What was planned, by the fields of `RunRecord`; without what nothing tells yet."""
-        names = {name: name for name in ("model", "n_gpus", "batch_size", "learning_rate", "program", "size")}
-        names |= {"epochs_planned": "epochs"}
-        known = {name: getattr(self, own) for name, own in names.items() if own not in self.unknown}
-        if "n_gpus" in known:
-            known["device"] = self.device
-        return known | {"tuning": self.tuning, "processes": self.processes or None}
-
-    @property
     def is_control(self) -> bool:
         return "control" in dict(self.tuning)
 
@@ -371,7 +361,7 @@ class JobView:
     """What Slurm last said about a job, and when.
 
     Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours. `evidence`
-    names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``. `reason` is Slurm's reason why it is pending.
+    names who said it: ``squeue``, ``sacct``, ``log``. `reason` is Slurm's reason why it is pending.
     """
 
     job_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from labtui.domain.model import Device, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
+from labtui.domain.model import Device, EpochSample, Interval, Outcome, Program, RunSpec, Stream, WorkUnit
 from labtui.domain.tuning import Tuning
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
@@ -129,3 +129,13 @@ class RunRecord(RunFacts):
         if self.throughput_printed is not None or self.throughput is None:
             return self.throughput_printed
         return self.throughput.value
+
+
+def planned_facts(spec: RunSpec) -> dict[str, Any]:
+    """What was planned of a run, by the fields of `RunRecord`; without what nothing tells yet."""
+    names = {name: name for name in ("model", "n_gpus", "batch_size", "learning_rate", "program", "size")}
+    names |= {"epochs_planned": "epochs"}
+    known = {name: getattr(spec, own) for name, own in names.items() if own not in spec.unknown}
+    if "n_gpus" in known:
+        known["device"] = spec.device
+    return known | {"tuning": spec.tuning, "processes": spec.processes or None}

@@ -29,7 +29,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs, plural
-from labtui.domain.run import RunRecord
+from labtui.domain.run import RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -130,7 +130,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
     practice = run.practice or bool(submission and submission.practice)
     job = submission.job if submission is not None else None
     return MeasuredRun(
-        run=replace(run, **run.spec.facts, contradictions=found),
+        run=replace(run, **planned_facts(run.spec), contradictions=found),
         run_id=run.run_id,
         job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",

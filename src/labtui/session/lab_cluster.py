@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.cluster.target import NonInteractivePrompter, Prompter
+from labtui.cluster.target import Prompter
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.profile import Profile
 from labtui.session.cluster_worker import ClusterWorker
@@ -40,7 +40,7 @@ SETTABLE = ("account", "data_dir", "container")
 def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
     """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
 
-    def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Connection:
+    def make(prompter: Prompter | None, on_command: Callable[[CommandRecord], None]) -> Connection:
         from labtui.cluster.connection import Connection
 
         hint = PRACTICE_HINT if settings.practice else ""
@@ -59,30 +59,24 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     lab_root(profile, settings, user=cluster_user(settings, profile))
 
 
-def make_worker(
-    session: Session,
-    journal: Journal,
-    store: Store,
-    prompter: Prompter | None,
-    factory: ClusterFactory | None,
-) -> ClusterWorker:
-    """The worker of a session, not started. Without a `factory` the cluster is the one the settings name."""
-    if factory is None:
-        factory = ssh_factory(session.settings, session.profile)
+def make_worker(session: Session, journal: Journal, store: Store, cluster: Connection) -> ClusterWorker:
+    """The worker of a session, not started.
+
+    Raises:
+        LabError: the remote directory needs an account or user that is not known.
+    """
+    lab_root(session.profile, session.settings, user=session.user)
     context = WorkerContext(
         folder=session.folder,
         profile=session.profile,
         store=store,
         journal=journal,
-        cluster=factory(prompter or NonInteractivePrompter(), session.note_command),
+        cluster=cluster,
         clock=session.clock,
         faults=session.faults,
         readings=session.readings,
         max_log_bytes=int(session.settings.max_log_gib * 1024**3),
     )
-    lab_root(
-        session.profile, session.settings, user=session.user
-    )  # it needs an account or a user: say so now
     return ClusterWorker(context)
 
 

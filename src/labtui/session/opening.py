@@ -40,45 +40,35 @@ _MAX_NAMES = 5
 _MAX_NAME = 40
 
 
-class FolderLock:
-    """Held by the process that may write the folder."""
+def lock_folder(path: Path) -> FileLock | None:
+    """Held by the process that may write the folder, until it releases it or dies; None: another process has it.
 
-    def __init__(self, path: Path) -> None:
-        self._lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False)
-
-    def acquire(self) -> bool:
-        """Take the lock if nobody has it; says whether it is ours now.
-
-        Raises:
-            FolderError: when the folder cannot be written at all.
-        """
-        try:
-            if Path(self._lock.lock_file).is_symlink():
-                raise OSError(errno.ELOOP, "its lock file is a link")
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            return False
-        except (OSError, NotImplementedError) as error:
-            if isinstance(error, OSError) and error.errno in NO_WRITING:
-                raise NotWritable(f"The lab folder cannot be written: {error.strerror}.") from error
-            raise FolderError(
-                f"The lab folder cannot be locked: {error}.", "Choose a folder on a disk you can write to."
-            ) from error
-        return True
-
-    def release(self) -> None:
-        """Give the lock back."""
-        self._lock.release(force=True)
+    Raises:
+        FolderError: when the folder cannot be written at all.
+    """
+    lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False)
+    try:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "its lock file is a link")
+        lock.acquire(timeout=0)
+    except Timeout:
+        return None
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno in NO_WRITING:
+            raise NotWritable(f"The lab folder cannot be written: {error.strerror}.") from error
+        raise FolderError(
+            f"The lab folder cannot be locked: {error}.", "Choose a folder on a disk you can write to."
+        ) from error
+    return lock
 
 
-def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None]:
+def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
     """The folder's database, and the lock of its writer; the store says why nothing may be written."""
     if (not_trusted := check_trust(folder.path)) is not None:
         return copied_store(folder, refusal=not_trusted), None
-    lock: FolderLock | None = FolderLock(folder.lock_path)
+    lock = None
     try:
-        if lock is not None and not lock.acquire():
-            lock = None
+        lock = lock_folder(folder.lock_path)
         return _store(folder, read_only=lock is None), lock
     except BaseException as error:
         if lock is not None:
@@ -200,8 +190,8 @@ def repair(folder: LabFolder) -> RepairReport:
     Raises:
         FolderError: when another process holds the folder, or it cannot be written.
     """
-    lock = FolderLock(folder.lock_path)
-    if not lock.acquire():
+    lock = lock_folder(folder.lock_path)
+    if lock is None:
         raise FolderError("Another labtui has this lab folder open.", "Close it, then repair.")
     try:
         return _repair(folder)

@@ -12,7 +12,6 @@ from labtui.domain.model import JobPhase, JobView
 from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import WorkerContext
-from labtui.slurm.job_control import details
 from labtui.slurm.job_evidence import (
     ended_as_duplicate,
     live,
@@ -25,7 +24,7 @@ from labtui.slurm.queue import OVER_LATELY_S, POLLS_PER_MINUTE, Tick, next_poll_
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
-_DIRECT_CHECK_S = 60.0
+_LOG_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
 _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
 
@@ -43,7 +42,6 @@ class Poller:
         self._failures = 0
         self._pressed = True  # once at the start: a job that another program sent is seen, too
         self._asking = False
-        self._checked_at: dict[str, float] = {}
 
     def press(self) -> None:
         """Somebody wants to know now."""
@@ -113,7 +111,7 @@ class Poller:
             moment["cluster_time"] = tick.server_time
             self._tell(jobs, lambda state: replace(state, **moment))
         for submission in live(context.state):
-            self._check_directly(submission)
+            self._check_log(submission)
 
     def _note_accounting(self, tick: Tick) -> None:
         if tick.accounting is not None:
@@ -141,25 +139,11 @@ class Poller:
                 if ended_as_duplicate(self._context.state, submission):
                     self._submitter.adopt_first(submission, job.job_id)
 
-    def _check_directly(self, submission: SubmissionState) -> None:
-        """Queue and accounting are silent: after a minute ask the job's own log, then the controller's memory."""
+    def _check_log(self, submission: SubmissionState) -> None:
+        """Queue and accounting are silent for a minute, and the controller knows no more: the job's own log counts."""
         job, at = submission.job, self._context.at()
         if job is None or job.evidence != "gone" or job.unknown_since is None:
             return
-        if at - max(job.unknown_since, self._checked_at.get(submission.token, 0.0)) < _DIRECT_CHECK_S:
-            return
-        self._checked_at[submission.token] = at
-        said: dict[str, Any] = {"evidence": "log"}
-        if not self._context.readings.script_ended(submission.token):
-            try:
-                known = self._context.cluster.ask(details(job.job_id))
-            except ConnectionLost:
-                raise
-            except LabError:
-                return  # no answer is no evidence
-            if known is None or known.phase is not JobPhase.FINISHED:
-                return
-            told = ("evidence", "slurm_state", "end_time", "exit_code")
-            said = {"reason": "", **{name: getattr(known, name) for name in told}}
-        over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, **said)
-        self._tell({submission.token: over})
+        if at - job.unknown_since >= _LOG_CHECK_S and self._context.readings.script_ended(submission.token):
+            over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
+            self._tell({submission.token: over})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
-from labtui.domain.run import RunFacts, RunRecord
+from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, unread
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
@@ -253,7 +253,7 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
 
 def facts_of(spec: RunSpec) -> RunFacts:
     """What is known of a run, for the reader of its log."""
-    known = spec.facts
+    known = planned_facts(spec)
     names = ("model", "device", "n_gpus", "batch_size", "epochs_planned")
     return RunFacts(**{name: known[name] for name in names if name in known})
 

@@ -24,12 +24,14 @@ from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, Update, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
-from labtui.session.opening import FolderLock, open_store
+from labtui.session.opening import open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory
 
 if TYPE_CHECKING:
+    from filelock import FileLock
+
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
@@ -50,7 +52,7 @@ _LOOK_EVERY_S = 0.5
 class Session:
     """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
 
-    def __init__(self, folder: LabFolder, store: Store, lock: FolderLock | None, clock: Clock) -> None:
+    def __init__(self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock) -> None:
         self.folder = folder
         self.clock = clock
         self.settings: Settings = folder.settings()
@@ -121,10 +123,12 @@ class Session:
                     "labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write
                 )
             return
-        from labtui.session.lab_cluster import make_worker
+        from labtui.session.lab_cluster import make_worker, ssh_factory
 
         try:
-            self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
+            factory = self._factory or ssh_factory(self.settings, self.profile)
+            cluster = factory(self._prompter, self.note_command)
+            self._worker = make_worker(self, self._journal, self._store, cluster)
         except LabError as error:
             self._not_started = problem = error
             offline = ConnectionState(sentence=error.sentence, hint=error.hint)

@@ -33,7 +33,9 @@ _T = TypeVar("_T")
 class ClusterFactory(Protocol):
     """Makes the (unconnected) cluster of a lab folder: it asks `prompter` and reports each remote command."""
 
-    def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Connection: ...
+    def __call__(
+        self, prompter: Prompter | None, on_command: Callable[[CommandRecord], None]
+    ) -> Connection: ...
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""One job: what `sbatch` and `scontrol show job` say of it; cancelling, holding, releasing and limiting it."""
+"""One job: what `sbatch` says of it; its logs and GPUs; cancelling, holding, releasing and limiting it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from functools import cache, partial
 from typing import Literal
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import JobView, Stream
+from labtui.domain.model import Stream
 from labtui.domain.state import SubmissionState
 from labtui.slurm import values
-from labtui.slurm.queue import job_row
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-from labtui.slurm.states import plain_state, sentences
-from labtui.slurm.values import epoch_seconds
+from labtui.slurm.states import sentences
 
 # --------------------------------------------------------------------------- before it is a job
 
@@ -106,45 +104,6 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
 
 
 # --------------------------------------------------------------------------- a job
-
-
-def details(job_id: str) -> Call[JobView | None]:
-    """What Slurm keeps about a living job; None when it does not remember it. Reading may raise RemoteFailure."""
-    return Call(
-        name="details",
-        script='limit 25 scontrol show job "$1"',
-        arguments=(job_id,),
-        limit_s=40,
-        read=partial(_read_details, job_id=job_id),
-    )
-
-
-def _read_details(result: CommandResult, *, job_id: str) -> JobView | None:
-    if result.status == 0:
-        return parse_details(result.out, job_id)
-    if "invalid job id" in result.err.lower():
-        return None
-    sentence = f"Slurm could not be asked about job {job_id}."
-    raise RemoteFailure(sentence, classify(result.err).sentence, detail=result.err.strip())
-
-
-def parse_details(text: str, job_id: str) -> JobView | None:
-    """The details, or None when the text does not tell of this job."""
-    if f"JobId={job_id}" not in text.split():
-        return None
-
-    def word(key: str) -> str:
-        """The last word of that key: a job's name, which comes first, cannot make one up."""
-        found = re.findall(rf"(?:^|\s){key}=(\S*)", text)
-        return "" if not found or found[-1] in ("(null)", "N/A") else found[-1]
-
-    return job_row(
-        job_id,
-        plain_state(word("JobState")),
-        evidence="scontrol",
-        exit_code=word("ExitCode"),
-        end=epoch_seconds(word("EndTime")),
-    )
 
 
 def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:

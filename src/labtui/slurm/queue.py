@@ -36,7 +36,7 @@ def job_row(
     reason: str = "",
     **fields: Any,
 ) -> JobView:
-    """One job as the queue, accounting or the controller (`evidence`) shows it; times in UNIX seconds of the cluster.
+    """One job as the queue or accounting (`evidence`) shows it; times in UNIX seconds of the cluster.
 
     In the queue `start` is an estimate while the job waits, the true start afterwards.
     """
