@@ -8,7 +8,7 @@ import pytest
 
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import RemoteFailure, SubmitRefused
-from labtui.slurm.job_control import cancel, check_script, details
+from labtui.slurm.job_control import cancel
 from labtui.slurm.queue import tick
 from labtui.slurm.submit import Lookup, lookup, submit
 from tests.real_cluster import Student
@@ -66,7 +66,6 @@ def test_a_missing_script_and_a_missing_directory(submission, line):
         submission.submit(script="gone.slurm")
     with pytest.raises(SubmitRefused, match="directory"):
         submission.submit(directory="/no/such/place")
-    assert "directory" in line.ask(check_script("/no/such/place", "job.slurm")).sentence
 
 
 def test_what_cannot_be_cancelled(line):
@@ -74,7 +73,6 @@ def test_what_cannot_be_cancelled(line):
     with pytest.raises(RemoteFailure):
         line.ask(cancel("x; touch pwned"))
     assert line.files.stat("pwned") is None
-    assert line.ask(details("999999")) is None
 
 
 # --------------------------------------------------------------------------- Slurm in trouble

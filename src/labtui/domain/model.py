@@ -94,15 +94,6 @@ BatchOption = Literal["global", "per-node", "per-task", "per-gpu"]
 Stream = Literal["out", "err", "gpu"]
 """A log of a job: standard output, standard error, or the GPU sampler's CSV."""
 Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
-DEEDS: dict[Outcome, str] = {
-    "completed": "ran to its end",
-    "unfinished": "never finished",
-    "oom": "ran out of memory",
-    "time-limit": "was stopped by its time limit",
-    "cancelled": "was cancelled",
-    "failed": "failed",
-}
-"""What happened to a run, after "it" or "a run that"."""
 DiagnosisKind = Literal[
     "oom",
     "time-limit",

@@ -10,6 +10,16 @@ from labtui.domain.tuning import Tuning
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
 
+DEEDS: dict[Outcome, str] = {
+    "completed": "ran to its end",
+    "unfinished": "never finished",
+    "oom": "ran out of memory",
+    "time-limit": "was stopped by its time limit",
+    "cancelled": "was cancelled",
+    "failed": "failed",
+}
+"""What happened to a run, after "it" or "a run that"."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuCount:

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec, plural
+from labtui.domain.model import PROCESS_PER_GPU, Interval, RunSpec, plural
+from labtui.domain.run import DEEDS
 from labtui.domain.state import RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from labtui.domain.model import DEEDS, Interval, WorkUnit, plural
+from labtui.domain.model import Interval, WorkUnit, plural
+from labtui.domain.run import DEEDS
 from labtui.domain.tuning import Tuning, tuning_words
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number

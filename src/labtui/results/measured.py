@@ -28,8 +28,8 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import DEEDS, EpochSample, RunPhase, count_epochs, plural
-from labtui.domain.run import RunRecord, planned_facts
+from labtui.domain.model import EpochSample, RunPhase, count_epochs, plural
+from labtui.domain.run import DEEDS, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from labtui.domain.model import DEEDS, JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.run import DEEDS
 from labtui.domain.state import LabState, SubmissionState
 
 NoticeKind = Literal["started", "ended", "failed"]
