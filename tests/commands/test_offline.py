@@ -19,6 +19,7 @@ from labtui.domain.model import JobPhase
 from labtui.domain.state import ConnectionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
+from tests.changes import ended
 from tests.commands.conftest import Labtui
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
 
@@ -52,7 +53,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -
 
 
 @pytest.mark.parametrize(
-    "arguments", [["submit", "99"], ["submit", "10.5", "--run", "9"], ["submit", "10.5", "--gpus", "x"]]
+    "arguments", [["submit", "99"], ["submit", "10.5", "--gpus", "9"], ["submit", "10.5", "--gpus", "x"]]
 )
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(
     folder: LabFolder, capsys, arguments: list[str]
@@ -130,6 +131,17 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, cap
     (row,) = json.loads(capsys.readouterr().out)["runs"]
     assert row["limit_warning"].endswith("of 20.")
     assert row["job"]["time_limit_s"] == 150.0
+
+
+def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended(
+    folder: LabFolder, capsys
+) -> None:
+    with open_session(folder.path, start=False) as session:
+        over = observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
+        session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"), over)
+    assert main(["queue", "--offline"]) == 0
+    out = capsys.readouterr().out
+    assert "failed" in out and "Cancel it" not in out
 
 
 def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:

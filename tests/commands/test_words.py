@@ -9,7 +9,7 @@ import pytest
 
 from labtui.commands import doctor as doctor_verb
 from labtui.commands.cli import main
-from labtui.doctor.findings import Check, Status
+from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.model import SubmissionStatus
 from tests import changes
 from tests.tui.fed_session import lab_session, make_folder, open_session, planned, spec
@@ -48,7 +48,7 @@ def test_the_doctor_s_table_names_a_status_once(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_the_doctor_counts_in_words_that_fit_the_number(statuses: list[Status], line: str) -> None:
-    assert doctor_verb.summary([finding(status) for status in statuses]) == line
+    assert summary([finding(status) for status in statuses]) == line
 
 
 def test_watching_an_empty_folder_says_that_there_is_nothing(
@@ -66,7 +66,7 @@ def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[
     session.close()
     assert main(["watch"]) == 0
     captured = capsys.readouterr()
-    assert "Nothing to watch: one run is over" in captured.err
+    assert "Nothing to watch: every run is over" in captured.err
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(

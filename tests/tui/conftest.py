@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from labtui.tui.app import LabApp
-from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import FedSession, lab_session, make_folder, open_session
 
 SIZES = [(80, 24), (100, 30), (120, 40)]
 
@@ -35,11 +34,3 @@ def session(tmp_path: Path) -> Iterator[FedSession]:
 def filled_session(session: FedSession) -> FedSession:
     lab_session(session)
     return session
-
-
-@pytest.fixture
-def app_of() -> Callable[..., LabApp]:
-    def make(session: FedSession, pane: str = "") -> LabApp:
-        return LabApp(session, clock=lambda: NOW, pane=pane)
-
-    return make

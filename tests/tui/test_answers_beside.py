@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +13,7 @@ from labtui.tui.widgets import answers_pane
 from labtui.tui.widgets.answers_pane import chart_for
 from labtui.tui.widgets.charts_pane import ChartView
 from tests.tui.fed_session import FedSession, epoch
-from tests.tui.waiting import text_of, until
-
-Make = Callable[..., LabApp]
+from tests.tui.waiting import screens, text_of, until
 
 
 def pane_of(app: LabApp) -> Any:
@@ -65,10 +62,9 @@ def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_facts_of_the_question_under_the_cursor_come_first(
-    filled_session: FedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, size: tuple[int, int]
 ) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with screens(filled_session, "answers", size=size) as (app, pilot):
         await until(pilot, lambda: "For question 1" in beside(app) and bool(app.view_model.checks))
         task = app.view_model.view().task
         assert task is not None and app.view_model.edition is not None
@@ -86,9 +82,8 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
         assert "13.6 s" in beside(app)
 
 
-async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSession) -> None:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
         await pilot.press("ctrl+n", "ctrl+n")
@@ -106,10 +101,9 @@ async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSe
 
 
 async def test_typing_makes_nothing_anew_and_new_results_do(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
         made: list[str] = []
@@ -137,10 +131,9 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
 async def test_what_does_not_fit_is_reached_by_keys(
-    filled_session: FedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, size: tuple[int, int]
 ) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with screens(filled_session, "answers", size=size) as (app, pilot):
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: "For question 1" not in text_of(app))
@@ -149,11 +142,8 @@ async def test_what_does_not_fit_is_reached_by_keys(
         await until(pilot, lambda: pane_of(app).editor.has_focus)
 
 
-async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_session: FedSession) -> None:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
         assert "<!--" not in text_of(app)
         await pilot.press("down", "enter")
@@ -166,12 +156,8 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
         assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
 
 
-async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
         app.go_to_task("10.5")
         await pilot.press("a")
         await until(pilot, lambda: "Write" in footer(app))

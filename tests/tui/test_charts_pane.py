@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,10 @@ from labtui.tui.app import LabApp
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, online, spec
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import screens, text_of, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-Make = Callable[..., LabApp]
 
 
 def pane_of(app: LabApp) -> ChartsPane:
@@ -37,28 +35,23 @@ def shown(app: LabApp) -> set[str]:
 
 
 @asynccontextmanager
-async def charts(app: LabApp, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
+async def charts(session: FedSession, **how: Any) -> AsyncIterator[tuple[LabApp, Pilot[Any]]]:
     """The app with the charts of the middle of a lab session."""
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await until(pilot, lambda: app.main is not None and bool(app.main.query(ChartsPane)))
+    async with screens(session, "charts", **how) as (app, pilot):
         await until(pilot, lambda: "4 GPUs" in text(app, "strip") and pane_of(app).has_focus)
-        yield pilot
+        yield app, pilot
 
 
-async def test_each_number_is_a_view(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "charts")
-    async with charts(app) as pilot:
+async def test_each_number_is_a_view(filled_session: FedSession) -> None:
+    async with charts(filled_session) as (app, pilot):
         assert pane_of(app).view_name == "speedup"
         for number, name in enumerate(VIEWS, 1):
             await pilot.press(str(number))
             await until(pilot, lambda name=name: shown(app) == {name}, name)
 
 
-async def test_the_cursor_tells_value_interval_run_and_log_line(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session, "charts")
-    async with charts(app) as pilot:
+async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session: FedSession) -> None:
+    async with charts(filled_session) as (app, pilot):
         for words in ("4 GPUs", "2.53×", "63.2 % efficient", "so far", "run 4"):
             assert words in text(app, "strip"), words
         await pilot.press("left")
@@ -73,11 +66,10 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
 
 
-async def test_the_log_line_is_read_through_no_link(filled_session: FedSession, app_of: Make) -> None:
+async def test_the_log_line_is_read_through_no_link(filled_session: FedSession) -> None:
     path = filled_session.log_path("lt000000000000000ddd", "out")
     assert path is not None
-    app = app_of(filled_session, "charts")
-    async with charts(app) as pilot:
+    async with charts(filled_session) as (app, pilot):
         await until(pilot, lambda: "line " in text(app, "strip"))
         secret = path.with_name("secret")
         secret.write_text("secret\n" * 99)
@@ -90,9 +82,8 @@ async def test_the_log_line_is_read_through_no_link(filled_session: FedSession, 
         assert "secret" not in text(app, "strip")
 
 
-async def test_bars_and_lines_change_places(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "charts")
-    async with charts(app) as pilot:
+async def test_bars_and_lines_change_places(filled_session: FedSession) -> None:
+    async with charts(filled_session) as (app, pilot):
         await pilot.press("2")
         await until(pilot, lambda: shown(app) == {"throughput"})
         before = pane_of(app).query_one("#chart-throughput").spec.kind
@@ -102,12 +93,11 @@ async def test_bars_and_lines_change_places(filled_session: FedSession, app_of: 
         await until(pilot, lambda: pane_of(app).query_one("#chart-throughput").spec.kind == before)
 
 
-async def test_the_law_lies_over_the_speedups(filled_session: FedSession, app_of: Make) -> None:
+async def test_the_law_lies_over_the_speedups(filled_session: FedSession) -> None:
     def roles(app: LabApp) -> set[str]:
         return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
 
-    app = app_of(filled_session, "charts")
-    async with charts(app) as pilot:
+    async with charts(filled_session) as (app, pilot):
         await pilot.press("4", "o")
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
@@ -129,9 +119,8 @@ def two_models(session: FedSession) -> Iterator[FedSession]:
     yield session
 
 
-async def test_models_together_or_one_after_the_other(two_models: FedSession, app_of: Make) -> None:
-    app = app_of(two_models, "charts")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_models_together_or_one_after_the_other(two_models: FedSession) -> None:
+    async with screens(two_models, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         while app.view_model.task_id != "10.7":
             await pilot.press("right_square_bracket")
@@ -147,9 +136,8 @@ async def test_models_together_or_one_after_the_other(two_models: FedSession, ap
         await until(pilot, lambda: text(app, "strip") != first)
 
 
-async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "charts")
-    async with charts(app, (200, 55)) as pilot:
+async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSession) -> None:
+    async with charts(filled_session, size=(200, 55)) as (app, pilot):
         await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("enter")
         await until(pilot, lambda: shown(app) == {"speedup"})
@@ -159,10 +147,9 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSess
         await until(pilot, lambda: shown(app) == {"training"})
 
 
-async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession, app_of: Make) -> None:
+async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession) -> None:
     session.feed(*online())
-    app = app_of(session, "charts")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, "charts", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         while app.view_model.task_id != "10.5":
             await pilot.press("right_square_bracket")
@@ -172,12 +159,11 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession, 
         assert chart.size.height >= 8
 
 
-async def test_why_there_is_no_speedup_is_said(session: FedSession, app_of: Make) -> None:
+async def test_why_there_is_no_speedup_is_said(session: FedSession) -> None:
     session.feed(
         *finished_run("lt1", "10.5", 1, spec(), "9"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "10")
     )
     session.feed(changes.started(2, images=1_000), *online())
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         await pilot.press("c", "3")
         await until(pilot, lambda: "a different number of images per epoch" in text_of(app))

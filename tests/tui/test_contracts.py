@@ -64,7 +64,8 @@ def lab(tmp_path: Path) -> FedSession:
 
 
 SETTLED = 100
-"""Pictures in a row that are equal: the screen has come to rest."""
+"""Pictures in a row that are equal, before one is stored."""
+TRIES = 1000
 
 
 async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callable[[], bool]) -> None:
@@ -76,10 +77,11 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
     path = HERE / f"{contract.name}.svg"
     writing = bool(os.environ.get("LABTUI_WRITE_CONTRACTS"))
     expected = None if writing else path.read_text()
-    shown, same = "", 0
-    while shown != expected and same < SETTLED:  # what is computed in a thread may still come
+    shown, same, tries = "", 0, 0
+    while shown != expected and tries < TRIES and (not writing or same < SETTLED):
         await pilot.pause()  # type: ignore[attr-defined]
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # what is computed in a thread may still come
+        tries += 1
         before, shown = shown, normal(app.export_screenshot(title="labtui", simplify=True))
         same = same + 1 if shown == before else 0
     if writing:

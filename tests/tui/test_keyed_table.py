@@ -6,10 +6,9 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 
 from labtui.tui import themes
-from labtui.tui.app import LabApp
 from labtui.tui.widgets.run_pane import KeyedTable, Row, TableColumn
-from tests.tui.fed_session import NOW, FedSession
-from tests.tui.waiting import text_of, until
+from tests.tui.fed_session import FedSession
+from tests.tui.waiting import screens, text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
 
@@ -77,8 +76,7 @@ async def test_a_change_of_colour_alone_is_shown() -> None:
 
 
 async def test_another_theme_recolours_the_runs(filled_session: FedSession) -> None:
-    app = LabApp(filled_session, clock=lambda: NOW, pane="runs")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, pane="runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: colour_of(app, "done") == themes.DARK.success)
         app.theme = themes.LIGHT.name
         await until(pilot, lambda: colour_of(app, "done") == themes.LIGHT.success)

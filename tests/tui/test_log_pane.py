@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from labtui.domain.model import EpochSample, Interval
 from labtui.tui import app as app_module
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.tui.fed_session import NOW, FedSession, finished_run, spec, write_log
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import screens, text_of, until
 
-Make = Callable[..., LabApp]
 LIVE = "lt000000000000000ddd"
+SAMPLE = EpochSample(epoch=1, seconds=Interval.around(9.0, 0.1), line=1)
 
 
 def title(app: LabApp) -> str:
     return text_of(app).splitlines()[4]  # header, task, two rows of tabs, then the log
 
 
-async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
-    filled_session: FedSession, app_of: Make
-) -> None:
+async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session: FedSession) -> None:
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"the mark", "enter")
         await until(
@@ -41,10 +39,8 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
         await until(pilot, lambda: "none above" in title(app))
 
 
-async def test_each_line_says_what_it_counts_for(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_each_line_says_what_it_counts_for(filled_session: FedSession) -> None:
+    async with screens(filled_session, "log") as (app, pilot):
         app.view_model.choose_run(2)
         app.repaint()
         await until(pilot, lambda: "warm-up" in text_of(app) and "13.6 s" in text_of(app))
@@ -54,9 +50,26 @@ async def test_each_line_says_what_it_counts_for(filled_session: FedSession, app
         assert [row[-1] for row in rows][:1] == ["warm-up"] and len(rows) >= 2
 
 
-async def test_not_found_is_not_said_of_another_run(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_a_log_of_several_runs_says_whose_each_epoch_is(session: FedSession) -> None:
+    one, two = spec(gpus=1), spec(gpus=2)
+    session.feed(changes.planned("lt1", {1: one, 2: two}, NOW - 4000, task_id="10.5", job_name="both"))
+    session.feed(changes.accepted("lt1", "7", NOW - 3900))
+    for number in (1, 2):
+        session.feed(changes.started(number, images=50_000, framework="Keras"))
+        session.feed(
+            *(changes.epoch(number, replace(SAMPLE, epoch=each, line=4 * number + each)) for each in (1, 2))
+        )
+    write_log(session, "lt1", "".join(f"line {number}\n" for number in range(1, 13)))
+    async with screens(session, "log") as (app, pilot):
+        app.view_model.choose_run(2)
+        app.repaint()
+        await until(pilot, lambda: "with run 1" in text_of(app))
+        ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
+        assert ends["6"].rstrip().endswith("run 1  9.00 s") and ends["10"].rstrip().endswith("   9.00 s")
+
+
+async def test_not_found_is_not_said_of_another_run(filled_session: FedSession) -> None:
+    async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))
@@ -70,11 +83,10 @@ async def test_not_found_is_not_said_of_another_run(filled_session: FedSession, 
 
 
 async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
         await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
         await pilot.pause()
@@ -105,7 +117,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
         assert not looks, "no box depends on how long a log is"
 
 
-async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession, app_of: Make) -> None:
+async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession) -> None:
     """Two runs write one log: the first is shown where it ended, the last one at the end, followed."""
     token = "lt000000000000000abc"
     news = finished_run(token, "10.5", 1, spec(gpus=1), "31340")
@@ -116,8 +128,7 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession,
     line = session.state.runs[1].epochs[-1].line
     assert line is not None
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))
-    app = app_of(session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, "log", size=(80, 24)) as (app, pilot):
         app.view_model.choose_task("10.5")
         app.view_model.choose_run(1)
         app.repaint()

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,13 @@ from textual.events import Key
 from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, found
+from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis
 from labtui.tui import messages
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.themes import preferred_theme
 from tests import changes
 from tests.tui.fed_session import (
     NOW,
@@ -32,9 +34,7 @@ from tests.tui.fed_session import (
     planned,
     spec,
 )
-from tests.tui.waiting import chooses, text_of, types, until
-
-Make = Callable[..., LabApp]
+from tests.tui.waiting import chooses, screens, text_of, types, until
 
 
 def main_of(app: LabApp) -> Any:
@@ -45,9 +45,8 @@ def main_of(app: LabApp) -> Any:
 # ------------------------------------------------------------------ requests and questions
 
 
-async def test_cancelling_asks_first(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_cancelling_asks_first(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
         await pilot.press("enter")  # the cursor is on no
@@ -58,13 +57,15 @@ async def test_cancelling_asks_first(filled_session: FedSession, app_of: Make) -
         await pilot.press("y")
         await until(pilot, lambda: bool(filled_session.requests))
         assert filled_session.requests[0][:2] == ("cancel", 4)
+        await until(pilot, lambda: "cancelling" in text_of(app))  # until Slurm answers
+        assert "^k" not in text_of(app)
+        filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
+        await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
+        assert "cancelling" not in text_of(app)
 
 
-async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("T")
         await until(pilot, lambda: types(app))
         await pilot.press("9", "9", "9", "9", "enter")
@@ -80,11 +81,8 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
         assert len(filled_session.requests) == 1
 
 
-async def test_an_unexpected_failure_is_a_sentence_and_a_file(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_an_unexpected_failure_is_a_sentence_and_a_file(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
         await pilot.press("y")
@@ -126,23 +124,23 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
         await until(pilot, lambda: types(app) and "Code:" in text_of(app))
         assert "hush" not in text_of(app)
         await pilot.press(*"123", "enter")
-        await until(pilot, lambda: chooses(app))
-        assert "SHA256:abc" in text_of(app)
-        await pilot.press("enter")  # no
-        await until(pilot, lambda: types(app))
+        await until(pilot, lambda: "SHA256:abc" in text_of(app))
+        await pilot.press(*"my words", "enter")  # meant for the text below
+        await until(pilot, lambda: "Type yes where it is the same" in text_of(app))
+        assert len(answers) == 2
+        await pilot.press(*["backspace"] * 8, *"yes", "enter")
+        await until(pilot, lambda: types(app) and "again" in text_of(app))
         await pilot.press("escape")
         await until(pilot, lambda: len(answers) == 4)
         thread.join()
-    assert answers == ["hush", "123", None, None]
+    assert answers == ["hush", "123", "yes", None]
     assert prompter.ask(Question("password", "too late")) is None
 
 
-async def test_help_palette_and_requests(filled_session: FedSession, app_of: Make) -> None:
+async def test_help_palette_and_requests(filled_session: FedSession) -> None:
     command = CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
     filled_session.note_command(command)  # type: ignore[arg-type]
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
         await pilot.press("escape", "colon")
@@ -156,10 +154,9 @@ async def test_help_palette_and_requests(filled_session: FedSession, app_of: Mak
 # ------------------------------------------------------------------ answers
 
 
-async def test_answers_are_stored_and_never_written_over(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "answers")
+async def test_answers_are_stored_and_never_written_over(filled_session: FedSession) -> None:
     path = filled_session.folder.answers / "10.5.md"
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
         await pilot.press("enter")
         editor = main_of(app).query_one("#answer-text", TextArea)
@@ -183,12 +180,17 @@ async def test_answers_are_stored_and_never_written_over(filled_session: FedSess
         assert "mine" in beside.read_text()
 
 
-async def test_what_is_typed_right_after_the_key_for_writing_is_text(
-    filled_session: FedSession, app_of: Make
-) -> None:
+async def test_a_task_without_questions_has_no_file_of_answers(filled_session: FedSession) -> None:
+    async with screens(filled_session, "answers") as (app, pilot):
+        app.go_to_task("10.1")
+        await until(pilot, lambda: "This task has no questions." in text_of(app))
+        assert not main_of(app).check_action("edit", ())
+        assert not (filled_session.folder.answers / "10.1.md").exists()
+
+
+async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_session: FedSession) -> None:
     """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         for key in ("ctrl+n", "s", "o"):
             pressed = Key(key, key if len(key) == 1 else None)
@@ -198,19 +200,17 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(
         assert not filled_session.requests
 
 
-async def test_the_next_step_of_the_answers_is_to_write(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_the_next_step_of_the_answers_is_to_write(filled_session: FedSession) -> None:
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app) and app.view.check)
         await until(pilot, lambda: ".  Answer question 1" in text_of(app))
         await pilot.press("full_stop", *"q.")
         await until(pilot, lambda: main_of(app).query_one("#answer-text", TextArea).text == "q.")
 
 
-async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "answers")
+async def test_leaving_stores_what_was_typed(filled_session: FedSession) -> None:
     path = filled_session.folder.answers / "10.5.md"
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
         await until(pilot, path.exists)
         await pilot.press("enter", *"last words")
         await app.action_leave()
@@ -220,25 +220,34 @@ async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of:
 # ------------------------------------------------------------------ colours
 
 
+async def test_a_theme_is_seen_before_it_is_chosen(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
+        for key, theme in (("escape", "labtui-dark"), ("enter", "labtui-light")):
+            await pilot.press("colon", *"theme", "enter")
+            await until(pilot, lambda: "labtui-light" in text_of(app), "the list of themes")
+            await pilot.press("down")
+            await until(pilot, lambda: app.theme == "labtui-light", "the theme under the cursor")
+            await pilot.press(key)
+            await until(pilot, lambda: app.screen is app.main)
+            await until(pilot, lambda theme=theme: app.theme == theme)
+        assert preferred_theme() == "labtui-light"
+
+
 async def test_without_colour_states_are_still_words(
     filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = LabApp(filled_session, clock=lambda: NOW)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(filled_session) as (app, pilot):
         await until(pilot, lambda: "done in 5:00" in text_of(app))
         await pilot.press("c")
         await until(pilot, lambda: "2.53" in text_of(app))
 
 
-async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session: FedSession) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (found,)))
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
         await pilot.press("l")
         await until(pilot, lambda: "why it failed: o" in text_of(app))
@@ -246,12 +255,11 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
         await until(pilot, lambda: "why it failed: o" not in text_of(app))
 
 
-async def test_a_failed_run_says_what_to_do(session: FedSession, app_of: Make) -> None:
+async def test_a_failed_run_says_what_to_do(session: FedSession) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (advice,)))
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "failed: out of memory" in text_of(app))
         first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
@@ -262,12 +270,10 @@ async def test_a_failed_run_says_what_to_do(session: FedSession, app_of: Make) -
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
 
 
-async def test_a_copy_is_offered(session: FedSession, app_of: Make) -> None:
+async def test_a_copy_is_offered(session: FedSession) -> None:
     target = session.folder.scripts / "ResNet152.py"
     target.unlink(missing_ok=True)
-    app = app_of(session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(session, size=(100, 30)) as (app, pilot):
         app.go_to_task("10.6")
         await pilot.press("b")
         await until(pilot, target.exists)
@@ -275,7 +281,7 @@ async def test_a_copy_is_offered(session: FedSession, app_of: Make) -> None:
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from labtui.domain.errors import ExportError
 
@@ -287,8 +293,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(
         return started[-1]
 
     monkeypatch.setattr("labtui.tui.screens.main.export_all", export_all)
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("x", "x")
         await until(pilot, lambda: "still under way" in text_of(app))
         await pilot.press("c")  # the screens go on meanwhile
@@ -304,7 +309,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(
 
 
 async def test_a_waiting_run_is_held_and_released(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[tuple[int, bool]] = []
 
@@ -314,19 +319,15 @@ async def test_a_waiting_run_is_held_and_released(
 
     monkeypatch.setattr(filled_session, "hold", hold)
     filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
-    app = app_of(filled_session, "runs")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         app.view_model.choose_run(6)
         app.repaint()
         await pilot.press("H")
         await until(pilot, lambda: held == [(6, True)])
 
 
-async def test_my_jobs_have_every_column_at_80(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_my_jobs_have_every_column_at_80(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("Q")
         await until(pilot, lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
         heads = next(line for line in text_of(app).splitlines() if " state " in line)
@@ -334,19 +335,15 @@ async def test_my_jobs_have_every_column_at_80(filled_session: FedSession, app_o
 
 
 async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: FedSession) -> None:
-    app = LabApp(filled_session, clock=lambda: NOW, factor=20.0)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(filled_session, factor=20.0, size=(80, 24)) as (app, pilot):
         filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
         await pilot.press("Q")
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2 min 30 s acc_debug" in " ".join(text_of(app).split()))
 
 
-async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession) -> None:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         refused = "login1 does not accept this password or code for me."
         session.feed(changes.connection("needs-login", sentence=refused))
         await until(pilot, lambda: f"{refused} Press u" in text_of(app))
@@ -355,7 +352,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession
 
 
 async def test_the_doctor_shows_what_it_finds_and_closes(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
         yield found("login", "fine", user="me", host="h", methods="publickey")
@@ -363,10 +360,9 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
         raise RuntimeError("broken off")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("D")
-        await until(pilot, lambda: "2 problems to fix." in text_of(app))
+        await until(pilot, lambda: "2 wrong" in text_of(app))
         assert "Doctor: The check broke off." in text_of(app)
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
         await pilot.press("escape")
@@ -374,7 +370,7 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
 
 
 async def test_an_editor_that_is_not_there_is_said_on_the_screens(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came_back = []
 
@@ -384,8 +380,7 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         came_back.append(True)  # as in Textual: not when something was raised
 
     monkeypatch.setenv("VISUAL", "no-such-editor-here")
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         monkeypatch.setattr(app, "suspend", suspend)
         assert not app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
         assert came_back == [True]
@@ -401,10 +396,9 @@ def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch
     assert before_editing(["vi"], script) == ""
 
 
-async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedSession, app_of: Make) -> None:
+async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedSession) -> None:
     session.feed(*online(), *finished_run("lt1", "10.4", 1, spec(batch=256), "31337"))
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.task_id == "10.4" and "Go to 10.3" in text_of(app))
         await pilot.press("full_stop")
         await until(pilot, lambda: app.view_model.task_id == "10.3" and app.screen is app.main)

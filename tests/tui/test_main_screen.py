@@ -32,9 +32,7 @@ from tests.tui.fed_session import (
     spec,
     write_log,
 )
-from tests.tui.waiting import text_of, until
-
-Make = Callable[..., LabApp]
+from tests.tui.waiting import screens, text_of, until
 
 
 def flat(app: LabApp) -> str:
@@ -54,10 +52,9 @@ def main_of(app: LabApp) -> Any:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_one_glance_says_what_runs_and_what_came_out(
-    filled_session: FedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, size: tuple[int, int]
 ) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with screens(filled_session, size=size) as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app) and "0:11 left" in text_of(app))
         await until(pilot, lambda: "? Help" in text_of(app) and "^k Cancel run" in text_of(app))
         text = text_of(app)
@@ -76,21 +73,18 @@ async def test_one_glance_says_what_runs_and_what_came_out(
 
 
 async def test_a_long_reason_takes_two_lines_of_the_card(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = NextStep("Submit the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with screens(filled_session) as (app, pilot):
         card = app.screen.query_one(frame.NextStepText)
         await until(pilot, lambda: card.size.height == 3 and str(card.render()).endswith("…"))
 
 
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
-async def test_every_pane_stands_at_every_size(filled_session: FedSession, app_of: Make, pane: str) -> None:
-    app = app_of(filled_session, pane)
-    async with app.run_test(size=(20, 5), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_every_pane_stands_at_every_size(filled_session: FedSession, pane: str) -> None:
+    async with screens(filled_session, pane, size=(20, 5)) as (app, pilot):
         for size in ((80, 24), (40, 10), (200, 60), (20, 5), *SIZES):
             await pilot.resize_terminal(*size)
             await until(pilot, lambda size=size: app.screen.size == size)
@@ -98,8 +92,7 @@ async def test_every_pane_stands_at_every_size(filled_session: FedSession, app_o
         await until(pilot, lambda: "Chapter 10" in text_of(app))
 
 
-async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
+async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession) -> None:
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
         "l": "7/7 - 5s - loss: 2.0500",
@@ -107,7 +100,7 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_o
         "a": "How close is the speedup",
         "r": "0:11 left",
     }
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(filled_session) as (app, pilot):
         for key, words in wanted.items():
             await pilot.press(key)
             await until(pilot, lambda words=words: words in text_of(app), words)
@@ -117,11 +110,8 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_o
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
-async def test_at_80_columns_the_task_list_is_a_page_with_counts(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "10.7" not in text_of(app)
         await pilot.press("g")
@@ -130,6 +120,27 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(
         await until(pilot, lambda: app.view_model.task_id == "10.6" and "10.7" not in text_of(app))
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
+
+
+async def test_another_task_is_painted_in_one_piece(
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    async with screens(filled_session, "runs") as (app, pilot):
+        await until(pilot, lambda: "2.53×" in text_of(app))
+        screen = main_of(app)
+        for name in ("_refresh_layout", "_compositor_refresh"):
+            real = getattr(screen, name)
+
+            def noted(*args: Any, name: str = name, real: Callable[..., Any] = real, **more: Any) -> Any:
+                done.append(name)
+                return real(*args, **more)
+
+            monkeypatch.setattr(screen, name, noted)
+        app.go_to_task("10.1")
+        assert not done
+        await until(pilot, lambda: "needs no run" in text_of(app))
+        assert done[0] == "_refresh_layout", "the title alone came first"
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(
@@ -143,9 +154,8 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     assert "13.6 s" in painted[0] and "0:11 left" in painted[0]
 
 
-async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession) -> None:
+    async with screens(session, size=(100, 30)) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
         assert main_of(app).pane == "task"
         assert "○ connecting" in text_of(app)
@@ -153,11 +163,8 @@ async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSess
         await until(pilot, lambda: "needs no run" in text_of(app))
 
 
-async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(
-    session: FedSession, app_of: Make
-) -> None:
-    app = app_of(session, "runs")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(session: FedSession) -> None:
+    async with screens(session, "runs") as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and "No run yet" not in text_of(app))
         rail = main_of(app).query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)
@@ -171,9 +178,8 @@ async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(
         assert not {"cancel_run", "end_after", "hold_run"} & offered and "screen.retry_run" not in offered
 
 
-async def test_the_key_of_the_next_step_takes_it(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+async def test_the_key_of_the_next_step_takes_it(session: FedSession) -> None:
+    async with screens(session, size=(100, 30)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         app.go_to_task("10.5")
         await until(pilot, lambda: "Submit 3 runs" in text_of(app))
@@ -186,8 +192,7 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
     lab_session(first, practice=True)
     second.requests = []
-    app = LabApp(second, clock=lambda: NOW)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(second) as (app, pilot):
         await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
     second.close()
     first.close()
@@ -196,12 +201,8 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
 # ------------------------------------------------------------------ live
 
 
-async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
         table = main_of(app).query_one("#runs-table", KeyedTable)
         table.focus()
         await pilot.press("up")
@@ -216,10 +217,8 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
 
 
-async def test_keys_that_left_the_foot_leave_memory(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_keys_that_left_the_foot_leave_memory(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
         for pane in "trlca" * 4:
             await pilot.press(pane)
             await pilot.pause()
@@ -233,25 +232,21 @@ def missing(app: LabApp) -> str:
     return " ".join(item.missing for item in box.items) if box is not None else ""
 
 
-async def test_what_another_program_writes_is_seen_by_the_checks(
-    filled_session: FedSession, app_of: Make
-) -> None:
+async def test_what_another_program_writes_is_seen_by_the_checks(filled_session: FedSession) -> None:
     """A student edits in an editor of their own, beside labtui."""
     copy = filled_session.folder.scripts / "ResNet152.py"
     copy.write_bytes((filled_session.folder.scripts / "ResNet50.py").read_bytes())
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "still identical to ResNet50.py" in missing(app))
         copy.write_text("from tensorflow.keras.applications import ResNet152V2\n")
         await until(pilot, lambda: bool(missing(app)) and "still identical" not in missing(app))
 
 
 async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
-    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
-    app = app_of(filled_session, "task")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(filled_session, "task", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and app.view_model.checks)
         await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
         computed: list[bool] = []
@@ -263,9 +258,8 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
         await until(pilot, lambda: "following" in text_of(app))
 
 
-async def test_a_growing_log_is_followed(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_a_growing_log_is_followed(filled_session: FedSession) -> None:
+    async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         write_log(filled_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
         await until(pilot, lambda: "more 199" in text_of(app))
@@ -284,10 +278,9 @@ async def test_a_growing_log_is_followed(filled_session: FedSession, app_of: Mak
         await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
 
 
-async def test_waiting_and_pending_are_explained(session: FedSession, app_of: Make) -> None:
+async def test_waiting_and_pending_are_explained(session: FedSession) -> None:
     session.feed(planned("lt1", "10.5", 1, spec()), *online())
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         await until(pilot, lambda: "In labtui's submission queue" in flat(app))
         from tests.tui.fed_session import accepted
 
@@ -306,12 +299,8 @@ async def test_waiting_and_pending_are_explained(session: FedSession, app_of: Ma
         assert "pending" in flat(app) and "(Resources)" in flat(app)
 
 
-async def test_an_error_is_said_once_and_stays_until_it_is_over(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
         raised = changes.problem("quota", "The quota is [full].", "Remove [old] files.")
         filled_session.feed(raised)
         await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
@@ -325,9 +314,8 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
-async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for status, shown in (
             ("stale", "○ no answer"),
             ("offline", "○ offline"),

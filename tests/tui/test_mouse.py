@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labtui.tui.app import LabApp
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
@@ -18,9 +16,8 @@ from labtui.tui.screens.wizard import WizardApp
 from tests import changes
 from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.fed_session import FedSession
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import screens, text_of, until
 
-Make = Callable[..., LabApp]
 SMALL = (80, 24)
 
 
@@ -28,10 +25,8 @@ async def shown(pilot: Any, kind: type) -> None:
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
 
 
-async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSession) -> None:
+    async with screens(filled_session, size=SMALL) as (app, pilot):
         await click_words(pilot, "? Help")
         await shown(pilot, TextScreen)
         await click_words(pilot, "esc Close")
@@ -61,12 +56,10 @@ class Question:
 
 
 @pytest.mark.parametrize("answer", ["n  Leave it", "y  Make this change"])
-async def test_a_fix_is_taken_or_left_by_a_click(session: FedSession, app_of: Make, answer: str) -> None:
+async def test_a_fix_is_taken_or_left_by_a_click(session: FedSession, answer: str) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
-    app = app_of(session)
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(session, size=SMALL) as (app, pilot):
         app.go_to_task("10.5")
         await click_words(pilot, "s Submit")
         await shown(pilot, PlanScreen)

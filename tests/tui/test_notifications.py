@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,9 +20,8 @@ from tests.tui.fed_session import (
     spec,
     write_log,
 )
-from tests.tui.waiting import until
+from tests.tui.waiting import screens, until
 
-Make = Callable[..., LabApp]
 TOKEN = "lt000000000000000fff"
 
 
@@ -47,11 +45,10 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_start_and_end_ring_once_and_the_past_does_not(
-    session: FedSession, app_of: Make, messages: list[str]
+    session: FedSession, messages: list[str]
 ) -> None:
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         app.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
@@ -69,11 +66,10 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
 
 @pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
 async def test_the_settings_say_how_it_is_told(
-    session: FedSession, app_of: Make, messages: list[str], how: Any, rings: int
+    session: FedSession, messages: list[str], how: Any, rings: int
 ) -> None:
     session.settings = changed(session.settings, notifications=how)
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         app.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.run_pane import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
-from tests.tui.waiting import chooses, open_plan, ready, text_of, types, until
+from tests.tui.waiting import chooses, open_plan, ready, screens, text_of, types, until
 
-Make = Callable[..., LabApp]
 UNKNOWN = ("model", "n_gpus", "batch_size", "epochs")
 TOLD = """#!/bin/bash
 #SBATCH --job-name=mine
@@ -42,11 +40,10 @@ def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
-    session: FedSession, app_of: Make, size: tuple[int, int]
+    session: FedSession, size: tuple[int, int]
 ) -> None:
     write(session, TOLD)
-    app = app_of(session)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
         await until(pilot, lambda: "lines, slurm/mine.slurm" in text_of(app) and ready(screen))
@@ -62,12 +59,9 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
         assert session.requests[0][1] == (draft, None)
 
 
-async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(session: FedSession) -> None:
     path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
         await until(pilot, lambda: "lines, slurm/mine.slurm" in text_of(app) and ready(screen))
@@ -89,20 +83,18 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         await until(pilot, lambda: len(session.requests) == 1)
 
 
-async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession, app_of: Make) -> None:
+async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession) -> None:
     write(session, UNTOLD)
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
         await until(pilot, lambda: "its log will tell what ? stands for" in text_of(app))
         assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
 
 
-async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession, app_of: Make) -> None:
+async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession) -> None:
     path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
         await until(pilot, lambda: ready(screen) and screen.found is not None)
@@ -114,12 +106,9 @@ async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession,
         assert not session.requests
 
 
-async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(session: FedSession) -> None:
     path = write(session, TOLD)
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         drafts = screen.plan.drafts
         await pilot.press("J", "J")
@@ -134,10 +123,8 @@ def _offered(app: LabApp) -> set[str]:
     return {each.binding.action for each in app.screen.active_bindings.values() if each.binding.show}
 
 
-async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession) -> None:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         app.go_to_task("10.1")
         await pilot.press("s")
         await until(pilot, lambda: "This task needs no run." in text_of(app))
@@ -154,23 +141,17 @@ async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, a
         assert session.requests[0][1][0] == draft
 
 
-async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session: FedSession) -> None:
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
     draft = session.own_draft(session.folder.slurm / "mine.slurm", task_id="10.5")
     assert len(draft.runs) == 2
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", (draft,))
         await until(pilot, lambda: ready(app.screen))
         assert app.screen.plan.drafts == (draft,)  # type: ignore[attr-defined]
 
 
-async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(session: FedSession) -> None:
     """Their logs told epochs and nothing else."""
     log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
@@ -186,8 +167,7 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(
         *(epoch(1, number, 14.0) for number in range(1, 4)),
         observed("lt0000000000000000own", "77", JobPhase.RUNNING, slurm_state="RUNNING"),
     )
-    app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Own jobs" in text_of(app) and app.view_model.task_id == "")
         await pilot.press("r")
         await until(pilot, lambda: "epoch 4" in text_of(app) and "Time of each epoch" in text_of(app))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -33,9 +33,8 @@ from tests.tui.fed_session import (
     open_session,
     spec,
 )
-from tests.tui.waiting import chooses, focus_at, open_plan, ready, text_of, types, until
+from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
 
-Make = Callable[..., LabApp]
 WIDE = (120, 40)
 EDIT = "# my own line\n"
 
@@ -64,12 +63,9 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
-async def test_the_ticket_says_runs_time_cost_and_submit(
-    session: FedSession, app_of: Make, size: tuple[int, int]
-) -> None:
+async def test_the_ticket_says_runs_time_cost_and_submit(session: FedSession, size: tuple[int, int]) -> None:
     session.feed(*online())
-    app = app_of(session)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
         shown = text_of(app)
         for word in (
@@ -105,11 +101,10 @@ async def test_the_ticket_says_runs_time_cost_and_submit(
 
 
 async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(
-    filled_session: FedSession, app_of: Make
+    filled_session: FedSession,
 ) -> None:
     """Expected by the own results, in the ticket and in the advice."""
-    app = app_of(filled_session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot)
         before = screen.query(Digits).last().value
         said = re.search(r"3 jobs save ([\d.]+) GPU-h", text_of(app))
@@ -120,9 +115,8 @@ async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(
         assert saved == pytest.approx(float(said[1]), abs=0.011)
 
 
-async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSession) -> None:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await open_plan(app, pilot)
         keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
         await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
@@ -134,18 +128,15 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
         await until(pilot, lambda: line in text_of(app), "the script's line as before")
 
 
-async def test_changed_files_stand_beside_the_script(session: FedSession, app_of: Make) -> None:
+async def test_changed_files_stand_beside_the_script(session: FedSession) -> None:
     script = session.folder.scripts / "ResNet50.py"
     script.write_text(script.read_text() + "print('mine')\n")
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         assert "1 script changed by you" in text_of(app)
 
 
-async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session: FedSession) -> None:
     data = "/gpfs/projects/nct_345/cifar-10-batches-py"
     session.settings = changed(session.settings, data_dir=data)
     questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
@@ -157,8 +148,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
         return questions[0][1]
 
     session.look_at = look_at  # type: ignore[method-assign]
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         paths, future = questions[0]
         assert data in paths and "Findings  none" in text_of(app)
@@ -168,9 +158,8 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
         await until(pilot, lambda: "is not on the cluster" in flat(app))
 
 
-async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession) -> None:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("i")
         await until(pilot, lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
@@ -204,9 +193,8 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session: FedSession, gpus: int,
 # ------------------------------------------------------------------ changing it
 
 
-async def test_numbers_are_changed_in_place(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_numbers_are_changed_in_place(session: FedSession) -> None:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")
@@ -224,9 +212,8 @@ async def test_numbers_are_changed_in_place(session: FedSession, app_of: Make) -
         await until(pilot, lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
 
 
-async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession) -> None:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         for row in range(3):
             focus_at(screen, row, "in")
@@ -237,11 +224,10 @@ async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession
         assert app.screen is screen and not session.requests
 
 
-async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Make) -> None:
+async def test_a_batch_that_did_not_fit_is_told(session: FedSession) -> None:
     failed = finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")
     session.feed(*failed[:3], *online(), changes.ended(1, "oom"))
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         assert "do not fit" not in text_of(app)
         focus_at(screen, 0, "per_gpu")
@@ -251,24 +237,19 @@ async def test_a_batch_that_did_not_fit_is_told(session: FedSession, app_of: Mak
 
 
 async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = app_of(session)
-    edits(monkeypatch, app)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
+        edits(monkeypatch, app)
         screen = await open_plan(app, pilot)
         await pilot.press("e")
         await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
-        for answer, epochs in (("n", 5), ("y", 10)):
-            focus_at(screen, 0, "epochs")
-            await pilot.press("enter", *"10", "enter")
-            await until(pilot, lambda: "without your edits" in flat(app))
-            await pilot.press(answer)
-            await until(pilot, lambda: ready(app.screen))
-            assert screen.plan.rows[0].spec.epochs == epochs
-        assert not any(draft in screen.plan.scripts for draft in screen.plan.drafts)
-        await pilot.press("e")
-        await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
+        focus_at(screen, 0, "epochs")
+        await pilot.press("enter", *"10", "enter")
+        await until(pilot, lambda: "without your edits" in flat(app) and ready(app.screen))
+        assert screen.plan.rows[0].spec.epochs == 10 and not screen.plan.edited_jobs
+        await pilot.press("enter", *"5", "enter")
+        await until(pilot, lambda: "edited: it is used, not the table" in text_of(app), "they are back")
         await pilot.press("escape")
         await until(pilot, lambda: "Leaving the plan drops" in flat(app))
         await pilot.press("n")
@@ -283,12 +264,9 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
 # ------------------------------------------------------------------ findings
 
 
-async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(
-    session: FedSession, app_of: Make
-) -> None:
+async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(session: FedSession) -> None:
     damage(session)
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await until(
             pilot, lambda: "Findings  1, 1 error" in text_of(app) and "+#SBATCH --nodes=1" in text_of(app)
@@ -305,10 +283,9 @@ async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(
         assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))
 
 
-async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of: Make) -> None:
+async def test_an_error_is_overridden_with_a_reason(session: FedSession) -> None:
     damage(session, "#SBATCH -- nodes=1")
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("s", "o")
         await until(pilot, lambda: types(app))
@@ -325,12 +302,10 @@ async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of:
 
 
 async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(session) as (app, pilot):
         app.view_model.edition = edition = load_edition("hpc4ai-ch10")
         task = next(each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in each.copies_to_start)
         given = PlanOverrides(account="nct_345", user="u1")
@@ -353,9 +328,8 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
 # ------------------------------------------------------------------ sending
 
 
-async def test_submit_sends_every_job_once_it_is_checked(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_submit_sends_every_job_once_it_is_checked(session: FedSession) -> None:
+    async with screens(session) as (app, pilot):
         screen, checked, real = await open_plan(app, pilot), threading.Event(), session.preview
 
         def preview(draft: SubmissionDraft, *, script: str | None = None) -> Preview:
@@ -377,10 +351,8 @@ async def test_submit_sends_every_job_once_it_is_checked(session: FedSession, ap
         ]
 
 
-async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSession) -> None:
+    async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", session.drafts("10.5"), "Task 10.5 is done already.")
         await until(pilot, lambda: ready(app.screen))
         await pilot.press("s")
@@ -390,9 +362,8 @@ async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSe
         assert not session.requests
 
 
-async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession) -> None:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         screen.query_one(TaskList).highlighted = 2
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
@@ -400,14 +371,13 @@ async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession, app
 
 
 async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("a secret of the insides")
 
     monkeypatch.setattr(session, "preview", broken)
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
         assert "Something unexpected happened; labtui continues." in text_of(app)
@@ -419,11 +389,8 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
 # ------------------------------------------------------------------ control runs
 
 
-async def test_control_runs_are_added_with_their_cost_and_removed_again(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session: FedSession) -> None:
+    async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot)
         plain = list(screen.plan.rows)
         await pilot.press("C")
@@ -438,10 +405,9 @@ async def test_control_runs_are_added_with_their_cost_and_removed_again(
         await until(pilot, lambda: screen.plan.rows == plain, "the plan as it was")
 
 
-async def test_the_practice_cluster_offers_no_control_runs(tmp_path: Path, app_of: Make) -> None:
+async def test_the_practice_cluster_offers_no_control_runs(tmp_path: Path) -> None:
     session = open_session(make_folder(tmp_path / "lab", practice=True).path, start=False)
-    app = app_of(session)
-    async with app.run_test(size=WIDE, notifications=True) as pilot:
+    async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         rows = list(screen.plan.rows)
         await pilot.press("C")

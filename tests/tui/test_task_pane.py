@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from labtui.tui.app import LabApp
 from labtui.tui.widgets.task_pane import TaskPane
 from tests.tui.fed_session import FedSession
-from tests.tui.waiting import text_of, until
-
-Make = Callable[..., LabApp]
+from tests.tui.waiting import screens, text_of, until
 
 
-async def test_the_first_unfinished_line_is_open_and_enter_opens_all(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session, "task")
-    async with app.run_test(size=(120, 50), notifications=True) as pilot:
+async def test_the_first_unfinished_line_is_open_and_enter_opens_all(filled_session: FedSession) -> None:
+    async with screens(filled_session, "task", size=(120, 50)) as (app, pilot):
         await until(pilot, lambda: "▾ ○ Runs" in text_of(app) and bool(app.view_model.checks))
         text = text_of(app)
         assert "2/3" in text and "0/4" in text and "▸ ○ Charts" in text

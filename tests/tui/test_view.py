@@ -159,6 +159,10 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
     other = replace(submission, job=replace(job, slurm_state="COMPLETED"))
     line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
     assert line.word == "unknown until its log is read" and not line.cancellable
+    going = replace(run, epochs=(sample(1), sample(2)), images=50_000)
+    left = replace(submission, job=replace(job, phase=JobPhase.SETTLING))
+    (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]
+    assert not row.live, "no number is one so far of a run that is over"
     ran = (CheckItem(sentence="All sizes ran.", kind="runs"),)
     check = TaskCheck(task_id="10.5", status="partial", items=ran, missing="Export.")
     assert [row.live for row in view.tasks if row.task_id == "10.5"] == [RunPhase.FAILED]
@@ -205,6 +209,16 @@ def test_the_state_of_a_run_is_never_cut(width: int) -> None:
     assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
 
 
+def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells() -> None:
+    runs = {}
+    for number in (1, 2):
+        what = replace(spec(), unknown=("n_gpus",))
+        runs[number] = RunState(run_id=number, token="lt1", task_id="10.5", spec=what)
+    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86, marked=2)
+    assert [str(row.cells[1]) for row in rows] == ["1", "*2"]
+    assert "gpus" not in {column.key for column in columns}
+
+
 def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:
     runs, submissions = {}, {}
     for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
@@ -223,7 +237,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:
     assert compared_with(EDITION.task("10.4"), "10.4") == {"10.3", "10.4"}
     assert result(view)[:2] == ("15.4", "faster on one GPU than on the CPU")
     speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
-    assert speedup.family == "cpu-gpu" and "as fast as the CPU" in speedup.message
+    assert speedup.family == "cpu-gpu" and "faster than the CPU" in speedup.message
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.coordinate import Coordinate
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.screens.prompts import Ask
+from tests.tui.fed_session import NOW, FedSession
 
 TURNS = 6000
 CLUSTER_LIMIT_S = 600.0
@@ -26,6 +29,17 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
             return
         await asyncio.sleep(0.005)  # a thread of the app may have to finish first
     raise AssertionError(f"it never came to: {what or condition}\n{text_of(pilot.app)}")
+
+
+@asynccontextmanager
+async def screens(
+    session: FedSession, pane: str = "", *, size: tuple[int, int] = (120, 40), **how: Any
+) -> AsyncIterator[tuple[Any, Pilot[Any]]]:
+    """The screens over a session at a fixed moment, once what is stored is on them."""
+    app = LabApp(session, clock=lambda: NOW, pane=pane, **how)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        yield app, pilot
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:

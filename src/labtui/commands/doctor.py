@@ -12,8 +12,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,9 +29,8 @@ from labtui.commands.terminal import (
     require_trust,
     say,
 )
-from labtui.doctor.findings import Check, Requirements, worst_status
+from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import UsageError
-from labtui.domain.model import plural
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
 
 
-_GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
 _COLOURS = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
 DEFAULT_PROFILE = "mn5"
 
@@ -125,21 +121,13 @@ def chosen_cluster(
 
 def _print(check: Check, width: int) -> None:
     """A row of the table, with the fix below it; a state is a word, not a colour alone."""
-    glyph = _GLYPHS[check.status]
+    glyph = SIGNS[check.status]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
     row = f"{glyph} {plain(check.title):<{width}}  {check.status:<7}  {plain(check.sentence)}"
     print(row, file=trusted(sys.stdout))
     if check.fix:
         print(f"    fix: {plain(check.fix)}", flush=True)
-
-
-def summary(checks: Sequence[Check]) -> str:
-    """All checks in a line, such as "5 checks: 1 wrong, 2 to look at"."""
-    words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
-    counts: Counter[str] = Counter(check.status for check in checks)
-    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
-    return f"{plural(len(checks), 'check')}: {', '.join(parts) or 'all fine'}."
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:

@@ -118,13 +118,9 @@ def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
         before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
-        show = (
-            _NewsPrinter()
-            if not args.json
-            else lambda news, _: print(msgspec.json.encode(news).decode(), flush=True)
-        )
+        tell = _print_row if args.json else _Teller()
         if args.json:
-            show({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())}, lab.state)
+            _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
         if all_over(lab.state):
             say(nothing_to_watch(lab.state))
         else:
@@ -135,14 +131,18 @@ def run_watch(args: argparse.Namespace) -> int:
             notify = _Notifier(lab)
             for update in lab.updates(all_over):
                 for news in news_of(update):
-                    show(news, update.state)
+                    tell(*news)
                 notify(update.state)
                 lab.check_line(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         _say_what_fits(lab, ended)
         if args.json:
-            show({"type": "end", "runs": _rows(lab.state, ended)}, lab.state)
+            _print_row({"type": "end", "runs": _rows(lab.state, ended)})
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+def _print_row(row: dict[str, Any], *_: object) -> None:
+    print(msgspec.json.encode(row).decode(), flush=True)
 
 
 def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:
@@ -175,8 +175,7 @@ def nothing_to_watch(state: LabState) -> str:
     """Why there is nothing to follow."""
     if not state.runs:
         return "Nothing to watch: no run has been submitted yet (labtui submit TASK)."
-    runs = f"{len(state.runs)} runs are" if len(state.runs) != 1 else "one run is"
-    return f"Nothing to watch: {runs} over (labtui queue lists them, labtui results has the numbers)."
+    return "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
 
 
 def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
@@ -209,100 +208,77 @@ def _name(state: LabState, run: RunState) -> str:
     return f"{run.spec.label}{mark}"
 
 
-News = dict[str, Any]
-"""One thing that happened: its `type`, and what belongs to it; a line of `watch --json`."""
+News = tuple[dict[str, Any], str, tuple[str, ...]]
+"""One thing that happened: a line of `watch --json`, what it is about, and how it is told in words."""
 
 
 def news_of(update: Update) -> Iterator[News]:
     """What an update brings."""
     before, after = update.before, update.state
     if after.connection != before.connection:
-        yield {"type": "connection", **asdict(after.connection)}
+        said = (f"{after.connection.status} {after.connection.sentence}",)
+        yield {"type": "connection", **asdict(after.connection)}, "", said
     known = {(problem.key, problem.sentence) for problem in before.problems}
     for problem in after.problems:
         if (problem.key, problem.sentence) not in known:
-            yield {"type": "error", "key": problem.key, "sentence": problem.sentence, "hint": problem.hint}
+            yield {"type": "error", **asdict(problem)}, "", (f"labtui: {problem.sentence}",)
     for token, item in after.submissions.items():
         yield from _news_of_submission(before.submissions.get(token), item)
     for number, run in after.runs.items():
-        yield from _news_of_run(before.runs.get(number), run)
+        yield from _news_of_run(before.runs.get(number), run, after)
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
-    if old is None:
-        yield {"type": "submission-planned", "token": new.token, "task_id": new.task_id, "runs": new.run_ids}
+    job = new.job
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
-        yield {
-            "type": "submission-changed",
-            "token": new.token,
-            "status": new.status.value,
-            "job_id": new.job.job_id if new.job is not None else "",
-            "sentence": new.sentence,
-            "hint": new.hint,
-        }
-    if new.job is not None and (old is None or old.job != new.job):
-        yield {"type": "job-observed", "token": new.token, "job": new.job}
+        job_id = job.job_id if job is not None else ""
+        row = {"token": new.token, "status": new.status.value, "job_id": job_id}
+        said = f"submission {new.token[-6:]}  {new.status.value}  {job_id} {new.sentence}"
+        yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
+    if job is not None and (old is None or old.job != job):
+        why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED else job.reason
+        said = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
+        yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 
-def _news_of_run(old: RunState | None, new: RunState) -> Iterator[News]:
+def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterator[News]:
+    about = f"run {new.run_id}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
-        yield {"type": "samples-reset", "run_ids": [new.run_id]}
+        yield {"type": "samples-reset", "run_ids": [new.run_id]}, about, ()
         epochs = ()
     known = {sample.epoch: sample for sample in epochs}
-    for sample in new.epochs:
-        if known.get(sample.epoch) != sample:
-            yield {"type": "epoch", "run_id": new.run_id, "sample": sample}
+    for sample in (each for each in new.epochs if known.get(each.epoch) != each):
+        shown = ((name, value) for name, value in sample.metrics.items() if not is_step_time(name))
+        metrics = "  ".join(f"{name} {value:.4g}" for name, value in shown)
+        of = f"/{new.spec.epochs}" if new.spec.epochs else ""
+        line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics}"
+        row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
+        yield row, about, (f"{about}  {_name(state, new)}  {line}",)
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
-        yield {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
+        found = ((f"    {each.kind}, line {each.line}: {each.text}", f"    {each.advice}") for each in end[1])
+        said = (f"{about}  {_name(state, new)}  {new.outcome}", *(line for pair in found for line in pair))
+        row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
+        yield row, about, said
 
 
-class _NewsPrinter:
-    """News as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
+class _Teller:
+    """News as lines: connection and problems on stderr; of a run each line once, as a log may be read again."""
 
     def __init__(self) -> None:
-        self._printed: dict[str, set[str]] = {}
+        self._told: dict[str, set[str]] = {}
 
-    def __call__(self, news: News, state: LabState) -> None:
-        match news:
-            case {"type": "epoch", "run_id": number, "sample": sample}:
-                run = state.runs[number]
-                metrics = "  ".join(
-                    f"{name} {value:.4g}" for name, value in sample.metrics.items() if not is_step_time(name)
-                )
-                of = f"/{run.spec.epochs}" if run.spec.epochs else ""
-                line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics}"
-                self._once(f"run {number}", f"run {number}  {_name(state, run)}  {line}")
-            case {"type": "run-ended", "run_id": number}:
-                run = state.runs[number]
-                self._once(f"run {number}", f"run {number}  {_name(state, run)}  {run.outcome}")
-                for found in run.diagnosis:
-                    self._once(f"run {number}", f"    {found.kind}, line {found.line}: {found.text}")
-                    self._once(f"run {number}", f"    {found.advice}")
-            case {"type": "samples-reset", "run_ids": [number]}:
-                self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
-                print_line(f"run {number}  its log started again")
-            case {"type": "job-observed", "job": job}:
-                why = (
-                    explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
-                )
-                line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
-                about = f"job {job.job_id}"
-                self._printed[about] = self._printed.get(about, set()) & {
-                    line
-                }  # earlier states may come back
-                self._once(about, line)
-            case {"type": "submission-changed"}:
-                told = f"{news['status']}  {news['job_id']} {news['sentence']}"
-                print_line(f"submission {news['token'][-6:]}  {told}")
-            case {"type": "connection"}:
-                say(f"{news['status']} {news['sentence']}")
-            case {"type": "error"}:
-                say(f"labtui: {news['sentence']}")
-
-    def _once(self, about: str, text: str) -> None:
-        printed = self._printed.setdefault(about, set())
-        if text not in printed:
-            printed.add(text)
-            print_line(text)
+    def __call__(self, row: dict[str, Any], about: str, said: Iterable[str]) -> None:
+        told = self._told.setdefault(about, set())
+        if row["type"] == "samples-reset":
+            told.clear()
+            print_line(f"{about}  its log started again")
+        if row["type"] == "job-observed":  # earlier states may come back
+            told.intersection_update(said)
+        for line in said:
+            if not about:
+                say(line)
+            elif line not in told:
+                told.add(line)
+                print_line(line)

@@ -172,7 +172,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
-        device = state.runs[row["run"]].spec.devices or "?"
+        device = state.runs[row["run"]].spec.devices
         model = row["model"] or job.get("name", "")
         of = state.submissions[state.runs[row["run"]].token]
         why = _how_it_ended(row) or _reason(of.job) or row["submission"]["sentence"]

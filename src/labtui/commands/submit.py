@@ -65,9 +65,6 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", default="", help="the model of a job file, where its text does not say")
     add_folder_argument(parser)
-    parser.add_argument(
-        "--run", type=count, action="append", metavar="N", help="only the N-th job of the plan"
-    )
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
     parser.add_argument("--epochs", type=count, metavar="N")
     parser.add_argument("--batch-size", type=count, metavar="N", help="batch of each GPU")
@@ -165,10 +162,6 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         drafts, sentence = list(proposal.drafts), proposal.sentence
     else:
         drafts = list(lab.session.drafts(args.task, _overrides(args)))
-    if wrong := [number for number in args.run or () if number > len(drafts)]:
-        raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
-    if args.run:
-        drafts = [drafts[number - 1] for number in args.run]
     if not drafts:
         raise UsageError(
             f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
@@ -198,7 +191,7 @@ def _controls(
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file; its log gives what neither the file nor an option tells about its runs."""
-    for name in ("run", "form", "halve", "script_args", "control"):
+    for name in ("form", "halve", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(

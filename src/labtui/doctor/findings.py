@@ -6,6 +6,7 @@ Pure: the finding is done by `labtui.doctor.examine`.
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
+from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
@@ -103,6 +105,17 @@ def worst_status(checks: Sequence[Check]) -> Status:
         if any(check.status == status for check in checks):
             return status
     return "ok"
+
+
+SIGNS: Mapping[Status, str] = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """All checks in a line, such as "5 checks: 1 wrong, 2 to look at"."""
+    words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
+    counts = Counter(str(check.status) for check in checks)
+    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    return f"{plural(len(checks), 'check')}: {', '.join(parts) or 'all fine'}."
 
 
 # --------------------------------------------------------------------------- the way there

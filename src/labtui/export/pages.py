@@ -38,11 +38,8 @@ def hand_in(contents: LabContents) -> HandInDocument:
     edition, settings = contents.edition, contents.settings
     made = [page for plan in _plans(contents) for page in _page(contents, plan)]
     pages = [page for page in made if page.shows]
-    missing = [
-        " ".join([f"Not here yet: {page.kicker or page.title}.", *page.warnings])
-        for page in made
-        if not page.shows
-    ]
+    absent = dict.fromkeys(page.kicker or page.title for page in made if not page.shows)
+    missing = [f"Not here yet: {'; '.join(absent)}."] if absent else []
     if missing and pages:
         pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, *missing))
     if contents.rehearsal:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import EpochSample, RunPhase, count_epochs, plural
+from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, plural
 from labtui.domain.run import DEEDS, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
@@ -129,6 +129,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     practice = run.practice or bool(submission and submission.practice)
     job = submission.job if submission is not None else None
+    left_queue = job is not None and job.phase is JobPhase.SETTLING
     return MeasuredRun(
         run=replace(run, **planned_facts(run.spec), contradictions=found),
         run_id=run.run_id,
@@ -136,7 +137,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
         practice=practice,
-        live=run.outcome is None and run.phase in _LIVE_PHASES,
+        live=run.outcome is None and run.phase in _LIVE_PHASES and not left_queue,
         no_gpu=run.spec.device == "gpu"
         and not practice
         and any(each.kind == "no-gpu" for each in run.diagnosis),

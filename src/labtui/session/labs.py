@@ -340,10 +340,10 @@ class AnswerFiles:
         self._known: dict[str, str] = {}
 
     def path(self, task_id: str) -> Path:
-        """The Markdown file of a task; it is made with its questions when it is not there."""
+        """The Markdown file of a task; it is made with its questions when it has some and is not there."""
         edition = self._edition()
         task = edition.task(task_id) if edition is not None else None
-        if task is None or self._session.read_only:
+        if task is None or not task.questions or self._session.read_only:
             return answer_path(self._folder, task_id)
         return open_answers(self._folder, task)
 

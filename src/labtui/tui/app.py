@@ -23,8 +23,8 @@ from labtui.tui import themes
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import SanitizedApp, keep_theme, preferred_theme
-from labtui.tui.view import View
+from labtui.tui.themes import SanitizedApp, preferred_theme
+from labtui.tui.view import RunLine, View
 from labtui.tui.view_model import ViewModel, checks_affected
 from labtui.tui.widgets.frame import CHANGING, key
 
@@ -69,10 +69,10 @@ class LabApp(SanitizedApp[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
         key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
-        key("question_mark,f1", "help", "Help", "the keys that act here", show=True),
+        key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths on the cluster"),
-        key("Q", "all_jobs", "My jobs", "all your jobs in the queue, those of other programs too"),
-        key("exclamation_mark", "problems", "Problems", "problems that are not over, with hints"),
+        key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, those of other programs too"),
+        key("exclamation_mark", "page('problems')", "Problems", "problems that are not over, with hints"),
         key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
         key("q,ctrl+q", "leave", "Quit", "everything is stored, and jobs go on on the cluster"),
     ]
@@ -240,9 +240,12 @@ class LabApp(SanitizedApp[int]):
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:
-        """Another task."""
+        """Another task; its parts are painted at once, no old result stands under the new title."""
+        held = contextlib.ExitStack()
+        held.enter_context(self.batch_update())
         self.view_model.choose_task(task_id)
         self.repaint()
+        self.call_after_refresh(held.close)
         self.view_model.check_later(self.repaint_soon)
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
@@ -305,6 +308,24 @@ class LabApp(SanitizedApp[int]):
 
         future.add_done_callback(ended)
 
+    def cancel_run(self, line: RunLine) -> None:
+        """Cancel a run's job. The table says so until the job has ended; a refusal is told."""
+        model, mine = self.view_model, frozenset({line.run.token})
+
+        def said(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                model.cancelling -= mine
+                self.report(error)
+                self.repaint()
+
+        def ask() -> Future[None]:
+            future = self.session.cancel(line.run_id)
+            model.cancelling |= mine
+            return future
+
+        self.follow(ask, take=said)
+        self.repaint()
+
     def _ended(self, done: str | None, result: Any, error: BaseException | None) -> None:
         """Say how a request went; an unexpected error goes to the log file that is named."""
         if error is not None:
@@ -326,11 +347,6 @@ class LabApp(SanitizedApp[int]):
     def report_sentence(self, sentence: str) -> None:
         """A warning in words."""
         self.notify(sentence, severity="warning", markup=False)
-
-    def action_other_theme(self) -> None:
-        """Dark for light, light for dark; for the next time too."""
-        self.theme = next(each.name for each in themes.OURS if each.name != self.theme)
-        keep_theme(self.theme)
 
     def open_editor(self, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""
@@ -383,10 +399,12 @@ class LabApp(SanitizedApp[int]):
             screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
             await self.push_screen(screen)
 
-    def action_help(self) -> None:
-        from labtui.tui.screens.pages import TextScreen, help_page
+    def action_page(self, name: str) -> None:
+        """A page of text over the screen: help, problems, requests, jobs."""
+        from labtui.tui.screens.pages import PAGES, TextScreen
 
-        self.push_screen(TextScreen("Keys here", help_page(self.screen)))
+        title, make = PAGES[name]
+        self.push_screen(TextScreen(title, make(self)))
 
     def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding]]:
         """Each action that has a key on this screen, once, the innermost first."""
@@ -406,33 +424,15 @@ class LabApp(SanitizedApp[int]):
         for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
             yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)
-        yield SystemCommand("Theme", "dark colours or light ones", self.action_other_theme)
-        yield SystemCommand("Requests", "commands run on the cluster, timed", self.action_remote_commands)
+        yield SystemCommand("Theme", "dark colours or light ones", self.action_change_theme)
+        requests = partial(self.action_page, "requests")
+        yield SystemCommand("Requests", "commands run on the cluster, timed", requests)
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""
         from labtui.tui.screens.pages import DoctorScreen
 
         self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
-
-    def action_remote_commands(self) -> None:
-        """What labtui asked the cluster."""
-        from labtui.tui.screens.pages import TextScreen, requests_text
-
-        self.push_screen(TextScreen("Requests to the cluster", requests_text(self.session)))
-
-    def action_problems(self) -> None:
-        from labtui.tui.screens.pages import TextScreen, problems_text
-
-        text = problems_text(self.view_model.state, self.session, self.incidents)
-        self.push_screen(TextScreen("Problems", text))
-
-    def action_all_jobs(self) -> None:
-        """Every living job of the student."""
-        from labtui.tui.screens.pages import TextScreen, jobs_page
-
-        page = jobs_page(self.session, self.view_model.clock(), self.view_model.factor or 1.0)
-        self.push_screen(TextScreen("Your jobs on the cluster", page))
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""

@@ -1,8 +1,7 @@
 """Between the screens and what runs beside them: messages, the worker's questions, the editor, the export's process.
 
-`labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. What it says and
-answers goes into files, not pipes: when the screens are left meanwhile, the export still comes to its end, and nothing
-here can wait for a full pipe.
+`labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. It speaks when it
+has written all: where the screens are left meanwhile, nobody hears it, and that is all.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -88,19 +86,13 @@ def editor_command() -> list[str]:
     return []
 
 
-HOW_TO_LEAVE = {
-    "nano": "ctrl+x leaves it",
-    "vim": "esc, then :wq, leaves it",
-    "vi": "esc, then :wq, leaves it",
-}
-
-
 def before_editing(command: list[str], path: Path) -> str:
     """Which editor opens and how to leave it, where the student named none; "" where they chose it."""
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return ""
     name = Path(command[0]).stem
-    leave = HOW_TO_LEAVE.get(name, "close it to come back")
+    keys = {"nano": "ctrl+x leaves it", "vi": "esc, then :wq, leaves it"}
+    leave = keys.get(name.removesuffix("m"), "close it to come back")
     return f"{path.name} opens in {name}: {leave}. Set EDITOR to choose another editor."
 
 
@@ -154,23 +146,14 @@ def _run(folder: Path) -> str:
     # -P: nothing in the student's folder is taken for a module of the program
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     try:
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            ended = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-            out.seek(0)
-            err.seek(0)
-            if ended.returncode:
-                raise _refusal(err.read().decode("utf-8", "replace"))
-            return _summary(out.read())
+        ended = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExportError("The export did not finish.", "Run `labtui export` in the lab folder.") from error
+    if ended.returncode:
+        raise _refusal(ended.stderr.decode("utf-8", "replace"))
+    return _summary(ended.stdout)
 
 
 def _refusal(said: str) -> ExportError:

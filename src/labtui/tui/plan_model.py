@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
     from labtui.session.preview import Preview
     from labtui.session.session import Session
+
+
+_NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +114,22 @@ class Plan:
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
 
-    def previews_now(self) -> list[Preview | LabError]:
-        """A preview of each job, or why there is none."""
+    def looked_at(
+        self, *, ask: bool
+    ) -> tuple[list[Preview | LabError], Future[dict[str, bool]] | None, Exception | None]:
+        """A preview of each job or why there is none, the question about their remote paths, what went wrong."""
+        drafts = self.drafts
         made: list[Preview | LabError] = []
-        for draft, script in [(draft, self.scripts.get(draft)) for draft in self.drafts]:
-            try:
-                made.append(self.session.preview(draft, script=script))
-            except LabError as error:
-                made.append(error)
-        return made
+        try:
+            for draft, script in [(draft, self.scripts.get(draft)) for draft in drafts]:
+                try:
+                    made.append(self.session.preview(draft, script=script))
+                except LabError as error:
+                    made.append(error)
+            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
+            return made, self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None, None
+        except Exception as error:  # the plan stays, with a word on what happened
+            return [_NOT_CHECKED] * len(drafts), None, error
 
     def _stamp(self) -> tuple[object, ...]:
         """Tells whether the scripts or the own job file were changed, by whatever program."""
@@ -132,6 +143,11 @@ class Plan:
         """Whether files were changed under the plan."""
         return self._stamp() != self._read
 
+    @property
+    def edited_jobs(self) -> set[str]:
+        """The jobs whose script the student edited."""
+        return {draft.job_name for draft in self.drafts if draft in self.scripts}
+
     def job_of(self, row: int) -> int:
         """The job that a row is in, as an index into drafts and previews."""
         if not 0 <= row < len(self.rows) or not self.rows[row].included:
@@ -143,13 +159,6 @@ class Plan:
     def draft_of(self, row: int) -> SubmissionDraft | None:
         """The job that a row is in; None for one that is left out."""
         return self.drafts[self.job_of(row)] if self.rows[row].included and self.drafts else None
-
-    def lost_edits(self, rows: Sequence[PlanRow], form: JobForm | None) -> str:
-        """The job whose edited script would not fit these rows any more; "" for none."""
-        drafts = self._drafts(rows, form)
-        return next(
-            (each.job_name for each in self.drafts if each in self.scripts and each not in drafts), ""
-        )
 
     # ------------------------------------------------------------------ one number
 

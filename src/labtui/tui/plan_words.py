@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -304,7 +305,8 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
     if not chosen:
         return text
     if not whole:
-        text.append(f"\n  {effect}")
+        for line in textwrap.wrap(effect, max(20, width - 2)):
+            text.append(f"\n  {line}")
     if reason:
         return text.append(f"\n  Overridden: {reason}", styles.soft)
     changes = [
@@ -320,9 +322,8 @@ def doubts(plan: Plan, done: str) -> Text:
     text = Text()
     if done:
         text.append(f"{done}\n")
-    for draft in plan.drafts:
-        if draft in plan.scripts:
-            text.append(f"{draft.job_name}: script edited by you\n")
+    for name in sorted(plan.edited_jobs):
+        text.append(f"{name}: script edited by you\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
     for reason, count in Counter(accepted).items():
         text.append(f"✘ {plural(count, 'finding')} overridden: {reason}\n")

@@ -17,6 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.app import App
 from textual.color import Color
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.theme import Theme
@@ -80,6 +81,7 @@ class SanitizedApp(App[_Result]):
 
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     _read_with: Theme | None = None
+    _theme_before = ""
 
     prompter: ScreenPrompter | None = None
 
@@ -117,6 +119,22 @@ class SanitizedApp(App[_Result]):
         self.theme = name
         self._read_with = self.current_theme
         self.stylesheet.set_variables(self.get_css_variables())
+
+    def on_command_palette_opened(self) -> None:
+        self._theme_before = self.theme
+
+    def on_command_palette_option_highlighted(self, event: CommandPalette.OptionHighlighted) -> None:
+        """In the list of themes the one under the cursor is on the screen already."""
+        name = getattr(event.highlighted_event.option, "hit").text  # noqa: B009 - an option of the palette
+        if name in self.available_themes:
+            self.theme = name
+
+    def on_command_palette_closed(self, event: CommandPalette.Closed) -> None:
+        """A chosen theme stays, for the next time too."""
+        if not event.option_selected:
+            self.theme = self._theme_before
+        elif self.theme != self._theme_before:
+            keep_theme(self.theme)
 
     def _fatal_error(self) -> None:
         """A crash in plain text: Textual's own page shows local variables, so text from outside and secrets."""

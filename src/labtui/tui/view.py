@@ -54,6 +54,7 @@ class RunLine:
     timed: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
+    cancelling: bool = False  # the student's word is on its way, or Slurm has yet to end the job
 
     @property
     def run_id(self) -> int:
@@ -68,7 +69,7 @@ class RunLine:
         """Whether its job may still be there."""
         job = self.submission.job if self.submission is not None else None
         over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
-        return self.live or (self.phase is RunPhase.UNKNOWN and not over)
+        return (self.live and not self.cancelling) or (self.phase is RunPhase.UNKNOWN and not over)
 
     @property
     def sign(self) -> str:
@@ -77,6 +78,8 @@ class RunLine:
     @property
     def word(self) -> str:
         """``running``, ``failed: out of memory``, ``unknown since 14:02``."""
+        if self.cancelling:
+            return "cancelling"
         if self.phase in ENDED_BADLY and self.cause not in ("", self.phase.value):
             return f"{self.phase.value}: {self.cause}"
         return f"{self.phase.value} {self.cause}" if self.phase is RunPhase.UNKNOWN else self.phase.value
@@ -129,6 +132,7 @@ class View:
     read_only: bool = False
     gpu_hours: float | None = None
     now: float = 0.0
+    cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
     every: Mapping[int, RunLine] = field(default_factory=dict)
     """All runs of the lab, by number."""
@@ -243,7 +247,8 @@ def make_view(view: View) -> View:
     for run_id, run in view.state.runs.items():
         submission = view.state.submissions.get(run.token)
         phase, cause = decided(run, submission, view.state)
-        line = RunLine(run=run, submission=submission, phase=phase, cause=cause)
+        cancelling = run.token in view.cancelling and phase in LIVE
+        line = RunLine(run=run, submission=submission, phase=phase, cause=cause, cancelling=cancelling)
         every[run_id] = _with_numbers(view, line, rows.get(run_id), left_out.get(run_id, ""))
     return replace(view, every=every)
 

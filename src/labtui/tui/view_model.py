@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
-STREAMS: tuple[Stream, ...] = ("out", "err")
 DECKS = ("deck.pdf", "deck.pptx")
 MAX_WATCHED = 8
 """Logs read several times a second at most; with more of them none would be."""
@@ -54,6 +53,7 @@ class ViewModel:
         self._wanted = False  # whether another look is asked for
         self._checked_files: frozenset[tuple[str, int, int]] = frozenset()
         self._by_hand = False  # whether the student chose the run: else the one that trains is shown
+        self.cancelling: frozenset[str] = frozenset()
         self.task_id = first_task(self._decided())
         self.run_id = self._newest_run()
 
@@ -123,6 +123,7 @@ class ViewModel:
                 read_only=self.session.read_only,
                 gpu_hours=self._gpu_hours() if self.loaded else None,
                 now=self.clock(),
+                cancelling=self.cancelling,
                 deck=self.deck,
             )
         )
@@ -169,12 +170,10 @@ class ViewModel:
 
         return lab_cost(self.state, practice=self.practice).total.allocated
 
-    def log_paths(self) -> dict[Stream, Path | None]:
-        """The mirrors of the selected run's job."""
+    def log_path(self, stream: Stream = "out") -> Path | None:
+        """The mirror of the selected run's job."""
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        if run is None:
-            return dict.fromkeys(STREAMS)
-        return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
+        return self.session.log_path(run.token, stream) if run is not None else None
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
         """Fractions of 1 of the GPUs that a run trains on, moment by moment; empty while nothing is known."""

@@ -157,7 +157,9 @@ class MainScreen(FramedScreen):
         if action == "start_copy":
             return any(not path.is_file() for path in self._copies())
         if action == "edit":
-            return view is not None and self._edited(view).is_file()
+            if view is None or (self.pane == "answers" and not (view.task and view.task.questions)):
+                return False
+            return self._edited(view).is_file()
         return not (action == "pane" and parameters == (self.pane,))
 
     # ------------------------------------------------------------------ choosing

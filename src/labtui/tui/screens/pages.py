@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from labtui.domain.model import plural
-from labtui.domain.state import LabState
+from labtui.doctor.findings import SIGNS, summary, worst_status
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.screens.prompts import Modal
@@ -25,7 +23,6 @@ from labtui.tui.themes import Roles, roles
 if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
     from labtui.doctor.findings import Check
-    from labtui.practice.incidents import IncidentNote
     from labtui.session.comparison import Comparison
     from labtui.session.session import Session
     from labtui.tui.app import LabApp
@@ -52,9 +49,9 @@ class TextScreen(Modal[None]):
         self.query_one(VerticalScroll).focus()
 
 
-def problems_text(state: LabState, session: Session, incidents: Sequence[IncidentNote] = ()) -> Text:
+def problems_text(app: LabApp) -> Text:
     """Every error that is not over, with its hint; then what a rehearsal let go wrong on purpose."""
-    page = Text()
+    page, state, incidents = Text(), app.view_model.state, app.incidents
     for problem in state.problems:
         page.append(f"! {problem.sentence}\n", style="bold").append(
             f"  {problem.hint}\n\n" if problem.hint else "\n"
@@ -67,7 +64,7 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
-    page.append(f"\nUnexpected errors are written to {session.folder.problem_log}\n", style="dim")
+    page.append(f"\nUnexpected errors are written to {app.session.folder.problem_log}\n", style="dim")
     return page
 
 
@@ -75,10 +72,10 @@ PREAMBLE = ("unset ", "export LC_ALL", "limit() ", "nonce=", "mark() ")
 """Lines with which every remote script begins."""
 
 
-def requests_text(session: Session) -> Text:
+def requests_text(app: LabApp) -> Text:
     """Every kept request to the cluster, the newest first: when, how long, how it ended, and its command."""
     page = Text()
-    for record in reversed(list(session.commands)):
+    for record in reversed(list(app.session.commands)):
         when = time.strftime("%H:%M:%S", time.localtime(record.at))
         status = "" if record.status is None else f"exit {record.status}"
         page.append(f"{when}  {record.name}", "bold").append(f"  {record.seconds:.2f} s  {status}\n", "dim")
@@ -87,13 +84,12 @@ def requests_text(session: Session) -> Text:
     return page
 
 
-def help_page(screen: Screen[Any]) -> Table:
-    """The keys that act on a screen, the innermost part's first; then the signs."""
-    app: LabApp = screen.app  # type: ignore[assignment]
+def help_page(app: LabApp) -> Table:
+    """The keys that act on the screen, the innermost part's first; then the signs."""
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
-    for _, binding in app.here(screen):
+    for _, binding in app.here(app.screen):
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, Text(binding.tooltip))
     table.add_row("")
     for phase, glyph in words.PHASE_GLYPHS.items():
@@ -103,19 +99,15 @@ def help_page(screen: Screen[Any]) -> Table:
     return table
 
 
-SIGNS = {"ok": ("✔", "good"), "warning": ("!", "warn"), "problem": ("✘", "bad"), "skipped": ("-", "quiet")}
-
-
-def jobs_page(session: Session, now: float, factor: float) -> Table | Text:
-    """Every living job of the student as the queue last said, also those that this folder did not send.
-
-    `factor` is how much faster than real a rehearsal's clock goes.
-    """
-    read_at, jobs = session.state.refreshed_at, session.my_jobs()
+def jobs_page(app: LabApp) -> Table | Text:
+    """Every living job of the student as the queue last said, also those that this folder did not send."""
+    read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
     if not jobs:
         known = read_at is not None
         return Text("No job of yours is in the queue." if known else "The queue has not been read yet.")
-    later = 0.0 if read_at is None else max(0.0, now - read_at) * factor  # in the cluster's seconds
+    later = (
+        0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
+    )  # in the cluster's seconds
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
     for job in jobs:
         lasted = words.NOTHING if job.lasted_s is None else words.duration(job.lasted_s + later)
@@ -124,6 +116,14 @@ def jobs_page(session: Session, now: float, factor: float) -> Table | Text:
         cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)
         table.add_row(*(Text(display_text(cell.encode())) for cell in cells))
     return table
+
+
+PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
+    "help": ("Keys here", help_page),
+    "problems": ("Problems", problems_text),
+    "requests": ("Requests to the cluster", requests_text),
+    "jobs": ("Your jobs on the cluster", jobs_page),
+}
 
 
 def comparison_page(compared: Comparison) -> Table:
@@ -190,19 +190,14 @@ class DoctorScreen(TextScreen):
 
 
 def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
-    """Each check with its sign, its sentence and its fix; then what all of them say."""
-    page = Text()
+    """What all checks say; then each with its sign, its sentence and its fix."""
+    worst = worst_status(checks)
+    page = Text().append("Checking ..." if running else summary(checks), f"bold {_role(worst, styles)}")
     for check in checks:
-        sign, role = SIGNS[check.status]
-        page.append(f"{sign} {check.title}: ", style=getattr(styles, role)).append(f"{check.sentence}\n")
-        if check.fix:
-            page.append(f"  → {check.fix}\n", style=styles.warn)
-    if running:
-        return page.append("Checking ...", style=styles.quiet)
-    problems = sum(check.status == "problem" for check in checks)
-    warnings = sum(check.status == "warning" for check in checks)
-    if problems:
-        return page.append(f"\n{plural(problems, 'problem')} to fix.", style=styles.bad)
-    if warnings:
-        return page.append(f"\nNo problem, {plural(warnings, 'warning')}.", style=styles.warn)
-    return page.append("\nAll requirements of a job are met.", style=styles.good)
+        page.append(f"\n{SIGNS[check.status]} {check.title}: ", _role(check.status, styles))
+        page.append(f"{check.sentence}").append(f"\n  → {check.fix}" if check.fix else "", styles.warn)
+    return page
+
+
+def _role(status: str, styles: Roles) -> str:
+    return {"ok": styles.good, "warning": styles.warn, "problem": styles.bad}.get(status, styles.quiet)

@@ -18,7 +18,7 @@ from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan_table import PlanRow, cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
@@ -30,13 +30,15 @@ from labtui.tui.widgets.frame import FramedScreen, TaskList, TitleBar, key
 from labtui.tui.widgets.run_pane import KeyedTable
 
 if TYPE_CHECKING:
+    from textual.content import Content
+
     from labtui.lab.edition import Edition
     from labtui.session.preview import Preview
     from labtui.session.session import Session
 
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
-_NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
+NO_REASON = "Write a reason."
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
 COPY: Choice = ("b", "Begin the copy", "copy")
 BACK: Choice = ("n", "Back", None)
@@ -112,8 +114,6 @@ class PlanScreen(FramedScreen):
         table.cell_padding, table.cursor_type = 1, "cell"
         self.watch(self.app, "view", self.show_frame)
         self.recompute()
-        if self.done:
-            self.notify(self.done, markup=False)
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
@@ -148,11 +148,17 @@ class PlanScreen(FramedScreen):
         return action != "next_form" or self.plan.next_form is not None
 
     def recompute(self) -> None:
-        """Jobs and previews anew, from the rows or from the student's own job file."""
+        """Jobs and previews anew, from the rows or from the student's own job file.
+
+        An edited job script that fits no job waits until one is again as it was.
+        """
+        edited = self.plan.edited_jobs
         try:
             self.plan.remake()
         except LabError as error:
             self.app.report(error)
+        for name in edited - self.plan.edited_jobs:
+            self.app.report_sentence(f"The job script of {name} is a new one, without your edits.")
         columns, rows = plan_words.table_of(self.plan)
         self.columns = [each.key for each in columns]
         self.query_one(PlanTable).sync(columns, rows)
@@ -173,21 +179,27 @@ class PlanScreen(FramedScreen):
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")
         button.set_class(step.action != "send" or not plan.checked, "-quiet")
-        back = ink("esc ", f"bold {styles.busy}").append("Back", styles.soft)
-        self.query_one("#ticket-back", Static).update(back)
-        line = ink("   ".join(each.line for each in figures), "bold")
-        self.query_one("#ticket-line", Static).update(line)
-        verdict = plan_words.verdict_lines(plan, styles, width)
-        self.query_one("#verdict", Static).update(verdict)
         title = plan_words.runs_title(plan, styles)
-        self.query_one("#runs-title", Static).update(title)
         self.query_one("#runs-title").set_class("  " in title.plain, "-form")
-        self.query_one("#findings-title", Static).update(plan_words.findings_title(plan, styles))
+        self._say(
+            {
+                "#ticket-back": ink("esc ", f"bold {styles.busy}").append("Back", styles.soft),
+                "#ticket-line": ink("   ".join(each.line for each in figures), "bold"),
+                "#verdict": plan_words.verdict_lines(plan, styles, width),
+                "#runs-title": title,
+                "#findings-title": plan_words.findings_title(plan, styles),
+            }
+        )
         self._show_findings()
         self._show_script()
         self.show_frame(self.app.view)
         self.refresh_bindings()
 
+    def _say(self, texts: dict[str, Text | Content]) -> None:
+        for part, text in texts.items():
+            self.query_one(part, Static).update(text)
+
+    @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
         found, options = self.plan.found, self.query_one("#findings", OptionList)
         styles, width = roles(self.app), options.size.width or 76
@@ -201,27 +213,19 @@ class PlanScreen(FramedScreen):
             options.set_options(Option(each) for each in prompts)
             options.highlighted = at if found else None
 
+    @on(DataTable.CellHighlighted)
     def _show_script(self) -> None:
         """The script's line, or the script in the place of the plan."""
         styles, width = roles(self.app), self.query_one(TitleBar).size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
-        title = plan_words.script_title(self.plan, self.job, styles, width)
-        self.query_one("#script-title", Static).update(title)
+        self._say({"#script-title": plan_words.script_title(self.plan, self.job, styles, width)})
         if self.has_class("-script"):
-            self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
+            self._say({"#plan-page": plan_words.script(self.plan, self.job)})
 
     def on_resize(self) -> None:
         """What stands where depends on the width."""
         self.call_after_refresh(self.show)
-
-    @on(DataTable.CellHighlighted)
-    def _moved(self) -> None:
-        self._show_script()
-
-    @on(OptionList.OptionHighlighted, "#findings")
-    def _finding_moved(self) -> None:
-        self._show_findings()
 
     def action_script(self) -> None:
         """The job script, or the plan again."""
@@ -235,21 +239,15 @@ class PlanScreen(FramedScreen):
 
         They take the place of those `before`; where others have taken it meanwhile, they are too late.
         """
-        drafts, app = self.plan.drafts, self.app  # in a thread of the session nobody knows which one it is
-        try:
-            made = self.plan.previews_now()
-            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
-            asked = self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None
-        except Exception as error:  # the plan stays, with a word on what happened
-            made, asked = [_NOT_CHECKED] * len(drafts), None
+        app = self.app  # in a thread of the session nobody knows which one it is
+        if before is not self.plan.previews or not self.is_attached:
+            return
+        made, asked, error = self.plan.looked_at(ask=ask)
+        if error is not None:
             app.call_later(app.report, error)
         app.call_later(self._previewed, before, made)
         if asked is not None:
-            asked.add_done_callback(lambda _: app.call_later(self._look_again, made))
-
-    def _look_again(self, made: list[Preview | LabError]) -> None:
-        if made is self.plan.previews and self.is_attached:
-            self._preview(made, ask=False)
+            asked.add_done_callback(lambda _: app.call_later(self._preview, made, ask=False))
 
     def _previewed(self, before: list[Preview | LabError], made: list[Preview | LabError]) -> None:
         """Show them, unless the plan is another one by now, or left."""
@@ -267,19 +265,9 @@ class PlanScreen(FramedScreen):
         self.notify("The files have changed: checking them again.", markup=False, timeout=4)
         return True
 
-    def _become(self, rows: list[PlanRow], form: JobForm | None) -> None:
-        """Another plan; when an edited job script does not fit it any more, the student is asked first."""
-
-        def become(yes: str | None) -> None:
-            if yes:
-                self.plan.task_rows, self.plan.form = rows, form
-            self.recompute()
-
-        if lost := self.plan.lost_edits(rows, form):
-            text = f"You edited the job script of {lost}. This change makes a new script, without your edits."
-            self.app.push_screen(Ask(text, choices=yes_or_no("Change the plan", "Keep my script")), become)
-        else:
-            become("yes")
+    def _become(self, rows: list[PlanRow]) -> None:
+        self.plan.task_rows = rows
+        self.recompute()
 
     @on(DataTable.CellSelected)
     async def _cell_clicked(self) -> None:
@@ -296,7 +284,7 @@ class PlanScreen(FramedScreen):
 
         def answered(text: str | None) -> None:
             if text is not None:
-                self._become(self.plan.typed(row, column, text), self.plan.form)
+                self._become(self.plan.typed(row, column, text))
 
         shown = cell(self.plan.rows[row], column)
         ask = Ask(f"Run {row + 1}, {name}", choices=typed("Set it"), entry=shown, check=check)
@@ -304,37 +292,27 @@ class PlanScreen(FramedScreen):
 
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
-        self._become(self.plan.dropped(self.place[0]), self.plan.form)
+        self._become(self.plan.dropped(self.place[0]))
 
     def action_controls(self) -> None:
         """Add the control runs of this plan, or remove them."""
-        self._become(self.plan.with_controls(), self.plan.form)
+        self._become(self.plan.with_controls())
 
     def action_next_form(self) -> None:
         """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
-        ahead = self.plan.next_form
-        if ahead is None:
-            return
-        form, path = ahead
-        if path is None and self.plan.job_file is None:
-            self._become(self.plan.task_rows, form)
-        else:
-            self.plan.form, self.plan.job_file = form, path
+        if ahead := self.plan.next_form:
+            self.plan.form, self.plan.job_file = ahead
             self.recompute()
 
     def action_fix(self) -> None:
         """Show what the fix of a finding would change; y makes the change."""
-        found = self.found
-        if found is not None:
-            self._offer(found, FIX)
+        if self.found is not None:
+            self._offer(self.found, FIX)
 
     def _offer(self, found: Found, choices: Sequence[Choice], text: str = "") -> None:
         """The change that a fix makes, and what can be done about it."""
         fix, finding = found.finding.fix, found.finding
-        shown = (
-            plan_words.coloured(self.plan.difference(found), roles(self.app)) if fix is not None else Text("")
-        )
-        shown.rstrip()
+        shown = plan_words.coloured(self.plan.difference(found), roles(self.app))
         title = fix.title if fix is not None else found.where
 
         def answered(answer: str | None) -> None:
@@ -369,8 +347,7 @@ class PlanScreen(FramedScreen):
 
         these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"
         text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
-        no_reason = "Write a reason."
-        ask = Ask(text, choices=typed("Override"), entry="", check=lambda text: "" if text else no_reason)
+        ask = Ask(text, choices=typed("Override"), entry="", check=lambda text: "" if text else NO_REASON)
         self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:
@@ -404,7 +381,7 @@ class PlanScreen(FramedScreen):
             if yes:
                 self.dismiss(None)
 
-        if edited := [draft.job_name for draft in self.plan.drafts if draft in self.plan.scripts]:
+        if edited := self.plan.edited_jobs:
             text = f"You changed the job script of {', '.join(edited)}. Leaving the plan drops your changes."
             self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
         else:
@@ -428,9 +405,14 @@ class PlanScreen(FramedScreen):
         event.stop()
         await self.app.run_action(f"screen.{self.step.action}", self)
 
-    def action_send(self) -> None:
-        """Submit what is shown: it is read again, an error offers its fix, and a doubt is asked about."""
+    def action_send(self, confirmed: str | None = "") -> None:
+        """Submit what is shown: it is read again, an error offers its fix, and a doubt is asked about.
+
+        `confirmed` is the answer to that question, at which all is looked at once more.
+        """
         plan = self.plan
+        if confirmed is None:
+            return
         if not plan.drafts:
             self.app.report_sentence("Every run is left out.")
         elif self._read_again() or not plan.checked:
@@ -442,27 +424,14 @@ class PlanScreen(FramedScreen):
             mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
             choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
-        elif (doubts := plan_words.doubts(plan, self.done)).plain:
+        elif not confirmed and (doubts := plan_words.doubts(plan, self.done)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
             ask = Ask(text, details=doubts, choices=yes_or_no("Submit", "Not yet"))
-            self.app.push_screen(ask, self._confirmed)
+            self.app.push_screen(ask, self.action_send)
         else:
-            self._submit()
-
-    def _confirmed(self, yes: str | None) -> None:
-        """The files may have changed, or the cluster's word come, while the question stood there."""
-        if not yes:
-            return
-        if self._read_again() or not self.plan.checked or self.plan.errors or self.plan.problem:
-            self.action_send()
-        else:
-            self._submit()
-
-    def _submit(self) -> None:
-        for job, draft in enumerate(self.plan.drafts):
-            script = self.plan.scripts.get(draft)
-            accepted = self.plan.accepted(job)
-            self.app.follow(partial(self.session.submit, draft, script=script, accepted=accepted))
-        self.dismiss(None)
-        if self.app.main is not None:
-            self.app.main.show_submitted()
+            for job, draft in enumerate(plan.drafts):
+                script, accepted = plan.scripts.get(draft), plan.accepted(job)
+                self.app.follow(partial(self.session.submit, draft, script=script, accepted=accepted))
+            self.dismiss(None)
+            if self.app.main is not None:
+                self.app.main.show_submitted()

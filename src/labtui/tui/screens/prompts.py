@@ -133,7 +133,11 @@ def prompt_screen(question: Any) -> Ask:
             question.text,
             title=f"Unknown host: {question.host}",
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
-            choices=yes_or_no("It is the same: connect", "Do not connect"),
+            choices=typed("Connect"),  # a letter meant for the text below must not answer
+            entry="",
+            check=lambda text: (
+                "" if text == "yes" else "Type yes where it is the same; esc does not connect."
+            ),
         )
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",

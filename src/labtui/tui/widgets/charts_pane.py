@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -55,30 +54,10 @@ class ChartView(Widget, can_focus=False):
     heading: reactive[str] = reactive("")
     """Stands above the chart, with the unit; "" for none."""
     chosen: reactive[bool] = reactive(False)
-    plotter: ClassVar[str] = "unknown"  # then "ready" or "missing": one import for all charts
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
-
-    def watch_spec(self, spec: ChartSpec | None) -> None:
-        """The first chart with something to show brings plotext in."""
-        if spec is not None and spec.measured and ChartView.plotter == "unknown":
-            self._load()
-
-    @work(thread=True)
-    def _load(self) -> None:
-        try:
-            import plotext  # noqa: F401 - it has no built kernel on some systems
-
-            ChartView.plotter = "ready"
-        except Exception:
-            ChartView.plotter = "missing"
-        self.app.call_later(self._loaded)
-
-    def _loaded(self) -> None:
-        for view in self.screen.query(ChartView):
-            view.refresh()
 
     def render(self) -> Text:
         """Heading and plot; nothing below the heading where there is no room for a plot."""
@@ -87,9 +66,9 @@ class ChartView(Widget, can_focus=False):
         height = self.size.height - len(lines)
         if spec is None or height < MIN_HEIGHT:
             return Text("\n").join(lines if spec is None else [])
-        if ChartView.plotter == "ready" or not spec.measured:
+        try:
             lines += draw(spec, self.size.width, height, look, self.cursor) or []
-        elif ChartView.plotter == "missing":
+        except (ImportError, OSError):  # on some systems plotext has no built kernel
             lines.append(ink("plotext could not be loaded: there are no charts.", look.quiet))
         return Text("\n").join(lines)
 

@@ -246,13 +246,13 @@ class NoteLine(Slice):
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0] if self.view is not None else ""
-        await self.run_action("app.problems" if severity == "error" else "app.do_next")
+        await self.run_action("app.page('problems')" if severity == "error" else "app.do_next")
 
 
 class Foot(Footer):
     """Textual's footer: at most seven keys that act here; the next step, the palette and help at the right."""
 
-    RIGHT = ("do_next", "command_palette", "help")
+    RIGHT = ("do_next", "command_palette", "page('help')")
     MAX_KEYS = 7
 
     def __init__(self) -> None:

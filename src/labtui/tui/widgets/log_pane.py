@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.widgets import Input, Static
 
 from labtui.domain.model import RunPhase, Stream, plural
+from labtui.tui import format as words
 from labtui.tui.guidance import last_line
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import View
@@ -45,14 +46,14 @@ class LogPane(RunPane):
         self.view = view
         if not self.display:
             return
-        line, paths = view.line, self.app.view_model.log_paths()
+        line = view.line
         laid_out = bool(self.size.width)  # if not, the first resize comes back here to place a run's own end
         chosen = laid_out and line is not None and line.run_id != self._run_id
         if laid_out:
             self._run_id = line.run_id if line is not None else None
         tail = self.tail
         tail.numbered = self.size.width >= 72
-        tail.show_file(paths.get(self._stream), self.app.session.folder.path)
+        tail.show_file(self.app.view_model.log_path(self._stream), self.app.session.folder.path)
         tail.read_as = {}
         if self._stream == "out" and self.size.width >= 84 and (file := tail.file) is not None:
             tail.read_as = {file.shown_before(at): text for at, text in read_as(view).items()}
@@ -87,7 +88,10 @@ class LogPane(RunPane):
         which = (
             path.name if path is not None else f"standard {'output' if self._stream == 'out' else 'error'}"
         )
-        left = ink(f"Run {line.run_id}, {size}".removesuffix(", "), "bold").append(f"   {which}", styles.soft)
+        left = ink(f"Run {line.run_id}, {size}".removesuffix(", "), "bold")
+        if others := self._others(line):
+            left.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
+        left.append(f"   {which}", styles.soft)
         in_err = any(found.stream == "err" for found in line.run.diagnosis[:1])
         if in_err and self._stream == "out":
             left.append("   why it failed: o", styles.warn)
@@ -151,11 +155,13 @@ def read_as(view: View) -> dict[int, str]:
     for line in view.every.values():
         if chosen is None or line.run.token != chosen.run.token:
             continue
+        whose = "" if line is chosen else f"run {line.run_id}  "
         for sample in line.run.epochs:
             if sample.line:
                 warm = sample.starts_process or sample is line.run.epochs[0]
-                found[sample.line] = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
+                counts = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
+                found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
             if problem.stream == "out":
-                found[problem.line] = "error"
+                found[problem.line] = f"{whose}error"
     return found

@@ -158,11 +158,13 @@ class RunPane(Vertical):
         marked, self.app.marked_run = self.app.marked_run, line.run_id
         if marked is None or marked == line.run_id:
             self.notify(f"Run {line.run_id} is marked. Press w on another run to compare.", markup=False)
+            self.app.repaint()
             return
         from labtui.session.comparison import compare_runs
         from labtui.tui.screens.pages import TextScreen, comparison_page
 
         self.app.marked_run = None
+        self.app.repaint()
         page = comparison_page(compare_runs(self.app.session, (marked, line.run_id)))
         self.app.push_screen(TextScreen(f"Run {marked} and run {line.run_id}", page))
 
@@ -190,8 +192,7 @@ class RunPane(Vertical):
 
         def answered(yes: str | None) -> None:
             if yes:
-                cancel = partial(self.app.session.cancel, run_id)
-                self.app.follow(cancel, f"Run {run_id} is being cancelled.")
+                self.app.cancel_run(line)
 
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
 

@@ -62,7 +62,7 @@ class RunsPane(RunPane):
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
         table.display = bool(view.lines)
-        table.sync(*table_of(view, styles, self.size.width))
+        table.sync(*table_of(view, styles, self.size.width, self.app.marked_run))
         if view.run_id is not None and table.selected_key != str(view.run_id):
             with self.prevent(DataTable.RowHighlighted):
                 table.select_key(str(view.run_id))
@@ -106,11 +106,11 @@ class RunsPane(RunPane):
             if line is not None
             else Text("")
         )
-        log = self.app.view_model.log_paths()["out"] if line is not None and line.run.started else None
-        if log is not None:
-            facts.append("\n\nLog", "bold").append(
-                "  following" if line is not None and line.live else "", styles.quiet
-            )
+        log = self.app.view_model.log_path() if line is not None and line.run.started else None
+        if line is not None and log is not None:
+            others = self._others(line)
+            of = f"  of runs {', '.join(map(str, sorted((line.run_id, *others))))}" if others else ""
+            facts.append("\n\nLog", "bold").append(of or ("  following" if line.live else ""), styles.quiet)
         self.query_one("#run-facts", Static).update(facts)
         tail = self.query_one(TailView)
         tail.display = log is not None
@@ -138,8 +138,13 @@ class RunsPane(RunPane):
 # ------------------------------------------------------------------ the table
 
 
-def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run; model and batch only where runs differ in them. What does not fit beside the state is left out."""
+def table_of(
+    view: View, styles: Roles, width: int, marked: int | None = None
+) -> tuple[list[TableColumn], list[Row]]:
+    """One row a run; model and batch only where runs differ in them, GPUs only where they are known.
+
+    What does not fit beside the state is left out. The `marked` run has a star at its number.
+    """
     lines, own = view.lines, not view.task_id
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
@@ -160,6 +165,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if several or own else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
+    drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     for name in ("", "batch", "rate", "efficiency"):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
@@ -175,7 +181,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     rows = [
         Row(str(line.run_id), tuple(cells[key] for key in keys))
         for line in lines
-        if (cells := _cells(view, line, styles, columns[-1].width))
+        if (cells := _cells(view, line, styles, columns[-1].width, marked))
     ]
     return columns, rows
 
@@ -193,16 +199,18 @@ def counted(view: View) -> str:
     return " or ".join(dict.fromkeys(program.counts for program in programs)) or "GPUs"
 
 
-def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
+def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | None) -> dict[str, str | Text]:
     from labtui.results.numbers import rate_text, three_digits, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
-        "run": ink(str(line.run_id), styles.quiet),
+        "run": ink(f"*{line.run_id}", f"bold {styles.busy}")
+        if line.run_id == marked
+        else ink(str(line.run_id), styles.quiet),
         "model": _model(line),
-        "gpus": "?" if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
+        "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
         "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
@@ -223,7 +231,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The bar with the time left on a run that trains; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
-    if line.phase is RunPhase.RUNNING and line.run.spec.program is None:
+    if line.phase is RunPhase.RUNNING and line.run.spec.program is None and not line.cancelling:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
