@@ -43,7 +43,7 @@ def devices(*numbers: int) -> str:
 
 def test_replicas_count_more_than_the_banner() -> None:
     text = samples.banner("ResNet50", 4, 8192).replace("Num_replicas: 4", "Num_replicas: 1") + keras(1, 2, 2)
-    report = read(text)
+    report = join_streams(read(text), None)
     (run,) = report.runs
     assert (run.n_gpus, run.device) == (1, "gpu")
     (sentence,) = run.contradictions
@@ -59,7 +59,7 @@ def test_replicas_count_more_than_the_banner() -> None:
 
 def test_a_banner_cannot_promise_more_gpus_than_the_job_has() -> None:
     header = "---- labtui job ----\ngpus:      1\n---- end ----\n"
-    report = read(header + " Model ResNet50 4 GPUs\n" + keras(1, 3, 3))
+    report = join_streams(read(header + " Model ResNet50 4 GPUs\n" + keras(1, 3, 3)), None)
     (run,) = report.runs
     assert run.n_gpus == 1
     (sentence,) = run.contradictions

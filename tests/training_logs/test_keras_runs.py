@@ -91,14 +91,15 @@ def fit(first: int, *rest: int) -> list[str]:
 
 
 @pytest.mark.parametrize("epochs", [2, 3, 5])
-def test_a_training_that_died_before_its_first_epoch_is_no_second_worker(epochs: int) -> None:
-    (run,) = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs)))).runs
-    assert [sample.ms_per_step for sample in run.epochs] == list(range(999, 999 + epochs))
-    assert not run.interleaved
-    assert run.outcome == "completed"
+def test_processes_out_of_step_are_not_told_apart(epochs: int) -> None:
+    report = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs))))
+    assert [(run.epochs, run.interleaved) for run in report.runs] == [((), True)]
+    assert [found.kind for found in report.diagnosis] == ["mixed-trainings"]
 
 
-@pytest.mark.parametrize("order", ["EESSEESS", "EESESESS"], ids=["together", "alternating"])
+@pytest.mark.parametrize(
+    "order", ["EESSEESS", "EESESESS", "EESESES"], ids=["together", "alternating", "cut off"]
+)
 def test_alternating_epochs_are_two_workers(order: str) -> None:
     lines, headers, ends = [], 0, 0
     for letter in order:

@@ -30,6 +30,8 @@ def test_records_give_the_time_and_keras_what_it_prints() -> None:
     assert run.epochs[1].metrics == {"loss": 2.1533, "accuracy": 0.2064}
     assert {sample.source for sample in run.epochs} == {"mllog"}
     assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")
+    shown = [samples.MIXED.splitlines()[(sample.line or 1) - 1] for sample in run.epochs]
+    assert [line.split(" - ")[1] for line in shown] == ["31s", "8s"]  # the line a reader sees, not the record
 
 
 def test_an_epoch_is_one_whichever_line_comes_first() -> None:

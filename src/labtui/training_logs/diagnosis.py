@@ -22,8 +22,8 @@ from labtui.training_logs.runs import (
     LogReport,
     ParsedRun,
     contradiction,
+    count_gpus,
     is_worse,
-    most_reliable,
 )
 
 TEXT_LIMIT = 300
@@ -262,7 +262,7 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     it uses in the .err: they count for the runs of the .out.
     """
     if err is None:
-        return replace(out, diagnosis=_fitting(out.runs, out.diagnosis))
+        return replace(out, diagnosis=_of_runs(out.runs, out.diagnosis))
     warned = out.cpu_warnings + err.cpu_warnings
     if err.gpu_kind is not None and out.gpu_kind is None:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
@@ -278,7 +278,7 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     return replace(
         out,
         runs=runs,
-        diagnosis=_fitting(runs, diagnosis),
+        diagnosis=_of_runs(runs, diagnosis),
         failures=out.failures + err.failures,
         binary=out.binary or err.binary,
     )
@@ -303,7 +303,7 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
     Known where there is one line for each run, or where more lines than that (each process prints its own) all
     say the same. Else it is open which run a line belongs to, and none is taken.
     """
-    runs, found = list(report.runs), list(report.diagnosis)
+    runs = list(report.runs)
     lines = [replace(line, stream="err") for line in reported]
     if len(lines) > len(runs) and len({(line.source, line.count, line.device) for line in lines}) == 1:
         lines = lines[:1] * len(runs)
@@ -311,21 +311,13 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
         run = runs[place]
         if run.stand_in or run.device == "cpu":
             continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
-        run = runs[place] = replace(run, gpu_lines=(*run.gpu_lines, line))
-        best, other = most_reliable(run.gpu_lines)
-        if best is line and line.device == "gpu":
-            runs[place] = replace(run, n_gpus=line.count, device="gpu")
-        if other is not None and not run.contradictions:
-            text, advice = contradiction(other, best)
-            runs[place] = replace(runs[place], contradictions=(text,))
-            found.append(
-                Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
-            )
-    return replace(report, runs=tuple(runs), diagnosis=tuple(found))
+        runs[place] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
+    return replace(report, runs=tuple(runs))
 
 
-def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
+def _of_runs(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """With what the runs contradict, without what is no news: a CPU run has no GPU; a job out of time was ended."""
+    diagnosis += tuple(filter(None, map(contradiction, runs)))
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
     others = tuple(found for found in diagnosis if not _is_hint(found))

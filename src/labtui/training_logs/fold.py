@@ -2,8 +2,8 @@
 
 An epoch belongs to the open run only where its form and its plan are the run's and its number goes on; else another
 run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
-training is the next run's, and is never inherited from the last. Lines of a second form that speak of the same epochs
-(a callback's, a bar) wait aside: they are dropped when the first form goes on, and become a run when it does not.
+training is the next run's, and is never inherited from the last. Lines of a second form amid a training (a callback's,
+a bar) speak of the same epochs and are left out.
 Keras's and PyTorch's lines that only the lines around them explain are read in `keras_runs` and `spans`.
 """
 
@@ -34,7 +34,6 @@ class Fold:
     def __init__(self) -> None:
         self.closed: list[ParsedRun] = []
         self.open: OpenRun | None = None
-        self.aside: OpenRun | None = None
         self.before: OpenRun | None = None  # the run closed last
         self.coming = OpenRun()  # what was said of the run to come
         self.hints = RunFacts()
@@ -73,26 +72,17 @@ class Fold:
         if run.masked:
             run.mark_as_cpu()
         run.update_facts(self.hints, sure=False)
-        waiting, run.gpus = run.gpus, {}
-        for found in waiting.values():
-            self.contradicted(run.count_gpus(found))
         return run
 
     def close(self) -> None:
         """No more lines come for the open run."""
-        run, aside = self.open, self.aside
+        run = self.open
         if run is None:
             return
-        self.aside = None
         if run.form == KERAS:
             keras_runs.settle_end(self, run)
         spans.complete(self, run, proven=False)
         self.open = None
-        self._shut(run)
-        if aside is not None and aside.is_other_training(run):
-            self._shut(aside)
-
-    def _shut(self, run: OpenRun) -> None:
         run.shut()
         self.before = run
         self.closed.append(run.view())
@@ -105,37 +95,15 @@ class Fold:
         run.last_line = line
         return run
 
-    def beside(self, line: int, form: str) -> OpenRun:
-        """What lines of another form say amid a training: of it, or the first of another training."""
-        if self.aside is None or self.aside.form != form:
-            self.aside = OpenRun(line, line, form, self.coming.facts)
-        self.aside.last_line = line
-        return self.aside
-
-    def begin_from_aside(self) -> OpenRun | None:
-        """The other form went on by itself: it is another training."""
-        aside, self.aside = self.aside, None
-        if aside is not None:
-            self.close()
-            aside.facts = self.coming.facts.with_others(aside.facts)
-            self.coming, self.open = OpenRun(), aside
-        return aside
-
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
         """Keep an epoch of the open run: by a clock (MLPerf), or as printed. Only here does one become a run's."""
-        if self.job_gpus is not None and not (run.epochs or run.clocked):
-            self.contradicted(run.check_job_gpus(self.job_gpus))
+        job, banner = self.job_gpus, run.gpus.get("banner")
+        if job is not None and banner is not None and len(run.gpus) == 1 and banner.count > job.count:
+            run.gpus["job"] = job  # only a banner that promises more is contradicted by what the job has
         run.keep(sample, clock=clock)
         self.continued = True
-        if self.aside is not None and run is self.open and not clock:
-            run.beside.add(self.aside.form)  # the first form goes on: the other one speaks of it, too
-            self.aside = None
 
     # ------------------------------------------------------------------ what goes wrong
-
-    def contradicted(self, found: tuple[int, str, str] | None) -> None:
-        if found is not None:
-            self.findings.append(("contradiction", *found))
 
     def without_gpu(self) -> None:
         """The program warned that it trains on the CPU; before its banner, that means the next run."""
@@ -218,7 +186,7 @@ def _gpus(fold: Fold, found: GpuCount) -> None:
         fold.coming.gpus[found.source] = found
         return
     run.last_line = found.line
-    fold.contradicted(run.count_gpus(found))
+    run.gpus[found.source] = found
 
 
 def _begins(fold: Fold, line: int, said: Begins) -> None:
@@ -234,7 +202,7 @@ def _begins(fold: Fold, line: int, said: Begins) -> None:
         run.masked = said.masked
     run.update_facts(facts)
     if said.by == "banner" and facts.n_gpus:
-        fold.contradicted(run.count_gpus(GpuCount("banner", facts.n_gpus, line, said.text)))
+        run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
 
 
 def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
@@ -302,9 +270,7 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
         return
     if said.number is None and said.form == "tqdm":
         return  # a bar that names no epoch, where no header opened one
-    key = said.form if run is None else run.key_of(said, fold.aside)
-    if run is not None and run.trains_otherwise(key):
-        _printed_beside(fold, line, said, seconds, key)
+    if run is not None and run.trains_otherwise(said):
         return
     if run is None or run.ended or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)
@@ -332,21 +298,6 @@ def _sample(said: Epoch, number: int, seconds: Interval, line: int) -> EpochSamp
     )
 
 
-def _printed_beside(fold: Fold, line: int, said: Epoch, seconds: Interval, key: str) -> None:
-    """A line of another form amid a training: beside it, or the first of another training."""
-    aside = fold.beside(line, key)
-    number = aside.last + 1 if said.number is None else int(said.number)
-    aside.shift = 1 if number == 0 else aside.shift
-    number += aside.shift
-    if number not in aside.epochs:
-        aside.update_facts(RunFacts(epochs_planned=said.planned), sure=False)
-        aside.keep(_sample(said, number, seconds, line))
-        aside.whole = True
-    if len(aside.epochs) > 1 and fold.open is not None and key not in fold.open.beside:
-        aside.form = said.form
-        fold.begin_from_aside()
-
-
 # --------------------------------------------------------------------------- rates and ends
 
 
@@ -364,16 +315,13 @@ def _rate(fold: Fold, line: int, said: Rate) -> None:
 
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     """The run a rate belongs to; None where it speaks of a training that has its own lines."""
-    run, aside = fold.open, fold.aside
+    run = fold.open
     if run is None or run.ended or (said.first and run.success):
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.clocked and run.form != said.form else run
-    if said.total and aside is not None and aside.form == said.form:
-        return fold.begin_from_aside()
-    if said.total or run.broken or run.fresh or run.done:
-        return fold.begin(line)
-    return None if said.form in run.beside else fold.beside(line, said.form)
+    another = said.total or said.first or run.broken or run.fresh or run.done
+    return fold.begin(line) if another else None
 
 
 def _ends(fold: Fold, line: int, said: Ends) -> None:

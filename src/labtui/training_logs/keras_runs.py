@@ -6,8 +6,7 @@ an epoch, since a callback that evaluates at the end of epochs prints before Ker
 (before). The first epoch may therefore come twice: as it looked, and corrected when the second begins.
 
 A header that comes twice with nothing between means a second process in the same log, or a training that died before
-its first epoch was over and another that followed. Only alternating epochs prove the former; until they do, a line
-that both readings place differently waits.
+its first epoch was over. The first summary line of each epoch counts while the processes go in step; else none does.
 """
 
 from __future__ import annotations
@@ -36,36 +35,33 @@ class KerasLines:
     `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
     lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
     headers came without summaries (another program's).
-    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
-    alternate; until then a `doubtful` line waits.
+    `workers` counts processes that write into one log, `times` how often the open epoch's header came, and `owed` the
+    summary lines of the epoch before that are still to come.
     """
 
     open: int | None = None
     last: int | None = None
     highest: int = 0
-    headers: set[int] = field(default_factory=set)
     seen: list[tuple[Summary, int]] = field(default_factory=list)
     kept: int = -1
     total: int | None = None
     place: int | None = None
     alike: bool = False
     validated: bool = False
-    summaries: int = 0
     bare: bool = True
     usual_after: int = 0
     evaluated_at_the_end: bool = False
     workers: int = 1
-    sure: bool = False
-    doubtful: tuple[int, Summary, int] | None = None
+    times: int = 0
+    owed: int = 0
     first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
     def open_epoch(self, number: int) -> None:
         """A header: the lines that follow are this epoch's."""
         self.highest = max(self.highest, number)
-        self.headers.add(number)
         self.open = self.last = number
         self.seen.clear()
-        self.kept, self.first = -1, None
+        self.kept, self.first, self.times = -1, None, 1
 
     def after(self) -> int:
         """How many lines came after the epoch's own."""
@@ -96,22 +92,9 @@ class KerasLines:
 
     def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
         """Whether a header is another process's, which says what one said before."""
-        if number not in self.headers or run.facts.epochs_planned != planned:
+        if number != self.last or run.facts.epochs_planned != planned or run.broken or run.fresh:
             return False
-        if self.doubtful is not None:
-            return number == self.doubtful[0]
-        if self.workers > 1:
-            return not (number == 1 and run.last > 1)
-        return number == self.open and not self.seen and not run.broken and not run.fresh
-
-    def again(self, run: OpenRun, number: int) -> None:
-        """The header of an epoch came once more."""
-        if self.doubtful is not None:  # epochs alternate: the line that waited was the other process's
-            self.doubtful, self.sure, run.interleaved = None, True, True
-        elif self.summaries:
-            self.sure = self.sure or self.workers > 1
-        elif not run.broken and number == self.open:
-            self.workers += 1
+        return self.times < self.workers or not self.seen
 
 
 def take_header(fold: Fold, line: int, header: Opens) -> None:
@@ -119,10 +102,11 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
         if run.keras.repeats(run, number, planned):
-            run.last_line = line
-            run.keras.again(run, number)
+            run.last_line, run.interleaved = line, True
+            run.keras.times += 1
+            run.keras.workers = max(run.keras.workers, run.keras.times)
             return
-        _settle_before(fold, run, number, planned)
+        _settle_before(fold, run, line, header)
         if _beside(fold, run, number, planned):
             reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
             fold.refuse(line, f"Epoch {number}/{planned}", reason)
@@ -151,13 +135,16 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     first, keras.first = keras.first, None
     if first is not None and summary.bar and summary.first is None and keras.workers == 1:
         summary.first = first.seconds if first.total in (None, summary.total) else None
-    keras.summaries += 1
     keras.bare = False
-    if keras.workers > 1:
-        _among_workers(fold, run, summary, line)
-    else:
-        keras.seen.append((summary, line))
+    if keras.owed:
+        keras.owed -= 1
+        return
+    keras.seen.append((summary, line))
+    if keras.workers == 1 or keras.open is not None:
         _alone(fold, run, summary, line)
+    if keras.workers > 1 and keras.total not in (None, summary.total):
+        reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
+        fold.refuse(line, f"{summary.total}/{summary.total}", reason)
 
 
 def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
@@ -169,8 +156,8 @@ def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
 def settle_end(fold: Fold, run: OpenRun) -> None:
     """No more lines come: what waited for the next is decided by what is there."""
     keras = run.keras
-    if keras.doubtful is not None:
-        _one_process(fold, run)
+    if keras.times < keras.workers and keras.last is not None:
+        _refuse_workers(fold, run, run.last_line)
     elif keras.open is not None and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
         keras.open = None
@@ -208,14 +195,21 @@ def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     return 1 < number == keras.open or number > keras.highest
 
 
-def _settle_before(fold: Fold, run: OpenRun, number: int, planned: int | None) -> None:
+def _refuse_workers(fold: Fold, run: OpenRun, line: int) -> None:
+    reason = "several processes wrote to this log at once, and nothing shows which epochs are one's"
+    fold.refuse(line, f"Epoch {run.keras.last}/{run.facts.epochs_planned}", reason)
+
+
+def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
     """The next header: the last epoch's lines are all there, so its own can be recognised."""
     keras = run.keras
-    if keras.doubtful is not None:
-        _one_process(fold, run)
-    if keras.last is None or number != keras.last + 1 or planned != run.facts.epochs_planned:
+    if keras.last is None or header.number != keras.last + 1 or header.planned != run.facts.epochs_planned:
         return
-    if keras.workers == 1 and keras.seen:
+    if keras.times < keras.workers:
+        _refuse_workers(fold, run, line)
+    elif keras.workers > 1:
+        keras.owed += keras.workers - len(keras.seen)
+    elif keras.seen:
         _keep_own(fold, run, keras.last)
         keras.usual_after = max(keras.usual_after, keras.after())
 
@@ -259,37 +253,6 @@ def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
 def _announced(run: OpenRun) -> bool:
     """Whether a line announced a training: a line without a header is then surely its one epoch."""
     return bool(run.announced or run.batch_line or run.started or run.clock or run.gpus)
-
-
-def _among_workers(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
-    """A summary line after a header that came twice: the epoch's first such line counts."""
-    keras = run.keras
-    share = -(-keras.summaries // keras.workers)
-    if not keras.sure:
-        if keras.doubtful is not None or keras.open is None:
-            keras.doubtful, keras.sure, run.interleaved = None, True, True
-        elif keras.open != share:
-            keras.doubtful, keras.open = (keras.open, summary, line), None
-            return
-    if keras.sure and keras.total is not None and summary.total not in (None, keras.total):
-        reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
-        fold.refuse(line, f"{summary.total}/{summary.total}", reason)
-    if share in run.epochs or share not in keras.headers:
-        run.interleaved = True
-        return
-    keras.open = None
-    _store(fold, run, share, summary, line)
-
-
-def _one_process(fold: Fold, run: OpenRun) -> None:
-    """Epochs did not alternate: the first header was that of a training that died."""
-    keras = run.keras
-    doubtful, keras.doubtful, keras.workers = keras.doubtful, None, 1
-    if doubtful is not None:
-        epoch, summary, line = doubtful
-        keras.seen.append((summary, line))
-        keras.kept = len(keras.seen) - 1
-        _store(fold, run, epoch, summary, line)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:

@@ -15,9 +15,8 @@ from labtui.training_logs.runs import (
     GpuSource,
     ParsedRun,
     RunFacts,
-    contradiction,
+    count_gpus,
     is_worse,
-    most_reliable,
 )
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import ImagenetLines
@@ -70,7 +69,6 @@ class OpenRun:
     steps: deque[Interval] = field(default_factory=lambda: deque(maxlen=MAX_RATES))
     per_gpu: bool = False
     totals_line: int | None = None
-    beside: set[str] = field(default_factory=set)  # other forms that speak of the same training
     out_of_data: int | None = None
     started: bool = False  # MLPerf run_start
     ended: bool = False
@@ -83,7 +81,6 @@ class OpenRun:
     interleaved: bool = False
     refused: str = ""  # why none of the epochs can be believed
     gpus: dict[GpuSource, GpuCount] = field(default_factory=dict)
-    contradictions: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     # ------------------------------------------------------------------ where it stands
@@ -124,19 +121,16 @@ class OpenRun:
             return "command" in self.announced and said.facts.given().items() <= self.facts.given().items()
         return said.by not in self.announced or said.facts.given().items() <= self.facts.given().items()
 
-    def trains_otherwise(self, form: str) -> bool:
-        """Whether this is a training of another form than `form` that has not ended."""
-        trained = self.form != form and bool(self.form or self.clocked)
-        return trained and not (self.ended or self.broken or self.fresh or self.success)
-
-    def key_of(self, said: Epoch, aside: OpenRun | None) -> str:
-        """What tells the line's training from this one: its form, and its steps where its number does not go on."""
-        steps = (said.steps, self.steps_printed)
-        if self.form != said.form or None in steps or steps[0] == steps[1]:
-            return said.form
-        key = f"{said.form} {said.steps}"
-        again = said.number is not None and int(said.number) + self.shift == self.last
-        return key if again or (aside is not None and aside.form == key) else said.form
+    def trains_otherwise(self, said: Epoch) -> bool:
+        """Whether the line speaks of this training's epoch in another form, or of its validation (in other steps)."""
+        if self.ended or self.broken or self.fresh or self.success:
+            return False
+        last = max(self.last, self.last_clocked)
+        number = last if said.number is None else int(said.number)
+        if self.form != said.form:
+            return bool(self.form or self.clocked) and number >= last - 1  # from 0 or from 1
+        goes_on = number + self.shift >= last
+        return goes_on and None not in (said.steps, self.steps_printed) and said.steps != self.steps_printed
 
     def includes(self, said: Epoch, coming: RunFacts) -> bool:
         """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on.
@@ -191,9 +185,12 @@ class OpenRun:
         metrics = {**self.measures.get(number, {}), **sample.metrics}
         if clocked is not None and printed is not None:
             metrics.update(printed.metrics)
-            steps = printed.steps or clocked.steps
             sample = replace(
-                clocked, printed_seconds=printed.printed_seconds, ms_per_step=printed.ms_per_step, steps=steps
+                clocked,
+                printed_seconds=printed.printed_seconds,
+                ms_per_step=printed.ms_per_step,
+                steps=printed.steps or clocked.steps,
+                line=printed.line,  # screens show it, and fold records away
             )
         return replace(sample, metrics=metrics) if metrics != sample.metrics else sample
 
@@ -297,12 +294,6 @@ class OpenRun:
             self.success = True
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 
-    def is_other_training(self, run: OpenRun) -> bool:
-        """Whether lines of another form that came last are a training of their own, and not of `run`'s."""
-        if self.form in run.beside:
-            return False
-        return self.last_line > run.last_line if self.rated else len(self.epochs) > 1 or self.last != run.last
-
     # ------------------------------------------------------------------ what is known
 
     def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
@@ -320,34 +311,11 @@ class OpenRun:
         self.refused = reason
         self.note(reason)
 
-    def count_gpus(self, found: GpuCount) -> tuple[int, str, str] | None:
-        """Take a number of GPUs; the surest line counts. Gives line, text and advice of a contradiction, if one is."""
-        self.gpus[found.source] = found
-        if self.facts.stand_in or self.facts.device == "cpu":
-            return None  # a CPU is one replica, too
-        best, other = most_reliable(self.gpus.values())
-        if best.source != "banner" and best.device == "gpu":
-            sure = best.count > 1 or best.source == "devices"
-            self.facts = replace(self.facts, n_gpus=best.count, device="gpu" if sure else self.facts.device)
-        if other is None or self.contradictions:
-            return None
-        text, advice = contradiction(other, best)
-        self.contradictions.append(text)
-        return best.line, text, advice
-
-    def check_job_gpus(self, found: GpuCount) -> tuple[int, str, str] | None:
-        """Take the number of GPUs that the job has: only a banner that promises more is contradicted."""
-        banner = self.gpus.get("banner")
-        if len(self.gpus) > 1 or banner is None or banner.count <= found.count:
-            return None
-        return self.count_gpus(found)
-
     def mark_as_cpu(self) -> None:
         """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
         if not self.facts.stand_in:
             self.masked = True
             self.facts = replace(self.facts, device="cpu", n_gpus=0)
-            self.contradictions.clear()
 
     # ------------------------------------------------------------------ as a value
 
@@ -363,7 +331,7 @@ class OpenRun:
         if self.options:
             told["tuning"] = tuning_of(self.options)
         rate = None if self.refused else self._rate(samples)
-        return ParsedRun(
+        run = ParsedRun(
             **told,
             outcome=self.outcome,
             epochs=samples,
@@ -372,13 +340,13 @@ class OpenRun:
             batch_seconds=None if self.refused else self._step(),
             totals_line=self.totals_line,
             unit=self.unit,
-            contradictions=tuple(self.contradictions),
             notes=notes,
             interleaved=self.interleaved,
             first_line=self.first_line,
             last_line=self.last_line,
             gpu_lines=tuple(self.gpus.values()),
         )
+        return count_gpus(run)
 
     def _without_records(self) -> OpenRun:
         """The run without what MLPerf's records say: they stop, and the printed epochs may be of another training."""

@@ -47,15 +47,34 @@ def most_reliable(found: Iterable[GpuCount]) -> tuple[GpuCount, GpuCount | None]
     return best, None if best.device == "cpu" else other
 
 
-def contradiction(other: GpuCount, best: GpuCount) -> tuple[str, str]:
-    """Two lines that cannot both be true, as the text of a finding and its advice."""
+def count_gpus(run: ParsedRun) -> ParsedRun:
+    """The run with its surest number of GPUs, and the lines that contradict each other.
+
+    A CPU is one replica, too, and CPU devices that stand in for GPUs are meant: neither counts.
+    """
+    if not run.gpu_lines or run.stand_in or run.device == "cpu":
+        return run
+    best, other = most_reliable(run.gpu_lines)
+    texts = () if other is None else (f"{other}; {best}",)
+    if best.source == "banner" or best.device == "cpu":
+        return replace(run, contradictions=texts)
+    sure = best.count > 1 or best.source == "devices"
+    return replace(run, contradictions=texts, n_gpus=best.count, device="gpu" if sure else run.device)
+
+
+def contradiction(run: ParsedRun) -> Diagnosis | None:
+    """The two lines about a run's GPUs that cannot both be true, as a finding."""
+    if not (run.contradictions and run.gpu_lines):
+        return None
+    best, _ = most_reliable(run.gpu_lines)
     of_whom = "the job has" if best.source == "job" else "TensorFlow reports"
     count = plural(best.count, "GPU")
     advice = (
         f"These two lines cannot both be true. labtui counts {count}, the number that {of_whom}, and "
         "leaves this run out of speedups: check the GPUs the job asked for and the script's strategy."
     )
-    return f"{other}; {best}", advice
+    text = run.contradictions[-1]
+    return Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
 
 
 @dataclass(frozen=True, slots=True)

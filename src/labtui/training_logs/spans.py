@@ -8,7 +8,7 @@ ends an epoch: it is over when its last batches were printed, or when what follo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import EpochSample, Interval
@@ -117,24 +117,17 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     known, per = run.facts.n_gpus, run.facts.batch_per_gpu
     images = run.facts.images or (samples * known if known else None)
     seconds = Interval.exact(float(images)).over(rate) if images else None
-    if (
-        seconds
-        and timed
-        and not (seconds.lo <= timed.hi and timed.lo <= seconds.hi)
-        and not run.contradictions
-    ):
-        run.contradictions.append(
-            f"the timestamps of this log do not fit the printed rates for {known} processes of {samples} images each"
+    if seconds and (timed is None or (seconds.lo <= timed.hi and timed.lo <= seconds.hi)):
+        run.update_facts(
+            RunFacts(images=images, batch_size=per * known if per and known else None), sure=False
         )
-    elif known and not run.facts.images and not run.contradictions:
-        run.update_facts(RunFacts(images=images, batch_size=per * known if per else None))
-    if not images:
-        why = "its times come from the timestamps." if timed else "its times are unknown."
+    else:
+        run.facts = replace(run.facts, n_gpus=None, batch_size=None)
+        seconds, why = timed, "its times come from the timestamps." if timed else "its times are unknown."
         run.note(
-            f"The log gives the images of one process and the rate of all, but not how many processes there were: {why}"
+            "The log gives the images of one process and the rate of all, but no number of processes that fits both: "
+            + why
         )
-    if seconds is None or run.contradictions:
-        seconds = timed
     if seconds is not None:
         steps = run.facts.process_steps
         fold.keep(run, EpochSample(epoch=number, seconds=seconds, steps=steps, source=COURSE, line=line))
