@@ -69,8 +69,6 @@ class Fold:
         run.first_line = run.last_line = line
         run.facts = (facts or RunFacts()).with_others(run.facts, sure=False)
         run.update_facts(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
-        if run.masked:
-            run.mark_as_cpu()
         run.update_facts(self.hints, sure=False)
         return run
 
@@ -108,10 +106,8 @@ class Fold:
     def without_gpu(self) -> None:
         """The program warned that it trains on the CPU; before its banner, that means the next run."""
         run = self.open
-        if run is None or run.ended or run.done:
-            self.coming.masked = True
-        else:
-            run.mark_as_cpu()
+        about = self.coming if run is None or run.ended or run.done else run
+        about.masked = True
 
     def fail(self, failure: Failure) -> None:
         """A process ended badly. The gravest word stays: a time limit before a traceback."""

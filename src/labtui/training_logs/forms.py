@@ -171,11 +171,6 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[str], Said | None]], ...] = (
 )
 """Words, of which such a line holds one, and its reader."""
 
-_KERAS_WORDS = ("] - ", "Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "1/")
-_READ_BY_CODE = (mlperf.MARK, "/s", *(word for words, _ in _READERS for word in words))
-WORDS = tuple(dict.fromkeys((*_KERAS_WORDS, *_READ_BY_CODE, *_BY_WORD)))
-"""Every form's lines hold one of these; lines with none are not even cut."""
-
 
 class Forms:
     """The forms of one log: those that all logs may have, a person's own, and the lines of an edition's programs."""

@@ -193,10 +193,18 @@ def epoch_interval(summary: Summary) -> Interval:
     would leave nothing is not what it looks like (another program's count, say) and is left out.
     """
     low, high = _seconds_field(summary)
-    for readings in _sources(summary):
+    for name in ("epoch", "step", "batch", "sample"):
+        unit, count = summary.units.get(name), 1 if name == "epoch" else summary.total
+        if unit is None or not count:
+            continue
+        least, most = unit.bounds
+        if summary.bar and name in ("step", "batch") and count > 1:
+            readings = _bar_readings(summary, least, most, count)
+        else:
+            readings = [(least * count, most * count)]
         common = [(max(low, least), min(high, most)) for least, most in readings]
-        if fitting := [(least, most) for least, most in common if least <= most]:
-            low, high = min(least for least, _ in fitting), max(most for _, most in fitting)
+        if fitting := [bounds for bounds in common if bounds[0] <= bounds[1]]:
+            low, high = min(fitting)[0], max(most for _, most in fitting)
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 
@@ -219,24 +227,6 @@ def _late_start(summary: Summary) -> float:
     if unit is None or first is None or not total or summary.thin or first[0] > 0:
         return 0.0
     return 2 * unit.bounds[1] if unit.bounds[0] * (total - 1) >= 1 else 0.0
-
-
-def _sources(summary: Summary) -> list[list[Bounds]]:
-    """Each source as the readings that its text allows; the truth lies in one of them."""
-    found: list[list[Bounds]] = []
-    if per_epoch := summary.units.get("epoch"):
-        found.append([per_epoch.bounds])
-    total = summary.total
-    for name in ("step", "batch", "sample"):
-        unit = summary.units.get(name)
-        if unit is None or not total:
-            continue
-        low, high = unit.bounds
-        if summary.bar and name != "sample" and total > 1:
-            found.append(_bar_readings(summary, low, high, total))
-        else:
-            found.append([(low * total, high * total)])
-    return found
 
 
 def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list[Bounds]:

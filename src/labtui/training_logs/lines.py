@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 PIECE_LIMIT = 32 * 1024
@@ -20,8 +20,6 @@ _MAX_BLANK_PIECES = 200
 _WINDOW = 1 << 16
 _HEAD = 320
 _PRINTED = bytes((*range(32, 127), 9, 10))
-_PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
-"""Bytes that reducing leaves in a piece; behind others a word may hide."""
 
 # A bar on its way: perhaps a rank, "k/N" with k != N, then nothing but bytes that bars are made of (there is no capital
 # letter among them but those of "ETA", so an error glued to a bar is seen). The bar of step 1 tells how long that took.
@@ -63,13 +61,12 @@ class LogLine(NamedTuple):
 class LineCutter:
     """Cuts bytes into reduced lines; the same lines for any chunking, less those that mean nothing.
 
-    Lines that hold none of `words`, bars on their way and batches amid an epoch may be left out (they are counted).
-    `every_line` switches that off for as long as the caller needs all of them.
+    Bars on their way and batches amid an epoch may be left out (they are counted). `every_line` switches that off for
+    as long as the caller needs all of them.
     """
 
-    def __init__(self, words: Sequence[str] = (), piece_limit: int = PIECE_LIMIT) -> None:
+    def __init__(self, piece_limit: int = PIECE_LIMIT) -> None:
         self._limit = piece_limit
-        self._words = tuple(word.encode() for word in words)
         self.every_line = False
         self._open = False  # the current line began in an earlier chunk
         self._head = b""  # how it began: a bar's last piece no longer has the rank that stood there
@@ -92,10 +89,7 @@ class LineCutter:
         while at < whole:
             stop = data.rfind(b"\n", at, at + _WINDOW) + 1 or data.find(b"\n", at) + 1
             window, at = data[at:stop], stop
-            if self.every_line or self._holds_a_word(window):
-                yield from self._lines(window)
-            else:
-                self.lines += window.count(b"\n")
+            yield from self._lines(window)
         if whole < len(data):
             self._take(data[whole:])
 
@@ -103,11 +97,6 @@ class LineCutter:
         """The last line, if it has no newline."""
         if self._open:
             yield self._cut()
-
-    def _holds_a_word(self, window: bytes) -> bool:
-        if not self._words or window.translate(None, _PLAIN):
-            return True
-        return any(word in window for word in self._words)
 
     def _lines(self, window: bytes) -> Iterator[LogLine]:
         plain = not window.translate(None, _PRINTED)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labtui.training_logs import forms as table
-from labtui.training_logs.diagnosis import NO_GPU_SIGN, SUSPECT, TEXT_LIMIT, Diagnoser
+from labtui.training_logs.diagnosis import NO_GPU_SIGN, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
+from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import (
     BINARY_LOOK,
@@ -54,8 +54,8 @@ class LogReader:
         patterns: Sequence[OwnPattern] = (),
         programs: Sequence[Program] = (),
     ) -> None:
-        self._cutter = LineCutter((*table.WORDS, *SUSPECT))
-        self._forms = table.Forms(patterns, programs)
+        self._cutter = LineCutter()
+        self._forms = Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
         self._diagnoser = Diagnoser(stream)
         self._unmarked = Fold()  # of lines that bear no mark

@@ -41,7 +41,7 @@ class OpenRun:
     form: str = ""
     facts: RunFacts = field(default_factory=RunFacts)
     announced: set[str] = field(default_factory=set)
-    masked: bool = False  # trains on the CPU whatever its banner says
+    masked: bool = False  # asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
     options: dict[str, str] = field(default_factory=dict)
     epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
@@ -298,7 +298,7 @@ class OpenRun:
 
     def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
         """Take over what is known; an unsure source fills gaps only. A CPU that stands in for GPUs is not named."""
-        if self.masked or (self.facts.stand_in and facts.device == "cpu" and not sure):
+        if self.facts.stand_in and facts.device == "cpu" and not sure:
             facts = replace(facts, device=None, n_gpus=None)
         self.facts = self.facts.with_others(facts, sure=sure)
 
@@ -311,12 +311,6 @@ class OpenRun:
         self.refused = reason
         self.note(reason)
 
-    def mark_as_cpu(self) -> None:
-        """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
-        if not self.facts.stand_in:
-            self.masked = True
-            self.facts = replace(self.facts, device="cpu", n_gpus=0)
-
     # ------------------------------------------------------------------ as a value
 
     def view(self) -> ParsedRun:
@@ -328,6 +322,8 @@ class OpenRun:
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
         told = self.facts.given() | {"images": images}
+        if self.masked and not self.facts.stand_in:  # stand-ins for GPUs are meant, and stay
+            told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)
         rate = None if self.refused else self._rate(samples)
