@@ -199,17 +199,12 @@ class LabState:
         return state.with_job(token, job)
 
     def with_job(self, token: str, job: JobView) -> LabState:
-        """What Slurm says of a submission's job. Another job has other logs; one that is requeued writes on."""
+        """What Slurm says of a submission's job. Another job has other logs."""
         known = self.submissions.get(token)
-        if known is None:
-            return self
-        before, logs = known.job, known.logs
-        if before is None or before.job_id != job.job_id:
-            state = self.with_runs(unread(known, number) for number in known.run_ids)
-            return state.with_submission(token, job=job, logs={})
-        if before.phase is JobPhase.FINISHED and job.phase is not JobPhase.FINISHED:
-            logs = {stream: replace(log, complete=False) for stream, log in logs.items()}
-        return self.with_submission(token, job=job, logs=logs)
+        if known is None or (known.job is not None and known.job.job_id == job.job_id):
+            return self.with_submission(token, job=job)
+        state = self.with_runs(unread(known, number) for number in known.run_ids)
+        return state.with_submission(token, job=job, logs={})
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
         """What the mirror of a log holds."""

@@ -17,10 +17,9 @@ from labtui.slurm.job_evidence import (
     live,
     observe,
     other_jobs,
-    over_since,
     vanished,
 )
-from labtui.slurm.queue import OVER_LATELY_S, POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
+from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
@@ -57,7 +56,6 @@ class Poller:
             return None
         delay = poll_delay(
             [item.job.phase for item in live(self._context.state) if item.job is not None],
-            over_lately=over_since(self._context.state, self._context.at() - OVER_LATELY_S),
             since_change_s=self._context.now() - self._changed_at,
             failures=self._failures,
             last_took_s=self._took_s,

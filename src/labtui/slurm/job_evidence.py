@@ -47,12 +47,6 @@ def unread(state: LabState) -> tuple[SubmissionState, ...]:
     )
 
 
-def over_since(state: LabState, at: float) -> bool:
-    """Whether a job's end was seen after `at` (UNIX seconds, our clock)."""
-    jobs = (item.job for item in state.submissions.values())
-    return any(job is not None and job.phase is JobPhase.FINISHED and job.seen_at > at for job in jobs)
-
-
 def vanished(state: LabState) -> tuple[str, ...]:
     """The job ids to ask accounting about: those that a good answer of the queue did not hold."""
     return tuple(
@@ -63,23 +57,15 @@ def vanished(state: LabState) -> tuple[str, ...]:
 
 
 def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
-    """What a tick tells about our jobs, by token: those whose view changed. `at` is our clock, UNIX seconds.
-
-    A job that was over and is in the queue again (an administrator's requeue) is one of ours, too.
-    """
+    """What a tick tells about our living jobs, by token: those whose view changed. `at` is our clock, UNIX seconds."""
     views = {}
     rows = {row.job_id: row for row in tick.jobs or ()}
     accounts = {row.job_id: row for row in tick.accounting or ()}
-    for submission in state.submissions.values():
+    for submission in live(state):
         old = submission.job
-        if old is None or submission.status is not SubmissionStatus.ACCEPTED:
+        if old is None:
             continue
-        if old.phase is JobPhase.FINISHED:
-            row = rows.get(old.job_id)
-            if row is None or row.phase not in (JobPhase.QUEUED, JobPhase.RUNNING):
-                continue
-            view = replace(row, seen_at=at, restarts=old.restarts + 1)
-        elif tick.jobs is None:
+        if tick.jobs is None:
             view = unanswered(old, at)
         elif old.job_id in rows:
             view = _by_our_clock(_seen(old, replace(rows[old.job_id], seen_at=at)), tick, at)

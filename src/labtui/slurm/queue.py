@@ -206,10 +206,6 @@ POLLS_PER_MINUTE = 5
 """Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,
 measured with sdiag), so this is ten a minute at most."""
 
-OVER_LATELY_S = 3600.0
-"""For so long after its end a job is looked for in the queue now and then: an administrator may put it back."""
-
-_OVER_LATELY_PERIOD_S = 300.0
 _JUST_CHANGED_S = 8.0
 _CHANGED_LATELY_S = 60.0
 
@@ -219,17 +215,15 @@ _OTHERS_PERIOD_S = 60.0
 
 def poll_delay(
     phases: Collection[JobPhase] = (), *, since_change_s: float = 0.0, failures: int = 0, last_took_s: float = 0.0,
-    over_lately: bool = False, others: bool = False,
+    others: bool = False,
 ) -> float | None:  # fmt: skip
     """Seconds from one poll to the next; None when there is nothing to watch.
 
-    By the phases of living jobs, how long ago anything changed, and failed asks in a row. `over_lately`: a job ended
-    within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
+    By the phases of living jobs, how long ago anything changed, and failed asks in a row. `others`: jobs live that this
+    folder did not send.
     """
     if not phases:
-        if others:
-            return _OTHERS_PERIOD_S
-        return _OVER_LATELY_PERIOD_S if over_lately else None
+        return _OTHERS_PERIOD_S if others else None
     if failures:
         return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
     period = 20.0 if JobPhase.RUNNING in phases else 30.0
