@@ -35,6 +35,7 @@ class Runner:
     def __init__(self):
         self.running: dict[int, tuple[int, ...]] = {}
         self.signals: list[tuple[int, int]] = []
+        self.lines: list[str] = []
 
     def start(self, job):
         assert job.state == RUNNING
@@ -45,6 +46,7 @@ class Runner:
 
     def say(self, job, line):
         assert line.startswith("slurmstepd: error:")
+        self.lines.append(line)
 
 
 class SlurmUse(RuleBasedStateMachine):
@@ -220,25 +222,11 @@ def test_a_job_on_two_nodes_says_so_everywhere():
 # --------------------------------------------------------------------------- incidents
 
 
-class TellingRunner:
-    def __init__(self):
-        self.signals, self.lines = [], []
-
-    def start(self, job):
-        pass
-
-    def signal(self, job_id, number):
-        self.signals.append((job_id, number))
-
-    def say(self, job, line):
-        self.lines.append(line)
-
-
 class Cluster:
     """As much of a practice cluster as an incident touches, with the time in the test's hand."""
 
     def __init__(self):
-        self.runner = TellingRunner()
+        self.runner = Runner()
         self.controller = Controller(practice_site(), self.runner)
         self.clock = PracticeClock(began=0.0, factor=1.0)
         self.full_for = 0.0

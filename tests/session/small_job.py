@@ -11,16 +11,18 @@ from labtui.session.settings import Settings
 from labtui.slurm.job_script import STARTED_GUARD
 from tests.real_cluster import Student
 
-SCRIPT = (
-    """#!/bin/bash
+HEAD = """#!/bin/bash
 #SBATCH --account={account}
 #SBATCH --qos=gp_training
-#SBATCH --time=00:05:00
+#SBATCH --time=00:10:00
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=1
 #SBATCH --output=%x.%j.out
 #SBATCH --error=%x.%j.err
 """
+"""Of a job on one CPU, to be filled in with `str.format`."""
+SCRIPT = (
+    HEAD
     + STARTED_GUARD
     + """
 echo "hello from $SLURM_JOB_NAME"

@@ -12,19 +12,9 @@ from labtui.commands.cli import main
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.small_job import draft, make_lab
+from tests.session.small_job import HEAD, draft, make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
-
-HEAD = """#!/bin/bash
-#SBATCH --account={account}
-#SBATCH --qos=gp_training
-#SBATCH --time=00:{minutes:02d}:00
-#SBATCH --ntasks=1
-#SBATCH --cpus-per-task=1
-#SBATCH --output=%x.%j.out
-#SBATCH --error=%x.%j.err
-"""
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def job_of(session: Session, run_id: int = 1):
 
 def pending(session: Session, cluster: Cluster, student: Student) -> str:
     """The id of a job of ours that waits: it may begin tomorrow."""
-    script = HEAD.format(account=student.account, minutes=10) + "#SBATCH --begin=now+1day\nsleep 1\n"
+    script = HEAD.format(account=student.account) + "#SBATCH --begin=now+1day\nsleep 1\n"
     session.submit(draft(student.account), script=script).result(240)
     wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=240)
     return job_of(session).job_id
@@ -62,7 +52,7 @@ def test_hold_release_and_a_shorter_limit(session, cluster, student):
 
 
 def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, student, capsys):
-    script = HEAD.format(account=student.account, minutes=5) + "sleep 300\n"
+    script = HEAD.format(account=student.account) + "sleep 300\n"
     sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
     job_id = sent.out.strip().split("\n")[-1]
     assert job_id.isdecimal(), sent
@@ -110,7 +100,7 @@ def test_the_gpus_of_a_job_that_labtui_did_not_write(session, cluster, student, 
     assert main(["gpus", gpu, "--json", *folder]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["job"] == gpu and found["absent"] == {} and found["gpus"][0]["clock"] == "1755 MHz"
-    cpu = started(cluster, student, HEAD.format(account=student.account, minutes=5) + "sleep 300\n")
+    cpu = started(cluster, student, HEAD.format(account=student.account) + "sleep 300\n")
     for job, said in ((cpu, f"Job {cpu} has no GPU."), ("999999", "Job 999999 is not one of your jobs")):
         assert main(["gpus", job, *folder]) == 2
         assert said in capsys.readouterr().err

@@ -15,19 +15,9 @@ from labtui.session.session import Session
 from labtui.session.worker_context import Clock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.small_job import draft, make_lab
+from tests.session.small_job import HEAD, draft, make_lab
 
 pytestmark = pytest.mark.cluster
-
-HEAD = """#!/bin/bash
-#SBATCH --account={account}
-#SBATCH --qos=gp_training
-#SBATCH --time=00:10:00
-#SBATCH --ntasks=1
-#SBATCH --cpus-per-task=1
-#SBATCH --output=%x.%j.out
-#SBATCH --error=%x.%j.err
-"""
 
 
 class JumpingClock(Clock):
