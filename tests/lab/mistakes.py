@@ -78,8 +78,6 @@ MISTAKES = [
     ('title = "A lab"', 'title = ""', line("title"), "`title` is empty"),
     ("format = 1", "format = 1\nimages = 2000000000", line("format") + 1, "images: expected `int` <= 1000000000"),
     (CELL, "epoch_seconds = nan", ROW, "epoch_seconds: expected `float` > 0.0"),
-    ('facts = ["f"]', 'facts = ["f", "f"]', QUESTION, "'f' appears twice"),
-    ('kind = "runs" }', 'kind = "runs" }, { kind = "runs" }', last("  { kind"), "appears twice in `checks`"),
     # what a single value may be
     ("epochs = 5", "epochs = 10001", last("epochs"), "epochs: expected `int` <= 10000"),
     ('id = "mine"', 'id = "Mine!"', line("id"), "`id` is lowercase letters"),
@@ -110,7 +108,6 @@ MISTAKES = [
     # what tables say of each other
     ('facts = ["f"]', 'facts = ["g"]', QUESTION, "no fact with the id 'g'"),
     ('what = "w"', 'what = "w"\nfacts = ["nowhere"]', line("what") + 1, "no fact with the id"),
-    ('facts = ["f"]', "facts = []", line("[[facts]]"), "so it is never shown"),
     ('[[facts]]\nid = "f"', '[[facts]]\nid = "f"\ntext = "x"\nsource = "y"\n[[facts]]\nid = "f"', line("[[facts]]") + 5, "two facts with the id 'f'"),
     ("  { kind = \"runs\" },\n", "", None, None),
     (RUNS, RUNS + ', tasks = ["9"]', CHECK, "There is no task '9'"),

@@ -155,15 +155,6 @@ def test_deep_nesting_and_endless_numbers_are_refused(value):
         parse_edition(f"a = {value}", "x.toml")
 
 
-def test_a_task_without_questions_has_nothing_to_answer_and_one_without_runs_nothing_to_run():
-    text = GOOD.replace('questions = [\n  { text = "Why?", facts = ["f"] },\n]\n', "")
-    with pytest.raises(DataError, match="asks no question"):
-        parse_edition(text)
-    head, _, _ = GOOD.partition("[[tasks.sweeps]]")
-    with pytest.raises(DataError, match="none are planned"):
-        parse_edition(head)
-
-
 def test_two_tasks_with_one_number_and_an_edition_without_tasks():
     start = GOOD.index("[[tasks]]")
     with pytest.raises(DataError, match="two tasks with the id '1'"):

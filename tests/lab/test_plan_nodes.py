@@ -9,8 +9,8 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, RunSpec
-from labtui.lab.plan import PlanOverrides, placed, refuse_too_many_nodes, task_drafts
-from labtui.lab.plan_table import changed, drafts_from, forms_of, rows_of
+from labtui.lab.plan import PlanOverrides, drafts_from, placed, refuse_too_many_nodes, task_drafts
+from labtui.lab.plan_table import changed, forms_of, rows_of
 from labtui.lab.runs import Sweep
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template

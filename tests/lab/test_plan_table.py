@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import task_drafts
-from labtui.lab.plan_table import EDITABLE, PlanRow, cell, changed, drafts_from, forms_of, rows_of
+from labtui.lab.plan import PlanRow, drafts_from, task_drafts
+from labtui.lab.plan_table import EDITABLE, cell, changed, forms_of, rows_of
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
 from tests.tui.fed_session import PROFILE, spec

@@ -247,7 +247,6 @@ BROKEN = [
     job("script-missing", "other name", ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet152.py --epochs 5 --batch_size 2048"), fixable=False),
     job("script-missing", "where sbatch was called", ("module purge", 'cd "$SLURM_SUBMIT_DIR"'), (RUN1, "python3 own/missing.py"), fixable=False),
     job("script-missing", "started by torchrun", (LAST, "    torchrun --nproc_per_node 4 own/missing.py --epochs 5"), fixable=False),
-    job("script-missing", "capitals and lookalikes", ("ResNet50.py --epochs 5 --batch_size 2048", "resnet5O.py --epochs 5 --batch_size 2048")),
     py("module-missing", "another script", ("from cifar", "import ResNet101\nfrom cifar"), fixable=False),
     Case("module-missing", "cifar", remove=("cifar-utils/cifar.py",), fixable=False),
     job("other-path", "container", (SIF, SIF.replace(ACCOUNT, "nct_325"))),

@@ -180,7 +180,8 @@ def _controls(
     session: Session, drafts: list[SubmissionDraft], args: argparse.Namespace
 ) -> list[SubmissionDraft]:
     """The control runs alone; with as many epochs as were asked for, if any were."""
-    from labtui.lab.plan_table import control_rows, drafts_from, rows_of
+    from labtui.lab.plan import drafts_from
+    from labtui.lab.plan_table import control_rows, rows_of
 
     measured = session.results().measured
     rows = control_rows(rows_of(drafts), (args.control,), measured, practice=session.practice)

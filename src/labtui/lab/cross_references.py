@@ -12,7 +12,7 @@ import msgspec
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import RunSpec, plural
-from labtui.lab.edition import Check, Edition, HandInCheck, Task
+from labtui.lab.edition import Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
 from labtui.training_logs.patterns import line_pattern
@@ -76,11 +76,6 @@ def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -
     if weights and abs(sum(weights) - 100) > 1e-6:
         yield ("tasks",), f"The weights of the tasks add up to {sum(weights):g} percent, not to 100."
     yield from _pages(edition)
-    used = {fact.id for task in edition.tasks for fact in edition.facts_of(task)}
-    for index, fact in enumerate(edition.facts):
-        if fact.id not in used:
-            what = f"No task and no question names the fact {fact.id!r}, so it is never shown."
-            yield ("facts", index), what
 
 
 def references(value: object, place: Place = (), kind: str = "") -> Iterator[tuple[Place, str, str]]:
@@ -143,7 +138,7 @@ def _sized(row: PublishedRow, run: RunSpec) -> bool:
 
 
 def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
-    """No run twice, since one would stand for both, and no batch that is larger than the data; its checks."""
+    """No run twice, since one would stand for both, and no batch that is larger than the data."""
     seen: set[tuple[object, ...]] = set()
     for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
         spec, images = run.spec, run.images or edition.images
@@ -155,17 +150,6 @@ def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
         if spec.batch_size > images:
             what = f"A batch of {spec.batch_size:,} is more than all {images:,} images."
             yield (*place, "sweeps", index, "batch"), what
-    for index, check in enumerate(task.checks):
-        yield from _check(edition, task, check, (*place, "checks", index))
-
-
-def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator[Problem]:
-    kind = str(check.__struct_config__.tag)
-    planned = any(source.runs for source in edition.tasks_of(task, check.tasks))
-    if kind in {"runs", "constant-batch", "learning-rate", "metric"} and not planned:
-        yield place, f"The check {kind!r} looks at runs, but none are planned in the tasks it names."
-    if kind == "answers" and not task.questions:
-        yield place, f"Task {task.id} asks no question, so there is nothing to answer."
 
 
 def _pages(edition: Edition) -> Iterator[Problem]:

@@ -28,9 +28,6 @@ _ACTIVE = re.compile(
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
-_MAY_REPEAT = {"options", "vary", "arguments", "startup_seconds"}
-_NAMED = {"tasks", "facts", "programs", "sweeps"}
-"""Lists whose items have names: `cross_references` says it of those that repeat."""
 
 
 def extended_by(text: str) -> str:
@@ -116,7 +113,7 @@ def _error(path: str, line: int | None, sentence: str) -> DataError:
 
 
 def _values(value: object, place: Place) -> Iterator[Problem]:
-    """Text that could act on a terminal, empty or endless; items that repeat."""
+    """Text that could act on a terminal, empty or endless."""
     key = _key(place)
     if isinstance(value, str):
         if match := _ACTIVE.search(value):
@@ -131,10 +128,6 @@ def _values(value: object, place: Place) -> Iterator[Problem]:
             yield from _values(item, (*place, name))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            named = key in _NAMED and isinstance(item, dict)
-            if key not in _MAY_REPEAT and not named and item in value[:index]:
-                shown = repr(item) if isinstance(item, str) else "The same"
-                yield (*place, index), f"{shown} appears twice in `{key}`."
             yield from _values(item, (*place, index))
 
 

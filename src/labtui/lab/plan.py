@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import (
@@ -89,17 +89,48 @@ def task_drafts(
         UsageError: when the edition has no such task.
     """
     task, wanted = task_of(edition, task_id), overrides or PlanOverrides()
-    plans, specs, found = _kept(task, wanted), planned_specs(task, wanted), []
-    forms = [form_of(plan.form, spec, wanted.form) for plan, spec in zip(plans, specs, strict=True)]
-    specs = tuple(placed(spec, form, profile) for spec, form in zip(specs, forms, strict=True))
-    for form, at in gathered(forms, specs, _measures(specs)):
-        draft = sized(_bare(task, profile, wanted, form, specs[at[0]]), form, [specs[i] for i in at], profile)
-        cpus = draft.cpus or _cpu_cores([plans[i] for i in at], profile)
-        draft = replace(draft, cpus=wanted.cpus or cpus)
-        prescribed = [plans[i].time_limit_minutes or 0 for i in at]
-        minutes = wanted.time_limit_minutes or time_limit(draft, edition, profile, prescribed)
-        found.append(replace(draft, time_limit_minutes=minutes))
-    return tuple(found)
+    plans, limit = _kept(task, wanted), wanted.time_limit_minutes
+    planned = [_bare(task, profile, wanted, plan) for plan in plans]
+    specs = [placed(_spec(plan.spec, wanted), plan.form, profile) for plan in plans]
+    rows = [PlanRow(spec, part, limit=limit) for spec, part in zip(specs, _measures(specs), strict=True)]
+    drafts = drafts_from(rows, planned, wanted.form, edition, profile)
+    return tuple(replace(draft, cpus=wanted.cpus or draft.cpus) for draft in drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One run of the plan. `origin` is the draft it came from; `limit` a time limit the student gave."""
+
+    spec: RunSpec
+    origin: int
+    included: bool = True
+    limit: int | None = None
+
+
+def drafts_from(
+    rows: Sequence[PlanRow],
+    planned: Sequence[SubmissionDraft],
+    form: JobForm | None,
+    edition: Edition,
+    profile: Profile,
+) -> tuple[SubmissionDraft, ...]:
+    """What would be submitted: the included rows, gathered into jobs by the form; `planned` says all but their runs."""
+    chosen = [row for row in rows if row.included]
+    forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
+    specs = [placed(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
+    drafts = []
+    for kind, at in gathered(forms, specs, [row.origin for row in chosen]):
+        runs, mine = [specs[i] for i in at], [chosen[i] for i in at]
+        draft = base = planned[mine[0].origin]
+        if (kind, tuple(runs)) != (base.form, base.runs):
+            draft = sized(base, kind, runs, profile)
+            prescribed: list[int] = []
+            if not base.runs or base.time_limit_minutes != time_limit(base, edition, profile):
+                prescribed = [planned[row.origin].time_limit_minutes for row in mine]
+            draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
+        limit = max((row.limit for row in mine if row.limit is not None), default=None)
+        drafts.append(draft if limit is None else replace(draft, time_limit_minutes=limit))
+    return tuple(drafts)
 
 
 # --------------------------------------------------------------------------- runs
@@ -182,40 +213,35 @@ def gathered(
 
 
 def _measures(specs: Sequence[RunSpec]) -> list[int]:
-    """The measure that each timing belongs to: each names its processes in rising order.
+    """The first run of the measure that each timing belongs to: each names its processes in rising order.
 
     Those that need more nodes are a job of their own: one for all would hold them to its end.
     """
-    return list(
-        accumulate(
-            (
-                (one.model, one.nodes) != (other.model, other.nodes) or one.processes >= other.processes
-                for one, other in pairwise(specs)
-            ),
-            initial=0,
-        )
-    )
+    first: list[int] = []
+    for at, spec in enumerate(specs):
+        before = specs[at - 1]
+        same = at and (before.model, before.nodes) == (spec.model, spec.nodes)
+        first.append(first[-1] if same and before.processes < spec.processes else at)
+    return first
 
 
 # --------------------------------------------------------------------------- resources
 
 
-def _bare(
-    task: Task, profile: Profile, wanted: PlanOverrides, form: JobForm, run: RunSpec
-) -> SubmissionDraft:
-    """A job of the task, of which only what it runs and its size are missing; `run` is its first."""
-    queue = profile.names(profile.cpu_queue if run.device == "cpu" else profile.gpu_queue)
+def _bare(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) -> SubmissionDraft:
+    """A job of the task without its runs: CPU cores of one without GPUs, the prescribed time limit."""
+    queue = profile.names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
-    if form == "mpi":
+    if plan.form == "mpi":
         data_dir = container = ""
-    if run.launcher in PROCESS_PER_GPU:
+    if plan.spec.launcher in PROCESS_PER_GPU:
         container = profile.containers.get("pytorch", "")
-        data_dir = profile.datasets_dir if run.reads_folder else profile.data_dir
+        data_dir = profile.datasets_dir if plan.spec.reads_folder else profile.data_dir
     return SubmissionDraft(
         task_id=task.id,
-        form=form,
+        form=plan.form,
         account=account,
         job_name="",
         data_dir=fill(wanted.data_dir or data_dir, places),
@@ -223,13 +249,9 @@ def _bare(
         reservation=wanted.reservation,
         qos=wanted.qos or queue.qos,
         partition=wanted.partition or queue.partition,
+        cpus=max(1, min(plan.cpus or profile.cpus_per_gpu, profile.cpus_per_node)),
+        time_limit_minutes=plan.time_limit_minutes or 0,
     )
-
-
-def _cpu_cores(plans: Sequence[RunPlan], profile: Profile) -> int:
-    """CPU cores of a job without GPUs: what the edition prescribes, else the site's number per GPU; at most a node."""
-    prescribed = next((plan.cpus for plan in plans if plan.cpus), profile.cpus_per_gpu)
-    return max(1, min(prescribed, profile.cpus_per_node))
 
 
 def sized(

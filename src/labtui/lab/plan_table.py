@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
-from labtui.domain.profile import Profile
-from labtui.lab.edition import Edition
-from labtui.lab.expected_time import control_epochs, time_limit
-from labtui.lab.plan import control_run, form_of, gathered, placed, sized
+from labtui.lab.expected_time import control_epochs
+from labtui.lab.plan import PlanRow, control_run
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
@@ -32,16 +30,6 @@ WORDS = {
     "limit": "time limit in minutes (empty: as planned)",
     "options": "further options of the training script, as on a command line",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRow:
-    """One run of the plan. `origin` is the draft it came from; `limit` a time limit the student gave."""
-
-    spec: RunSpec
-    origin: int
-    included: bool = True
-    limit: int | None = None
 
 
 def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
@@ -183,32 +171,3 @@ def _rate(text: str) -> float:
     if not 0 < number < 1000:
         raise UsageError("The learning rate is above 0.")
     return number
-
-
-# ------------------------------------------------------------------ back to drafts
-
-
-def drafts_from(
-    rows: Sequence[PlanRow],
-    planned: Sequence[SubmissionDraft],
-    form: JobForm | None,
-    edition: Edition,
-    profile: Profile,
-) -> tuple[SubmissionDraft, ...]:
-    """What would be submitted now: the included rows, gathered into jobs by the form."""
-    chosen = [row for row in rows if row.included]
-    forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
-    specs = [placed(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
-    drafts = []
-    for kind, at in gathered(forms, specs, [row.origin for row in chosen]):
-        runs, mine = [specs[i] for i in at], [chosen[i] for i in at]
-        draft = base = planned[mine[0].origin]
-        if (kind, tuple(runs)) != (base.form, base.runs):
-            draft = sized(base, kind, runs, profile)
-            prescribed: list[int] = []
-            if base.time_limit_minutes != time_limit(base, edition, profile):
-                prescribed = [planned[row.origin].time_limit_minutes for row in mine]
-            draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
-        limit = max((row.limit for row in mine if row.limit is not None), default=None)
-        drafts.append(draft if limit is None else replace(draft, time_limit_minutes=limit))
-    return tuple(drafts)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 
 from labtui.preflight.directives import log_folder
-from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, replace_line, rule
+from labtui.preflight.findings import Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.slurm.batch_script import JobScript, without_comment
-from labtui.slurm.script_commands import Command, split_words
+from labtui.slurm.script_commands import split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
@@ -92,18 +91,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         name = match["script"].removeprefix("./")
         if name not in context.files and name not in made:
             effect = f"{name} is not sent with the job: put it into scripts/, or correct its name."
-            yield Hit(command.line, effect, _named_right(context, job, job.source(command), name))
-
-
-def _named_right(context: ScriptContext, job: JobScript, command: Command, name: str) -> Fix | None:
-    """A fix where one script has nearly this name: other capitals, O and 0, l and 1, - and _."""
-    scripts = {other.casefold(): other for other in context.files if other.endswith(".py")}
-    near = difflib.get_close_matches(name.casefold(), scripts, n=2, cutoff=0.9)
-    numbers = [n for n in range(command.line, command.end + 1) if name in "".join(job.lines[n - 1 : n])]
-    if len(near) != 1 or not numbers:
-        return None
-    right = scripts[near[0]]
-    return replace_line(job, numbers[0], job.lines[numbers[0] - 1].replace(name, right), f"write {right}")
+            yield Hit(command.line, effect)
 
 
 @rule("module-missing", "error", "A Python module the script imports is not sent with it.", over="pythons")

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.plan import CONTROLS
+from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
 from labtui.lab.plan_table import (
     EDITABLE,
     WORDS,
-    PlanRow,
     changed,
     control_rows,
-    drafts_from,
     forms_of,
     rows_of,
 )

@@ -16,7 +16,7 @@ from rich.text import Text
 from labtui.domain.errors import LabError
 from labtui.domain.model import Interval, RunSpec, plural
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan_table import PlanRow
+from labtui.lab.plan import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
 from labtui.results.numbers import fixed
 from labtui.tui import format as words

@@ -19,7 +19,8 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
-from labtui.lab.plan_table import PlanRow, cell
+from labtui.lab.plan import PlanRow
+from labtui.lab.plan_table import cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.messages import TaskChosen
