@@ -114,9 +114,10 @@ def test_a_refusal_is_read_as_what_it_is(jobs):
 
 
 def test_test_only(jobs):
-    script = "#!/bin/bash\n#SBATCH --time=5\necho ok\n"
-    assert ask(jobs.site, check_script(script, gpu_options(jobs))).ok
-    refused = ask(jobs.site, check_script(script, [*gpu_options(jobs), "-q", "nonsense"]))
+    script, site = "#!/bin/bash\n#SBATCH --cpus-per-task=20\n#SBATCH --gres=gpu:1\necho ok\n", jobs.site
+    options = [f"--account={site.account}", f"--qos={site.gpu_qos}", "--time=5"]
+    assert ask(site, check_script(script, options)).ok
+    refused = ask(site, check_script(script, [*options, "--qos=nonsense"]))
     assert not refused.ok and refused.sentence
 
 

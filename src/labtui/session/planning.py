@@ -92,16 +92,10 @@ def drafts_of(
 
     settings, profile = session.settings, session.profile
     chosen = overrides or PlanOverrides()
-    merged = replace(
-        chosen,
-        account=chosen.account or settings.account,
-        reservation=chosen.reservation or settings.reservation,
-        container=chosen.container or settings.container,
-        data_dir=chosen.data_dir or settings.data_dir,
-        user=chosen.user or session.user,
-        max_per_gpu_batch=chosen.max_per_gpu_batch or settings.max_per_gpu_batch,
-    )
-    drafts = task_drafts(session.edition, task_id, profile, merged)
+    names = ("account", "reservation", "container", "data_dir", "max_per_gpu_batch")
+    merged = {name: getattr(chosen, name) or getattr(settings, name) for name in names}
+    chosen = replace(chosen, user=chosen.user or session.user, **merged)
+    drafts = task_drafts(session.edition, task_id, profile, chosen)
     if chosen.qos or chosen.partition:
         return drafts
     return tuple(in_queue(draft, profile, qos=settings.qos, partition=settings.partition) for draft in drafts)
