@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import platform
+import random
 import subprocess
 import tempfile
 from collections import Counter
@@ -138,6 +139,13 @@ def has_torch() -> bool:
         return subprocess.run([str(TORCH_PYTHON), "-c", code], check=False).returncode == 0
     except OSError:
         return False
+
+
+def new_seed() -> int:
+    """Another one in each run, which is printed; in CI always the same, as for the examples of hypothesis."""
+    seed = 0 if os.environ.get("CI") else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    return seed
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after everything else that is printed

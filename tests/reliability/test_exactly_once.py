@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 
+from tests.conftest import new_seed
 from tests.reliability.campaign import campaign
 
 ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "24"))
@@ -20,8 +20,7 @@ pytestmark = [
 
 
 def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(cluster, student, tmp_path):
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = new_seed()
     tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=4, longest_freeze_s=20.0)
     print(dict(tally))
     assert tally["jobs"] == tally["intents"] > 0

@@ -16,6 +16,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.opening import repair
 from labtui.session.session import Session
 from labtui.session.store import Store
+from tests.conftest import new_seed
 from tests.tui import fed_session
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse damage are POSIX")
@@ -90,8 +91,7 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
     fed_session.lab_session(session)
     before = session.state
     session.close()
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = new_seed()
     chooser = random.Random(seed)
     for number in range(ROUNDS):
         lab = tmp_path / "lab"

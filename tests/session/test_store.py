@@ -30,6 +30,7 @@ from labtui.session.settings import trust
 from labtui.session.store import Store
 from tests import changes
 from tests.changes import after
+from tests.conftest import new_seed
 from tests.session.conftest import draft, only
 from tests.session.scripted import keras_log
 
@@ -277,8 +278,7 @@ while True:
 
 
 def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path):
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = new_seed()
     chooser = random.Random(seed)
     count = 0
     for _ in range(6):
