@@ -41,20 +41,8 @@ def served(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_a_folder_that_claims_mn5_still_gives_marked_runs_and_exports(served, tmp_path):
     labtui = Labtui(tmp_path / "home", tmp_path / "lab")
     labtui.home.mkdir()
-    words = [
-        f"--{name.replace('_', '-')}={served[name]}"
-        for name in (
-            "host",
-            "port",
-            "user",
-            "identity",
-            "host_key",
-            "account",
-            "root",
-            "data_dir",
-            "container",
-        )
-    ]
+    names = ["host", "port", "user", "identity", "host_key", "account", "root", "data_dir", "container"]
+    words = [f"--{name.replace('_', '-')}={served[name]}" for name in names]
     labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", *words)
     assert "practice" not in (labtui.folder / "lab.toml").read_text().split("[cluster]")[0]
     labtui("submit", "10.5", "--gpus", "1,2", "--force", "--qos", "acc_training", "--time", "1200")

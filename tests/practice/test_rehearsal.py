@@ -166,7 +166,7 @@ def test_pytorch_runs_out_of_memory_as_on_the_cluster(lab):
 @pytest.mark.parametrize(("gpus", "rate"), [(1, 48229), (32, 41424)])
 def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
     given = ("--per_device_train_batch_size", "37", "--sequence_length", "1024", "--max_steps", "450")
-    options = (
+    options = [
         "--model_precision",
         "bf16",
         "--mixed_precision",
@@ -174,7 +174,7 @@ def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
         "--attn",
         "sdpa",
         "--use_liger_kernel",
-    )
+    ]
     each, nodes = min(4, gpus), max(1, gpus // 4)
     done = torchrun(
         lab, "pytorch/benchmark_lm.py", *given, *options, each=each, nodes=nodes, SLURM_NODEID="0"

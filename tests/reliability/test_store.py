@@ -99,11 +99,7 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
         kind = damage(lab / "labtui.db", chooser)
         try:
             with Session.open(lab, start=False) as opened:
-                assert opened.state.runs == before.runs, (
-                    number,
-                    kind,
-                    "opened without a word, so it is whole",
-                )
+                assert opened.state.runs == before.runs, (number, kind, "opened without a word: it is whole")
                 for token in before.submissions:
                     opened.files_of(token)
         except StoreError as error:

@@ -146,11 +146,8 @@ class TestThePagesCommand:
         found = the_run(ended)
         assert (found.model, found.n_gpus, found.small) == ("vit_ti_16", 2, True)
         assert (found.batch_size, found.batch_per_gpu, found.images) == (32, 16, 128)
-        assert (found.outcome, found.epochs_planned, found.framework.split()[0]) == (
-            "completed",
-            3,
-            "pytorch",
-        )
+        assert (found.outcome, found.epochs_planned) == ("completed", 3)
+        assert found.framework.startswith("pytorch ")
         assert [(epoch.epoch, epoch.steps, epoch.source) for epoch in found.epochs] == [
             (number, 4, "mllog") for number in (1, 2, 3)
         ]
@@ -188,18 +185,11 @@ class TestCifar:
 
     @pytest.fixture(scope="class")
     def words(self, data: Path) -> list[str]:
-        small = [
+        return [
             *SMALL,
-            "--dataset",
-            "cifar10",
-            "--data",
-            str(data),
-            "--learning_rate",
-            "0.1",
-            "--momentum",
-            "0.9",
+            *("--dataset", "cifar10", "--data", str(data), "--learning_rate", "0.1", "--momentum", "0.9"),
+            *("--images", "40", "--batch_size", "5", "--epochs_eval", "1"),
         ]
-        return [*small, "--images", "40", "--batch_size", "5", "--epochs_eval", "1"]
 
     def test_two_ranks_and_a_warm_up(self, words, tmp_path):
         policy = ["--lr_policy", "gradual", "--warmup_epochs", "2", "--num_epochs", "4", "--num_workers", "1"]
