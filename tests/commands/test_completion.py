@@ -16,7 +16,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_is_in_it(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_in_it(shell, capsys):
     text = script(shell, capsys)
     assert all(name in text for name in COMMANDS)
 
@@ -26,7 +26,7 @@ def test_every_command_is_in_it(shell: str, capsys: pytest.CaptureFixture[str]) 
     ("words", "answer"),
     [("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "lint")],
 )
-def test_bash_completes(words: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes(words, answer, capsys):
     place = len(words.split()) - 1
     ask = f'\nCOMP_WORDS=({words}); COMP_CWORD={place}; _shtab_labtui; echo "${{COMPREPLY[@]}}"\n'
     done = subprocess.run(

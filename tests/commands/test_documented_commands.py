@@ -23,7 +23,7 @@ def shown() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "line"), shown())
-def test_it_can_be_typed(page: str, line: str) -> None:
+def test_it_can_be_typed(page, line):
     words = shlex.split(line.partition("  #")[0])[1:]
     if not words or words[0].startswith("--"):
         assert words in ([], ["--version"], ["--help"])

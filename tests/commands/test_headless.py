@@ -10,8 +10,8 @@ import pytest
 
 from labtui.domain.model import SubmissionStatus
 from labtui.session.session import Session
-from tests.commands.conftest import Labtui, init_arguments, remote_file
-from tests.real_cluster import Cluster, Student
+from tests.commands.conftest import init_arguments, remote_file
+from tests.real_cluster import Cluster
 from tests.real_cluster.cluster import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -35,7 +35,7 @@ def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("o
     return total
 
 
-def test_three_runs_go_through_the_waiting_line(lab: Labtui, cluster: Cluster) -> None:
+def test_three_runs_go_through_the_waiting_line(lab, cluster):
     """acc_debug takes one job per user: none of the three is ever refused in the student's face."""
     report = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "--epochs", "2")
     assert [item["status"] for item in report["submissions"]] == ["accepted", "waiting", "waiting"]
@@ -52,7 +52,7 @@ def test_three_runs_go_through_the_waiting_line(lab: Labtui, cluster: Cluster) -
     assert [row["n_gpus"] for row in rows] == [1, 2, 4]
 
 
-def test_a_failed_run_is_a_no_with_its_reason(lab: Labtui) -> None:
+def test_a_failed_run_is_a_no_with_its_reason(lab):
     lab("submit", "10.5", "--gpus", "1", "--force", "--script-args=--fail")
     events = lab.lines("watch", code=1)
     ended = next(event for event in events if event["type"] == "run-ended")
@@ -61,7 +61,7 @@ def test_a_failed_run_is_a_no_with_its_reason(lab: Labtui) -> None:
     assert missing["text"] in lab("queue", "--offline").stdout
 
 
-def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:
+def test_cancel_a_running_and_a_waiting_run(lab, cluster):
     lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
     lab("cancel", "2", "1")
     lab("watch", code=1)
@@ -71,7 +71,7 @@ def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> No
     assert "CANCELLED" in cluster.jobs().values()
 
 
-def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:
+def test_a_dry_run_shows_everything_and_sends_nothing(lab, cluster):
     before = cluster.jobs()
     report = lab.json("submit", "10.5", "--dry-run")
     (row,) = report["submissions"]
@@ -85,7 +85,7 @@ def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Clus
     assert not written, "nothing here says that it was wanted"
 
 
-def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:
+def test_the_log_is_followed_to_its_end(lab, cluster):
     lab("submit", "10.5", "--gpus", "1", "--epochs", "10", "--force", "--script-args=--pace 0.3")
     followed = lab("log", "1", "--follow").stdout
     assert followed.count("loss:") == 10
@@ -100,9 +100,7 @@ def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:
     ("name", "wrong", "says"),
     [("user", "nobody01", "accept"), ("host_key", f"SHA256:{'A' * 43}", "key")],
 )
-def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
-    labtui: Labtui, student: Student, cluster: Cluster, name: str, wrong: str, says: str
-) -> None:
+def test_a_wrong_connection_is_a_sentence_and_loses_nothing(labtui, student, cluster, name, wrong, says):
     before = cluster.jobs()
     labtui(*init_arguments(labtui, student, **{name: wrong}))
     refused = labtui("submit", "10.5", code=2)
@@ -124,9 +122,7 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
     [({"account": "nct_999"}, "account", "nct_000"), ({"qos": "acc_nowhere"}, "QoS", "acc_debug")],
     ids=["account", "qos"],
 )
-def test_a_wrong_account_or_queue_is_slurms_no_in_words(
-    labtui: Labtui, student: Student, change: dict[str, str], says: str, valid: str
-) -> None:
+def test_a_wrong_account_or_queue_is_slurms_no_in_words(labtui, student, change, says, valid):
     paths = {"data_dir": student.data_dir, "container": student.container}
     labtui(*init_arguments(labtui, student, **(paths | change)))
     refused = labtui("submit", "10.5", "--gpus", "1", "--force", "--json", code=1)
@@ -136,7 +132,7 @@ def test_a_wrong_account_or_queue_is_slurms_no_in_words(
     assert f"Open to you: {valid}" in item["hint"]
 
 
-def test_commands_beside_an_open_window_are_done_by_it(lab: Labtui, cluster: Cluster) -> None:
+def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):
     """One connection: the process that has it submits, holds, cancels, and the command waits for its answer."""
     with Session.open(lab.folder) as window:
         wait_until(lambda: window.state.connection.status == "online", what="the connection")

@@ -20,7 +20,6 @@ from labtui.domain.state import ConnectionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.changes import ended
-from tests.commands.conftest import Labtui
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
 
 
@@ -37,7 +36,7 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     return made
 
 
-def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -> None:
+def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
     assert main(["queue", "--json"]) == 0
     assert '"runs": []' in capsys.readouterr().out
     assert main(["watch", "--json"]) == 0
@@ -55,28 +54,26 @@ def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -
 @pytest.mark.parametrize(
     "arguments", [["submit", "99"], ["submit", "10.5", "--gpus", "9"], ["submit", "10.5", "--gpus", "x"]]
 )
-def test_a_task_or_choice_that_is_not_there_is_a_sentence(
-    folder: LabFolder, capsys, arguments: list[str]
-) -> None:
+def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, capsys, arguments):
     assert main(arguments) == 2
     assert "labtui: " in capsys.readouterr().err
 
 
-def test_an_offline_dry_run_needs_no_network(folder: LabFolder, capsys) -> None:
+def test_an_offline_dry_run_needs_no_network(folder, capsys):
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 0
     captured = capsys.readouterr()
     assert "#SBATCH --job-name=" in captured.out
     assert "# file ResNet50.py" in captured.out
 
 
-def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder: LabFolder, capsys) -> None:
+def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder, capsys):
     assert main(["submit", "10.5", "--dry-run"]) == 0
     captured = capsys.readouterr()
     assert "Not checked on the cluster." in captured.err
     assert "#SBATCH" in captured.out
 
 
-def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: LabFolder, capsys) -> None:
+def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys):
     assert main(["submit", "10.5"]) == 2
     assert "the submission queue" in capsys.readouterr().err
     assert main(["queue"]) == 0
@@ -88,7 +85,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: 
     assert "cancelled" in capsys.readouterr().out
 
 
-def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys) -> None:
+def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):
     made = tmp_path / "lab"
     words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
     assert main(["init", str(made), *words, "--account", "nct_NNN"]) == 0
@@ -100,7 +97,7 @@ def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monk
     assert "nct_NNN stands for your account: set `account` in lab.toml." in finding
 
 
-def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\nsecret\n"))
     prompter = TerminalPrompter()
     for kind in ("password", "passphrase", "code", "host-key"):
@@ -109,7 +106,7 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPa
     assert sys.stdin.read() == "yes\nsecret\n"
 
 
-def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: Labtui) -> None:
+def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):
     done = labtui(
         "init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--account", "nct_345"
     )
@@ -118,7 +115,7 @@ def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: La
     assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
 
 
-def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, capsys) -> None:
+def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys):
     now = time.time()
     with open_session(folder.path, start=False) as session:
         tight = observed(
@@ -133,9 +130,7 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, cap
     assert row["job"]["time_limit_s"] == 150.0
 
 
-def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended(
-    folder: LabFolder, capsys
-) -> None:
+def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended(folder, capsys):
     with open_session(folder.path, start=False) as session:
         over = observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
         session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"), over)
@@ -144,7 +139,7 @@ def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended
     assert "failed" in out and "Cancel it" not in out
 
 
-def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
+def test_what_led_to_the_end_is_told_before_the_end(folder):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
     with Open(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
         journal = lab.session._journal
@@ -155,7 +150,7 @@ def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
     assert updates[-1].state.runs[1].outcome == "completed"
 
 
-def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection() -> None:
+def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection():
     """Else a command asks the cluster before there is one, and goes on without its answer."""
     assert not _settled(ConnectionState())
     assert not _settled(ConnectionState(status="connecting"))
@@ -174,5 +169,5 @@ def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connect
         ({"waiting"}, False, 0),
     ],
 )
-def test_submits_exit_code_is_what_slurm_answered(statuses: set[str], broken: bool, code: int) -> None:
+def test_submits_exit_code_is_what_slurm_answered(statuses, broken, code):
     assert exit_code(statuses, ConnectionLost("It broke.") if broken else None) == code

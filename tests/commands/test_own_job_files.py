@@ -11,7 +11,6 @@ import pytest
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
-from tests.commands.conftest import Labtui
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 
@@ -80,9 +79,7 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> lis
     return file["findings"]
 
 
-def test_a_good_file_is_a_yes_and_a_broken_one_a_no(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys):
     path = folder.path / "job.slurm"
     path.write_text(JOB)
     assert [each for each in found(capsys, code=0) if each["severity"] == "error"] == []
@@ -95,17 +92,13 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(
     assert "error" in shown.err
 
 
-def test_what_stands_on_the_command_line_of_sbatch_counts(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     (folder.path / "job.slurm").write_text(JOB.replace("nct_000", "nct_999"))
     assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))
     assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
 
 
-def test_a_difference_is_shown_and_only_fix_changes_the_file(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys):
     path = folder.path / "job.slurm"
     path.write_text(JOB.replace("#SBATCH --time", "#SBATCH \u2014time"))
     before = path.read_text()
@@ -115,9 +108,7 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(
     assert path.read_text() == JOB and "changed" in capsys.readouterr().err
 
 
-def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(folder, capsys):
     path = folder.path / "job.slurm"
     path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out") + "if true; then\n")
     rules = {(each["rule"], each["line"]) for each in found(capsys, code=1)}
@@ -127,17 +118,13 @@ def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(
     assert not {each["rule"] for each in found(capsys, code=0)} & {"bash-syntax", "output-folder"}
 
 
-def test_lint_without_a_file_or_with_one_that_is_not_there(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lint_without_a_file_or_with_one_that_is_not_there(folder, capsys):
     assert main(["lint"]) == 2 and "No file is named" in capsys.readouterr().err
     assert main(["lint", "none.slurm"]) == 2 and "cannot be read" in capsys.readouterr().err
     assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
 
 
-def test_each_rule_needs_a_reason_which_is_kept(
-    folder: LabFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_rule_needs_a_reason_which_is_kept(folder, capsys):
     (folder.path / "job.slurm").write_text(
         JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH --time")
     )
@@ -172,9 +159,7 @@ def install_pytorch(cluster: Cluster) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-def test_the_job_files_of_the_course_run_as_printed_and_are_charted(
-    lab: Labtui, cluster: Cluster, student: Student
-) -> None:
+def test_the_job_files_of_the_course_run_as_printed_and_are_charted(lab, cluster, student):
     """Only the account is filled in, and what a PDF tears: a path, a command's options. `lint --fix` does both."""
     shared = cluster.outside(f"/gpfs/scratch/{student.account}/{Path(student.container).name}")
     shared.write_bytes(b"SIF_FAKE")  # where Lab 5 has it

@@ -62,8 +62,8 @@ class Terminal(io.StringIO):
 
 
 def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said_yes(
-    folder: LabFolder, capsys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, capsys, monkeypatch
+):
     assert main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
     assert main(["watch"]) == 1
     captured = capsys.readouterr()
@@ -108,9 +108,7 @@ def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("cluster", [20], indirect=True)  # whose job lives until it is cancelled
-def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(
-    folder: LabFolder, cluster: PracticeCluster, capsys
-) -> None:
+def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluster, capsys):
     one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512"]
     shown = commands_of(capsys, *one)
     number = re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
@@ -146,7 +144,7 @@ def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:
     return capsys.readouterr().err
 
 
-def test_a_session_is_not_kept_among_other_files(tmp_path: Path, capsys) -> None:
+def test_a_session_is_not_kept_among_other_files(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("mine")
     text = refused(capsys, tmp_path)
     assert "is not empty, and no practice session was kept there" in text
@@ -155,7 +153,7 @@ def test_a_session_is_not_kept_among_other_files(tmp_path: Path, capsys) -> None
     assert "cannot be used" in refused(capsys, tmp_path / "thesis.tex")
 
 
-def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path: Path, capsys) -> None:
+def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path, capsys):
     programs = tmp_path / "cluster" / "bin"
     programs.mkdir(parents=True)
     (programs / "sbatch").write_text("")

@@ -42,9 +42,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -
         ["results", str(PUBLISHED / "no-such-log.out")],
     ],
 )
-def test_no_line_is_wider_than_the_window(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_line_is_wider_than_the_window(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(arguments)
     piped = "".join(capsys.readouterr())
@@ -55,9 +53,7 @@ def test_no_line_is_wider_than_the_window(
         assert text.split() == piped.split()
 
 
-def test_sentences_are_no_wider_than_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sentences_are_no_wider_than_can_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = shown(monkeypatch, ["practice", "--list"], 200)
     assert max(map(len, text.splitlines())) <= 100

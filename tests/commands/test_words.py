@@ -26,7 +26,7 @@ def finding(status: Status, title: str = "Network") -> Check:
     return Check(key="network", title=title, status=status, sentence="Nobody answers.")
 
 
-def test_the_doctor_s_table_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_s_table_names_a_status_once(capsys):
     for status in ("ok", "problem", "warning"):
         doctor_verb._print(finding(status), 9)
     assert capsys.readouterr().out.splitlines() == [
@@ -47,19 +47,17 @@ def test_the_doctor_s_table_names_a_status_once(capsys: pytest.CaptureFixture[st
         (["ok", "problem", "warning"], "3 checks: 1 wrong, 1 to look at."),
     ],
 )
-def test_the_doctor_counts_in_words_that_fit_the_number(statuses: list[Status], line: str) -> None:
+def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     assert summary([finding(status) for status in statuses]) == line
 
 
-def test_watching_an_empty_folder_says_that_there_is_nothing(
-    lab: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watching_an_empty_folder_says_that_there_is_nothing(lab, capsys):
     assert main(["watch"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "" and "no run has been submitted yet" in captured.err
 
 
-def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watching_what_is_over_says_so(lab, capsys):
     session = open_session(lab, start=False)
     token = "lt000000000000000bbb"
     session.feed(planned(token, "10.5", 2, spec()), changes.status(token, SubmissionStatus.WITHDRAWN))
@@ -69,9 +67,7 @@ def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[
     assert "Nothing to watch: every run is over" in captured.err
 
 
-def test_check_has_the_words_of_the_screens_and_json_its_own(
-    lab: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     session = open_session(lab, start=False)
     lab_session(session)
     session.close()

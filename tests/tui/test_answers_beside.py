@@ -12,7 +12,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.widgets import answers_pane
 from labtui.tui.widgets.answers_pane import chart_for
 from labtui.tui.widgets.charts_pane import ChartView
-from tests.tui.fed_session import FedSession, epoch
+from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until
 
 
@@ -48,22 +48,20 @@ def spec(key: str, *, empty: bool = False) -> ChartSpec:
         ("", "speedup"),
     ],
 )
-def test_a_question_has_the_chart_of_what_it_names_first(question: str, key: str) -> None:
+def test_a_question_has_the_chart_of_what_it_names_first(question, key):
     charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
     chosen = chart_for(question, charts)
     assert chosen is not None and chosen.key == key
 
 
-def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
+def test_a_chart_that_is_not_there_is_replaced_by_one_that_is():
     only = [spec("epoch-time"), spec("speedup", empty=True)]
     assert chart_for("How close is the speedup to linear?", only) is only[0]
     assert chart_for("anything", ()) is None
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_facts_of_the_question_under_the_cursor_come_first(
-    filled_session: FedSession, size: tuple[int, int]
-) -> None:
+async def test_the_facts_of_the_question_under_the_cursor_come_first(filled_session, size):
     async with screens(filled_session, "answers", size=size) as (app, pilot):
         await until(pilot, lambda: "For question 1" in beside(app) and bool(app.view_model.checks))
         task = app.view_model.view().task
@@ -82,7 +80,7 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
         assert "13.6 s" in beside(app)
 
 
-async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSession) -> None:
+async def test_wide_screens_show_the_chart_of_the_question(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
@@ -100,9 +98,7 @@ async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSe
         await until(pilot, lambda: chart.display and "Efficiency" in text_of(app))
 
 
-async def test_typing_makes_nothing_anew_and_new_results_do(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_typing_makes_nothing_anew_and_new_results_do(filled_session, monkeypatch):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
@@ -130,9 +126,7 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
-async def test_what_does_not_fit_is_reached_by_keys(
-    filled_session: FedSession, size: tuple[int, int]
-) -> None:
+async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
     async with screens(filled_session, "answers", size=size) as (app, pilot):
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("tab", "pagedown")
@@ -142,7 +136,7 @@ async def test_what_does_not_fit_is_reached_by_keys(
         await until(pilot, lambda: pane_of(app).editor.has_focus)
 
 
-async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_session: FedSession) -> None:
+async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
         assert "<!--" not in text_of(app)
@@ -156,7 +150,7 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_sessio
         assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
 
 
-async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(filled_session: FedSession) -> None:
+async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(filled_session):
     async with screens(filled_session) as (app, pilot):
         app.go_to_task("10.5")
         await pilot.press("a")

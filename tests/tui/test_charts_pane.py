@@ -42,7 +42,7 @@ async def charts(session: FedSession, **how: Any) -> AsyncIterator[tuple[LabApp,
         yield app, pilot
 
 
-async def test_each_number_is_a_view(filled_session: FedSession) -> None:
+async def test_each_number_is_a_view(filled_session):
     async with charts(filled_session) as (app, pilot):
         assert pane_of(app).view_name == "speedup"
         for number, name in enumerate(VIEWS, 1):
@@ -50,7 +50,7 @@ async def test_each_number_is_a_view(filled_session: FedSession) -> None:
             await until(pilot, lambda name=name: shown(app) == {name}, name)
 
 
-async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session: FedSession) -> None:
+async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
     async with charts(filled_session) as (app, pilot):
         for words in ("4 GPUs", "2.53×", "63.2 % efficient", "so far", "run 4"):
             assert words in text(app, "strip"), words
@@ -66,7 +66,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session: 
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
 
 
-async def test_the_log_line_is_read_through_no_link(filled_session: FedSession) -> None:
+async def test_the_log_line_is_read_through_no_link(filled_session):
     path = filled_session.log_path("lt000000000000000ddd", "out")
     assert path is not None
     async with charts(filled_session) as (app, pilot):
@@ -82,7 +82,7 @@ async def test_the_log_line_is_read_through_no_link(filled_session: FedSession) 
         assert "secret" not in text(app, "strip")
 
 
-async def test_bars_and_lines_change_places(filled_session: FedSession) -> None:
+async def test_bars_and_lines_change_places(filled_session):
     async with charts(filled_session) as (app, pilot):
         await pilot.press("2")
         await until(pilot, lambda: shown(app) == {"throughput"})
@@ -93,7 +93,7 @@ async def test_bars_and_lines_change_places(filled_session: FedSession) -> None:
         await until(pilot, lambda: pane_of(app).query_one("#chart-throughput").spec.kind == before)
 
 
-async def test_the_law_lies_over_the_speedups(filled_session: FedSession) -> None:
+async def test_the_law_lies_over_the_speedups(filled_session):
     def roles(app: LabApp) -> set[str]:
         return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
 
@@ -119,7 +119,7 @@ def two_models(session: FedSession) -> Iterator[FedSession]:
     yield session
 
 
-async def test_models_together_or_one_after_the_other(two_models: FedSession) -> None:
+async def test_models_together_or_one_after_the_other(two_models):
     async with screens(two_models, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         while app.view_model.task_id != "10.7":
@@ -136,7 +136,7 @@ async def test_models_together_or_one_after_the_other(two_models: FedSession) ->
         await until(pilot, lambda: text(app, "strip") != first)
 
 
-async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSession) -> None:
+async def test_on_a_very_large_window_four_charts_or_one(filled_session):
     async with charts(filled_session, size=(200, 55)) as (app, pilot):
         await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("enter")
@@ -147,7 +147,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSess
         await until(pilot, lambda: shown(app) == {"training"})
 
 
-async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession) -> None:
+async def test_a_task_without_runs_has_axes_with_its_sizes(session):
     session.feed(*online())
     async with screens(session, "charts", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
@@ -159,7 +159,7 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession) 
         assert chart.size.height >= 8
 
 
-async def test_why_there_is_no_speedup_is_said(session: FedSession) -> None:
+async def test_why_there_is_no_speedup_is_said(session):
     session.feed(
         *finished_run("lt1", "10.5", 1, spec(), "9"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "10")
     )

@@ -91,9 +91,7 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
-async def test_the_screen_looks_as_agreed(
-    lab: FedSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_screen_looks_as_agreed(lab, contract, monkeypatch):
     monkeypatch.setattr(planning, "new_token", lambda: TOKEN)
     app = LabApp(lab, clock=lambda: NOW)
     async with app.run_test(size=contract.size, notifications=True) as pilot:
@@ -114,7 +112,7 @@ class _Question:
 
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
-async def test_the_question_about_a_server_looks_as_agreed(lab: FedSession) -> None:
+async def test_the_question_about_a_server_looks_as_agreed(lab):
     import queue
 
     app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)

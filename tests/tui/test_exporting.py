@@ -46,9 +46,7 @@ def exported(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ),
     ],
 )
-def test_what_was_written_and_remarked_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, said: str
-) -> None:
+def test_what_was_written_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
     assert exported(tmp_path, f"print('{answer}')", monkeypatch) == said
 
 
@@ -63,9 +61,7 @@ def test_what_was_written_and_remarked_is_said(
         ("raise SystemError('bug')", "The export failed."),
     ],
 )
-def test_an_export_that_fails_is_a_sentence_and_a_hint(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, sentence: str
-) -> None:
+def test_an_export_that_fails_is_a_sentence_and_a_hint(monkeypatch, tmp_path, body, sentence):
     with pytest.raises(ExportError) as caught:
         exported(tmp_path, body, monkeypatch)
     assert caught.value.sentence == sentence
@@ -73,7 +69,7 @@ def test_an_export_that_fails_is_a_sentence_and_a_hint(
     assert caught.value.hint == ("Run it." if "Run it" in body else hint)
 
 
-def test_an_export_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_export_that_takes_too_long_is_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(messages, "TIMEOUT_S", 0.0)
     with pytest.raises(ExportError, match="did not finish"):
         exported(tmp_path, "time.sleep(600)", monkeypatch)

@@ -7,7 +7,6 @@ from textual.app import App, ComposeResult
 
 from labtui.tui import themes
 from labtui.tui.widgets.run_pane import KeyedTable, Row, TableColumn
-from tests.tui.fed_session import FedSession
 from tests.tui.waiting import screens, text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
@@ -26,7 +25,7 @@ def rows(names: str, value: str = "1") -> list[Row]:
     return [Row(name, (name, value)) for name in names]
 
 
-async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
+async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
     app = Bench()
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, rows("abc"))
@@ -43,7 +42,7 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
         assert app.table.selected_key in {"x", "a", "c"}
 
 
-async def test_changed_cells_are_shown_and_markup_is_text() -> None:
+async def test_changed_cells_are_shown_and_markup_is_text():
     app = Bench()
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
@@ -61,7 +60,7 @@ def colour_of(app: App[None], words: str) -> str:
     return ""
 
 
-async def test_a_change_of_colour_alone_is_shown() -> None:
+async def test_a_change_of_colour_alone_is_shown():
     app = Bench()
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
@@ -75,7 +74,7 @@ async def test_a_change_of_colour_alone_is_shown() -> None:
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
 
 
-async def test_another_theme_recolours_the_runs(filled_session: FedSession) -> None:
+async def test_another_theme_recolours_the_runs(filled_session):
     async with screens(filled_session, pane="runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: colour_of(app, "done") == themes.DARK.success)
         app.theme = themes.LIGHT.name

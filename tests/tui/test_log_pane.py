@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from labtui.domain.model import EpochSample, Interval
 from labtui.tui import app as app_module
 from labtui.tui.app import LabApp
 from tests import changes
-from tests.tui.fed_session import NOW, FedSession, finished_run, spec, write_log
+from tests.tui.fed_session import NOW, finished_run, spec, write_log
 from tests.tui.waiting import screens, text_of, until
 
 LIVE = "lt000000000000000ddd"
@@ -22,7 +20,7 @@ def title(app: LabApp) -> str:
     return text_of(app).splitlines()[4]  # header, task, two rows of tabs, then the log
 
 
-async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session: FedSession) -> None:
+async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session):
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
@@ -39,7 +37,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         await until(pilot, lambda: "none above" in title(app))
 
 
-async def test_each_line_says_what_it_counts_for(filled_session: FedSession) -> None:
+async def test_each_line_says_what_it_counts_for(filled_session):
     async with screens(filled_session, "log") as (app, pilot):
         app.view_model.choose_run(2)
         app.repaint()
@@ -50,7 +48,7 @@ async def test_each_line_says_what_it_counts_for(filled_session: FedSession) -> 
         assert [row[-1] for row in rows][:1] == ["warm-up"] and len(rows) >= 2
 
 
-async def test_a_log_of_several_runs_says_whose_each_epoch_is(session: FedSession) -> None:
+async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
     one, two = spec(gpus=1), spec(gpus=2)
     session.feed(changes.planned("lt1", {1: one, 2: two}, NOW - 4000, task_id="10.5", job_name="both"))
     session.feed(changes.accepted("lt1", "7", NOW - 3900))
@@ -68,7 +66,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session: FedSessio
         assert ends["6"].rstrip().endswith("run 1  9.00 s") and ends["10"].rstrip().endswith("   9.00 s")
 
 
-async def test_not_found_is_not_said_of_another_run(filled_session: FedSession) -> None:
+async def test_not_found_is_not_said_of_another_run(filled_session):
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
@@ -82,9 +80,7 @@ async def test_not_found_is_not_said_of_another_run(filled_session: FedSession) 
 # ------------------------------------------------------------------ streaming
 
 
-async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(filled_session, monkeypatch):
     monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
@@ -117,7 +113,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
         assert not looks, "no box depends on how long a log is"
 
 
-async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession) -> None:
+async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
     """Two runs write one log: the first is shown where it ended, the last one at the end, followed."""
     token = "lt000000000000000abc"
     news = finished_run(token, "10.5", 1, spec(gpus=1), "31340")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,7 +20,7 @@ def shown(text: LogText) -> list[str]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PIECES)
-def test_any_chunking_gives_the_same_lines(tmp_path: Path, pieces: list[bytes]) -> None:
+def test_any_chunking_gives_the_same_lines(tmp_path, pieces):
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     whole.write_bytes(b"".join(pieces))
     grown.write_bytes(b"")
@@ -40,9 +38,7 @@ def test_any_chunking_gives_the_same_lines(tmp_path: Path, pieces: list[bytes]) 
 
 
 @pytest.mark.parametrize("count", [10, 400, 5000])
-def test_of_a_large_log_the_end_is_kept_under_its_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch, count):
     monkeypatch.setattr(tail_view, "MAX_BYTES", 4096)
     monkeypatch.setattr(tail_view, "SLACK_BYTES", 512)
     path = tmp_path / "log"
@@ -57,7 +53,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(
     assert text.last == count + 899 and text.rows() < 700
 
 
-def test_records_are_folded_away_and_found_when_shown(tmp_path: Path) -> None:
+def test_records_are_folded_away_and_found_when_shown(tmp_path):
     path = tmp_path / "log"
     path.write_text("needle one\n:::MLLOG needle\nother\n")
     text = LogText(path)
@@ -70,7 +66,7 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path: Path) -> None:
     assert text.rows() == 3 and text.row(2) == 1
 
 
-def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path: Path) -> None:
+def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     path = tmp_path / "log"
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
     text = LogText(path)
@@ -78,7 +74,7 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path: Path) -
     assert [text.shown_before(number) for number in (2, 4, 5, 6)] == [2, 2, 2, 6]
 
 
-def test_a_file_that_began_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_file_that_began_anew_is_read_anew(tmp_path):
     path = tmp_path / "log"
     path.write_text("old\n" * 50)
     text = LogText(path)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual.events import Key
 from textual.widgets import TextArea
 
@@ -28,7 +27,6 @@ from tests import changes
 from tests.tui.fed_session import (
     NOW,
     CommandLine,
-    FedSession,
     finished_run,
     online,
     planned,
@@ -45,7 +43,7 @@ def main_of(app: LabApp) -> Any:
 # ------------------------------------------------------------------ requests and questions
 
 
-async def test_cancelling_asks_first(filled_session: FedSession) -> None:
+async def test_cancelling_asks_first(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
@@ -64,7 +62,7 @@ async def test_cancelling_asks_first(filled_session: FedSession) -> None:
         assert "cancelling" not in text_of(app)
 
 
-async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_session: FedSession) -> None:
+async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("T")
         await until(pilot, lambda: types(app))
@@ -81,7 +79,7 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_
         assert len(filled_session.requests) == 1
 
 
-async def test_an_unexpected_failure_is_a_sentence_and_a_file(filled_session: FedSession) -> None:
+async def test_an_unexpected_failure_is_a_sentence_and_a_file(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
@@ -102,9 +100,7 @@ class Question:
     fingerprint: str = ""
 
 
-async def test_questions_of_the_login_are_answered_from_another_thread(
-    filled_session: FedSession,
-) -> None:
+async def test_questions_of_the_login_are_answered_from_another_thread(filled_session):
     prompter = ScreenPrompter()
     app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
     answers: list[str | None] = []
@@ -137,7 +133,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
     assert prompter.ask(Question("password", "too late")) is None
 
 
-async def test_help_palette_and_requests(filled_session: FedSession) -> None:
+async def test_help_palette_and_requests(filled_session):
     command = CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
     filled_session.note_command(command)  # type: ignore[arg-type]
     async with screens(filled_session) as (app, pilot):
@@ -154,7 +150,7 @@ async def test_help_palette_and_requests(filled_session: FedSession) -> None:
 # ------------------------------------------------------------------ answers
 
 
-async def test_answers_are_stored_and_never_written_over(filled_session: FedSession) -> None:
+async def test_answers_are_stored_and_never_written_over(filled_session):
     path = filled_session.folder.answers / "10.5.md"
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
@@ -180,7 +176,7 @@ async def test_answers_are_stored_and_never_written_over(filled_session: FedSess
         assert "mine" in beside.read_text()
 
 
-async def test_a_task_without_questions_has_no_file_of_answers(filled_session: FedSession) -> None:
+async def test_a_task_without_questions_has_no_file_of_answers(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
         await until(pilot, lambda: "This task has no questions." in text_of(app))
@@ -188,7 +184,7 @@ async def test_a_task_without_questions_has_no_file_of_answers(filled_session: F
         assert not (filled_session.folder.answers / "10.1.md").exists()
 
 
-async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_session: FedSession) -> None:
+async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_session):
     """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
@@ -200,7 +196,7 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_sess
         assert not filled_session.requests
 
 
-async def test_the_next_step_of_the_answers_is_to_write(filled_session: FedSession) -> None:
+async def test_the_next_step_of_the_answers_is_to_write(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app) and app.view.check)
         await until(pilot, lambda: ".  Answer question 1" in text_of(app))
@@ -208,7 +204,7 @@ async def test_the_next_step_of_the_answers_is_to_write(filled_session: FedSessi
         await until(pilot, lambda: main_of(app).query_one("#answer-text", TextArea).text == "q.")
 
 
-async def test_leaving_stores_what_was_typed(filled_session: FedSession) -> None:
+async def test_leaving_stores_what_was_typed(filled_session):
     path = filled_session.folder.answers / "10.5.md"
     async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
         await until(pilot, path.exists)
@@ -220,7 +216,7 @@ async def test_leaving_stores_what_was_typed(filled_session: FedSession) -> None
 # ------------------------------------------------------------------ colours
 
 
-async def test_a_theme_is_seen_before_it_is_chosen(filled_session: FedSession) -> None:
+async def test_a_theme_is_seen_before_it_is_chosen(filled_session):
     async with screens(filled_session) as (app, pilot):
         for key, theme in (("escape", "labtui-dark"), ("enter", "labtui-light")):
             await pilot.press("colon", *"theme", "enter")
@@ -233,9 +229,7 @@ async def test_a_theme_is_seen_before_it_is_chosen(filled_session: FedSession) -
         assert preferred_theme() == "labtui-light"
 
 
-async def test_without_colour_states_are_still_words(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_colour_states_are_still_words(filled_session, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     async with screens(filled_session) as (app, pilot):
         await until(pilot, lambda: "done in 5:00" in text_of(app))
@@ -243,7 +237,7 @@ async def test_without_colour_states_are_still_words(
         await until(pilot, lambda: "2.53" in text_of(app))
 
 
-async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session: FedSession) -> None:
+async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session):
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (found,)))
@@ -255,7 +249,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         await until(pilot, lambda: "why it failed: o" not in text_of(app))
 
 
-async def test_a_failed_run_says_what_to_do(session: FedSession) -> None:
+async def test_a_failed_run_says_what_to_do(session):
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (advice,)))
@@ -270,7 +264,7 @@ async def test_a_failed_run_says_what_to_do(session: FedSession) -> None:
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
 
 
-async def test_a_copy_is_offered(session: FedSession) -> None:
+async def test_a_copy_is_offered(session):
     target = session.folder.scripts / "ResNet152.py"
     target.unlink(missing_ok=True)
     async with screens(session, size=(100, 30)) as (app, pilot):
@@ -280,9 +274,7 @@ async def test_a_copy_is_offered(session: FedSession) -> None:
         await until(pilot, lambda: "is a copy of ResNet50.py" in text_of(app))
 
 
-async def test_the_export_says_that_it_goes_on_and_what_it_wrote(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
     from labtui.domain.errors import ExportError
 
     started: list[Future[str]] = []
@@ -308,9 +300,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(
         assert "Remove something." in text_of(app)
 
 
-async def test_a_waiting_run_is_held_and_released(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_waiting_run_is_held_and_released(filled_session, monkeypatch):
     held: list[tuple[int, bool]] = []
 
     def hold(run_id: int, **how: bool) -> Future[None]:
@@ -326,7 +316,7 @@ async def test_a_waiting_run_is_held_and_released(
         await until(pilot, lambda: held == [(6, True)])
 
 
-async def test_my_jobs_have_every_column_at_80(filled_session: FedSession) -> None:
+async def test_my_jobs_have_every_column_at_80(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("Q")
         await until(pilot, lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
@@ -334,7 +324,7 @@ async def test_my_jobs_have_every_column_at_80(filled_session: FedSession) -> No
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
 
 
-async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: FedSession) -> None:
+async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session):
     async with screens(filled_session, factor=20.0, size=(80, 24)) as (app, pilot):
         filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
         await pilot.press("Q")
@@ -342,7 +332,7 @@ async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: F
         await until(pilot, lambda: "running 2 min 30 s acc_debug" in " ".join(text_of(app).split()))
 
 
-async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession) -> None:
+async def test_a_refused_login_names_the_key_that_asks_again(session):
     async with screens(session, size=(80, 24)) as (app, pilot):
         refused = "login1 does not accept this password or code for me."
         session.feed(changes.connection("needs-login", sentence=refused))
@@ -351,9 +341,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession
         await until(pilot, lambda: [name for name, _, _ in session.requests] == ["connect", "refresh"])
 
 
-async def test_the_doctor_shows_what_it_finds_and_closes(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):
     def examine(*_: object) -> Iterator[Check]:
         yield found("login", "fine", user="me", host="h", methods="publickey")
         yield found("data", "missing", path="[bold]cifar[/]", account="")
@@ -369,9 +357,7 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
         await until(pilot, lambda: app.screen is app.main)
 
 
-async def test_an_editor_that_is_not_there_is_said_on_the_screens(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_editor_that_is_not_there_is_said_on_the_screens(filled_session, monkeypatch):
     came_back = []
 
     @contextlib.contextmanager
@@ -387,7 +373,7 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
 
 
-def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
     script = Path("scripts/ResNet50.py")
     said = before_editing(["/usr/bin/nano"], script)
     assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
@@ -396,7 +382,7 @@ def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch
     assert before_editing(["vi"], script) == ""
 
 
-async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedSession) -> None:
+async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):
     session.feed(*online(), *finished_run("lt1", "10.4", 1, spec(batch=256), "31337"))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.task_id == "10.4" and "Go to 10.3" in text_of(app))
@@ -405,7 +391,7 @@ async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedS
         await until(pilot, lambda: "Submit 1 run" in text_of(app))
 
 
-def test_ctrl_c_before_the_editor_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
     path = tmp_path / "answer.md"
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)

@@ -21,7 +21,6 @@ from tests.tui.clicking import click_words
 from tests.tui.conftest import SIZES
 from tests.tui.fed_session import (
     NOW,
-    FedSession,
     epoch,
     lab_session,
     make_folder,
@@ -51,9 +50,7 @@ def main_of(app: LabApp) -> Any:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_one_glance_says_what_runs_and_what_came_out(
-    filled_session: FedSession, size: tuple[int, int]
-) -> None:
+async def test_one_glance_says_what_runs_and_what_came_out(filled_session, size):
     async with screens(filled_session, size=size) as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app) and "0:11 left" in text_of(app))
         await until(pilot, lambda: "? Help" in text_of(app) and "^k Cancel run" in text_of(app))
@@ -72,9 +69,7 @@ async def test_one_glance_says_what_runs_and_what_came_out(
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
 
 
-async def test_a_long_reason_takes_two_lines_of_the_card(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_long_reason_takes_two_lines_of_the_card(filled_session, monkeypatch):
     step = NextStep("Submit the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
     async with screens(filled_session) as (app, pilot):
@@ -83,7 +78,7 @@ async def test_a_long_reason_takes_two_lines_of_the_card(
 
 
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
-async def test_every_pane_stands_at_every_size(filled_session: FedSession, pane: str) -> None:
+async def test_every_pane_stands_at_every_size(filled_session, pane):
     async with screens(filled_session, pane, size=(20, 5)) as (app, pilot):
         for size in ((80, 24), (40, 10), (200, 60), (20, 5), *SIZES):
             await pilot.resize_terminal(*size)
@@ -92,7 +87,7 @@ async def test_every_pane_stands_at_every_size(filled_session: FedSession, pane:
         await until(pilot, lambda: "Chapter 10" in text_of(app))
 
 
-async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession) -> None:
+async def test_keys_and_clicks_go_to_the_panes(filled_session):
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
         "l": "7/7 - 5s - loss: 2.0500",
@@ -110,7 +105,7 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession) -> No
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
-async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session: FedSession) -> None:
+async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "10.7" not in text_of(app)
@@ -122,9 +117,7 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session:
         await until(pilot, lambda: app.view_model.task_id == "10.4")
 
 
-async def test_another_task_is_painted_in_one_piece(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_another_task_is_painted_in_one_piece(filled_session, monkeypatch):
     done: list[str] = []
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app))
@@ -143,9 +136,7 @@ async def test_another_task_is_painted_in_one_piece(
         assert done[0] == "_refresh_layout", "the title alone came first"
 
 
-async def test_what_is_stored_is_painted_before_the_network_is_asked(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):
     app = LabApp(filled_session, clock=lambda: NOW)
     painted: list[str] = []
     monkeypatch.setattr(filled_session, "start", lambda: painted.append(text_of(app)))
@@ -154,7 +145,7 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     assert "13.6 s" in painted[0] and "0:11 left" in painted[0]
 
 
-async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession) -> None:
+async def test_a_folder_without_runs_begins_with_the_first_task(session):
     async with screens(session, size=(100, 30)) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
         assert main_of(app).pane == "task"
@@ -163,7 +154,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSess
         await until(pilot, lambda: "needs no run" in text_of(app))
 
 
-async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(session: FedSession) -> None:
+async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(session):
     async with screens(session, "runs") as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and "No run yet" not in text_of(app))
         rail = main_of(app).query_one(TaskList)
@@ -178,7 +169,7 @@ async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(session: Fe
         assert not {"cancel_run", "end_after", "hold_run"} & offered and "screen.retry_run" not in offered
 
 
-async def test_the_key_of_the_next_step_takes_it(session: FedSession) -> None:
+async def test_the_key_of_the_next_step_takes_it(session):
     async with screens(session, size=(100, 30)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         app.go_to_task("10.5")
@@ -187,7 +178,7 @@ async def test_the_key_of_the_next_step_takes_it(session: FedSession) -> None:
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
-async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
+async def test_practice_and_read_only_are_said(tmp_path):
     make_folder(tmp_path / "lab", practice=True)
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
     lab_session(first, practice=True)
@@ -201,7 +192,7 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
 # ------------------------------------------------------------------ live
 
 
-async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session: FedSession) -> None:
+async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session):
     async with screens(filled_session) as (app, pilot):
         table = main_of(app).query_one("#runs-table", KeyedTable)
         table.focus()
@@ -217,7 +208,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session:
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
 
 
-async def test_keys_that_left_the_foot_leave_memory(filled_session: FedSession) -> None:
+async def test_keys_that_left_the_foot_leave_memory(filled_session):
     async with screens(filled_session) as (app, pilot):
         for pane in "trlca" * 4:
             await pilot.press(pane)
@@ -232,7 +223,7 @@ def missing(app: LabApp) -> str:
     return " ".join(item.missing for item in box.items) if box is not None else ""
 
 
-async def test_what_another_program_writes_is_seen_by_the_checks(filled_session: FedSession) -> None:
+async def test_what_another_program_writes_is_seen_by_the_checks(filled_session):
     """A student edits in an editor of their own, beside labtui."""
     copy = filled_session.folder.scripts / "ResNet152.py"
     copy.write_bytes((filled_session.folder.scripts / "ResNet50.py").read_bytes())
@@ -242,9 +233,7 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session:
         await until(pilot, lambda: bool(missing(app)) and "still identical" not in missing(app))
 
 
-async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
-    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(filled_session, monkeypatch):
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
     async with screens(filled_session, "task", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and app.view_model.checks)
@@ -258,7 +247,7 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
         await until(pilot, lambda: "following" in text_of(app))
 
 
-async def test_a_growing_log_is_followed(filled_session: FedSession) -> None:
+async def test_a_growing_log_is_followed(filled_session):
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         write_log(filled_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
@@ -278,7 +267,7 @@ async def test_a_growing_log_is_followed(filled_session: FedSession) -> None:
         await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
 
 
-async def test_waiting_and_pending_are_explained(session: FedSession) -> None:
+async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "In labtui's submission queue" in flat(app))
@@ -299,7 +288,7 @@ async def test_waiting_and_pending_are_explained(session: FedSession) -> None:
         assert "pending" in flat(app) and "(Resources)" in flat(app)
 
 
-async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session: FedSession) -> None:
+async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session):
     async with screens(filled_session) as (app, pilot):
         raised = changes.problem("quota", "The quota is [full].", "Remove [old] files.")
         filled_session.feed(raised)
@@ -314,7 +303,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session: 
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
-async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession) -> None:
+async def test_the_line_is_a_word_and_a_glyph(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for status, shown in (
             ("stale", "○ no answer"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from labtui.tui.screens.prompts import Ask, prompt_screen
 from labtui.tui.screens.wizard import WizardApp
 from tests import changes
 from tests.tui.clicking import choose, click_words, place_of
-from tests.tui.fed_session import FedSession
 from tests.tui.waiting import screens, text_of, until
 
 SMALL = (80, 24)
@@ -25,7 +23,7 @@ async def shown(pilot: Any, kind: type) -> None:
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
 
 
-async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSession) -> None:
+async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
     async with screens(filled_session, size=SMALL) as (app, pilot):
         await click_words(pilot, "? Help")
         await shown(pilot, TextScreen)
@@ -56,7 +54,7 @@ class Question:
 
 
 @pytest.mark.parametrize("answer", ["n  Leave it", "y  Make this change"])
-async def test_a_fix_is_taken_or_left_by_a_click(session: FedSession, answer: str) -> None:
+async def test_a_fix_is_taken_or_left_by_a_click(session, answer):
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     async with screens(session, size=SMALL) as (app, pilot):
@@ -79,7 +77,7 @@ async def test_a_fix_is_taken_or_left_by_a_click(session: FedSession, answer: st
         await shown(pilot, MainScreen)
 
 
-async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: Path) -> None:
+async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
     app = WizardApp(tmp_path)
     answers: list[str | None] = []
     async with app.run_test(size=SMALL, notifications=True) as pilot:

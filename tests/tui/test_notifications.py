@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from labtui.domain.model import JobPhase
@@ -11,7 +9,6 @@ from labtui.session.notifications import DesktopNotifier, Notice
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from tests.tui.fed_session import (
-    FedSession,
     accepted,
     finished_run,
     live_run,
@@ -44,9 +41,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sequences
 
 
-async def test_start_and_end_ring_once_and_the_past_does_not(
-    session: FedSession, messages: list[str]
-) -> None:
+async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.desktop = desktop = Desktop()
@@ -65,9 +60,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
 
 
 @pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
-async def test_the_settings_say_how_it_is_told(
-    session: FedSession, messages: list[str], how: Any, rings: int
-) -> None:
+async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
     session.settings = changed(session.settings, notifications=how)
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.desktop = desktop = Desktop()

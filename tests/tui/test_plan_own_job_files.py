@@ -39,9 +39,7 @@ def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
-    session: FedSession, size: tuple[int, int]
-) -> None:
+async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session, size):
     write(session, TOLD)
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -59,7 +57,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
         assert session.requests[0][1] == (draft, None)
 
 
-async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(session: FedSession) -> None:
+async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(session):
     path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -83,7 +81,7 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(ses
         await until(pilot, lambda: len(session.requests) == 1)
 
 
-async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession) -> None:
+async def test_what_the_file_does_not_say_is_a_question_mark(session):
     write(session, UNTOLD)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -92,7 +90,7 @@ async def test_what_the_file_does_not_say_is_a_question_mark(session: FedSession
         assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
 
 
-async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession) -> None:
+async def test_an_error_in_an_own_file_is_fixed_in_the_file(session):
     path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -106,7 +104,7 @@ async def test_an_error_in_an_own_file_is_fixed_in_the_file(session: FedSession)
         assert not session.requests
 
 
-async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(session: FedSession) -> None:
+async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(session):
     path = write(session, TOLD)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -123,7 +121,7 @@ def _offered(app: LabApp) -> set[str]:
     return {each.binding.action for each in app.screen.active_bindings.values() if each.binding.show}
 
 
-async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession) -> None:
+async def test_a_task_without_runs_plans_the_own_job_file(session):
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.go_to_task("10.1")
         await pilot.press("s")
@@ -141,7 +139,7 @@ async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession) -
         assert session.requests[0][1][0] == draft
 
 
-async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session: FedSession) -> None:
+async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
     draft = session.own_draft(session.folder.slurm / "mine.slurm", task_id="10.5")
     assert len(draft.runs) == 2
@@ -151,7 +149,7 @@ async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(sessio
         assert app.screen.plan.drafts == (draft,)  # type: ignore[attr-defined]
 
 
-async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(session: FedSession) -> None:
+async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(session):
     """Their logs told epochs and nothing else."""
     log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}

@@ -63,7 +63,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
-async def test_the_ticket_says_runs_time_cost_and_submit(session: FedSession, size: tuple[int, int]) -> None:
+async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
     session.feed(*online())
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -100,9 +100,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session: FedSession, si
         assert app.screen is screen
 
 
-async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(
-    filled_session: FedSession,
-) -> None:
+async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(filled_session):
     """Expected by the own results, in the ticket and in the advice."""
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -115,7 +113,7 @@ async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(
         assert saved == pytest.approx(float(said[1]), abs=0.011)
 
 
-async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSession) -> None:
+async def test_the_keys_of_the_plan_are_offered_at_80_columns(session):
     async with screens(session, size=(80, 24)) as (app, pilot):
         await open_plan(app, pilot)
         keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
@@ -128,7 +126,7 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session: FedSessio
         await until(pilot, lambda: line in text_of(app), "the script's line as before")
 
 
-async def test_changed_files_stand_beside_the_script(session: FedSession) -> None:
+async def test_changed_files_stand_beside_the_script(session):
     script = session.folder.scripts / "ResNet50.py"
     script.write_text(script.read_text() + "print('mine')\n")
     async with screens(session) as (app, pilot):
@@ -136,7 +134,7 @@ async def test_changed_files_stand_beside_the_script(session: FedSession) -> Non
         assert "1 script changed by you" in text_of(app)
 
 
-async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session: FedSession) -> None:
+async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):
     data = "/gpfs/projects/nct_345/cifar-10-batches-py"
     session.settings = changed(session.settings, data_dir=data)
     questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
@@ -158,7 +156,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(sessio
         await until(pilot, lambda: "is not on the cluster" in flat(app))
 
 
-async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession) -> None:
+async def test_slurm_s_own_word_stands_below_the_ticket(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("i")
@@ -183,7 +181,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session: FedSession) -> 
 
 
 @pytest.mark.parametrize(("gpus", "says"), [(4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")])
-def test_the_cell_of_gpus_says_on_how_many_nodes(session: FedSession, gpus: int, says: str) -> None:
+def test_the_cell_of_gpus_says_on_how_many_nodes(session, gpus, says):
     edition = load_edition("hpc4ai-ch12")
     given = PlanOverrides(gpus=(gpus,), account="nct_345")
     planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
@@ -193,7 +191,7 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session: FedSession, gpus: int,
 # ------------------------------------------------------------------ changing it
 
 
-async def test_numbers_are_changed_in_place(session: FedSession) -> None:
+async def test_numbers_are_changed_in_place(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         focus_at(screen, 1, "per_gpu")
@@ -212,7 +210,7 @@ async def test_numbers_are_changed_in_place(session: FedSession) -> None:
         await until(pilot, lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
 
 
-async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession) -> None:
+async def test_without_any_run_left_there_is_nothing_to_send(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         for row in range(3):
@@ -224,7 +222,7 @@ async def test_without_any_run_left_there_is_nothing_to_send(session: FedSession
         assert app.screen is screen and not session.requests
 
 
-async def test_a_batch_that_did_not_fit_is_told(session: FedSession) -> None:
+async def test_a_batch_that_did_not_fit_is_told(session):
     failed = finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")
     session.feed(*failed[:3], *online(), changes.ended(1, "oom"))
     async with screens(session) as (app, pilot):
@@ -236,9 +234,7 @@ async def test_a_batch_that_did_not_fit_is_told(session: FedSession) -> None:
         assert "only runs with the same can be compared" in flat(app)
 
 
-async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
-    session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session, monkeypatch):
     async with screens(session) as (app, pilot):
         edits(monkeypatch, app)
         screen = await open_plan(app, pilot)
@@ -264,7 +260,7 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(
 # ------------------------------------------------------------------ findings
 
 
-async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(session: FedSession) -> None:
+async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(session):
     damage(session)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -283,7 +279,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(sessi
         assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))
 
 
-async def test_an_error_is_overridden_with_a_reason(session: FedSession) -> None:
+async def test_an_error_is_overridden_with_a_reason(session):
     damage(session, "#SBATCH -- nodes=1")
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -301,9 +297,7 @@ async def test_an_error_is_overridden_with_a_reason(session: FedSession) -> None
         assert (found.rule, found.reason) == ("lone-dashes", "our site")
 
 
-async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
-    session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkeypatch):
     (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
     async with screens(session) as (app, pilot):
         app.view_model.edition = edition = load_edition("hpc4ai-ch10")
@@ -328,7 +322,7 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(
 # ------------------------------------------------------------------ sending
 
 
-async def test_submit_sends_every_job_once_it_is_checked(session: FedSession) -> None:
+async def test_submit_sends_every_job_once_it_is_checked(session):
     async with screens(session) as (app, pilot):
         screen, checked, real = await open_plan(app, pilot), threading.Event(), session.preview
 
@@ -351,7 +345,7 @@ async def test_submit_sends_every_job_once_it_is_checked(session: FedSession) ->
         ]
 
 
-async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSession) -> None:
+async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
     async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", session.drafts("10.5"), "Task 10.5 is done already.")
         await until(pilot, lambda: ready(app.screen))
@@ -362,7 +356,7 @@ async def test_a_task_that_is_done_is_not_submitted_again_unasked(session: FedSe
         assert not session.requests
 
 
-async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession) -> None:
+async def test_another_task_of_the_rail_leaves_the_plan(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         screen.query_one(TaskList).highlighted = 2
@@ -370,9 +364,7 @@ async def test_another_task_of_the_rail_leaves_the_plan(session: FedSession) -> 
         assert not session.requests
 
 
-async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
-    session: FedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(session, monkeypatch):
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("a secret of the insides")
 
@@ -389,7 +381,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
 # ------------------------------------------------------------------ control runs
 
 
-async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session: FedSession) -> None:
+async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session):
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot)
         plain = list(screen.plan.rows)
@@ -405,7 +397,7 @@ async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_s
         await until(pilot, lambda: screen.plan.rows == plain, "the plan as it was")
 
 
-async def test_the_practice_cluster_offers_no_control_runs(tmp_path: Path) -> None:
+async def test_the_practice_cluster_offers_no_control_runs(tmp_path):
     session = open_session(make_folder(tmp_path / "lab", practice=True).path, start=False)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)

@@ -56,9 +56,7 @@ LINES = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(LINES, st.integers(24, 170), st.integers(8, 40), st.integers(0, 14))
 @example([{2: 1.0, 4: 31.0}, {1: 1.0}], 24, 8, 0)
-def test_many_series_stand_where_their_values_are(
-    lines: list[dict[float, float]], width: int, height: int, chosen: int
-) -> None:
+def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     spec = chart(*lines)
     chosen %= len(lines)
     rows = rows_of(spec, width, height, Cursor(chosen, max(lines[chosen])))
@@ -76,7 +74,7 @@ def test_many_series_stand_where_their_values_are(
 @pytest.mark.parametrize(
     ("value", "low", "high", "rows"), [(2.0, 1.0, 4.0, 22), (0.5, 0.0, 1.0, 9), (40, 0, 40, 30)]
 )
-def test_ticks_lie_in_the_middle_of_rows(value: float, low: float, high: float, rows: int) -> None:
+def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     scale = row_scale(low, high, rows)
     height = (scale.high - scale.low) / rows
     for tick in scale.ticks:
@@ -85,7 +83,7 @@ def test_ticks_lie_in_the_middle_of_rows(value: float, low: float, high: float, 
     assert 0 <= scale.row(value, rows) < rows
 
 
-def test_no_line_crosses_a_size_without_a_run() -> None:
+def test_no_line_crosses_a_size_without_a_run():
     """The naive way has 1, 2 and 16 GPUs, others 4 and 8: between 2 and 16 there is nothing of it."""
     naive = {1: 1.0, 2: 1.9, 16: 13.0}
     spec = chart({1: 1.0, 2: 2.0, 4: 3.9, 8: 7.6, 16: 15.0}, naive)
@@ -99,7 +97,7 @@ def test_no_line_crosses_a_size_without_a_run() -> None:
     assert not any("\u2800" <= sign <= "\u28ff" for sign in between)
 
 
-def test_more_than_eight_gpus_are_drawn_on_logarithmic_axes() -> None:
+def test_more_than_eight_gpus_are_drawn_on_logarithmic_axes():
     rows = rows_of(chart({x: float(x) ** 0.95 for x in SIZES}), 100, 30)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert labels[:3] == ["32×", "16×", "8×"]
@@ -108,7 +106,7 @@ def test_more_than_eight_gpus_are_drawn_on_logarithmic_axes() -> None:
 
 
 @pytest.mark.parametrize("height", range(9, 40))
-def test_no_tick_stands_far_above_the_values(height: int) -> None:
+def test_no_tick_stands_far_above_the_values(height):
     rows = rows_of(chart({x: float(x) for x in SIZES}), 100, height)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, (
@@ -118,27 +116,27 @@ def test_no_tick_stands_far_above_the_values(height: int) -> None:
     assert mark <= height / 2, "the largest value stands in the upper half"
 
 
-def test_a_number_at_the_end_of_a_line_is_never_cut() -> None:
+def test_a_number_at_the_end_of_a_line_is_never_cut():
     for width in range(24, 60):
         text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
         found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
         assert all(end in {"2.53×", "2.53× so far"} for end in found), (width, found)
 
 
-def test_names_say_only_what_tells_the_lines_apart() -> None:
+def test_names_say_only_what_tells_the_lines_apart():
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = [replace(each, short=f"{each.short}, 99,968 images") for each in spec.series]
     text = "\n".join(rows_of(replace(spec, series=tuple(long))))
     assert "net0" in text and "net1" in text and "99,968" not in text
 
 
-def test_what_still_runs_is_hollow_and_so_far() -> None:
+def test_what_still_runs_is_hollow_and_so_far():
     rows = rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True))
     text = "\n".join(rows)
     assert "○" in text and "2.53× so far" in text and text.count("●") == 2 and "1.68×" in text
 
 
-def test_the_cursor_has_a_mark_a_line_and_a_table() -> None:
+def test_the_cursor_has_a_mark_a_line_and_a_table():
     spec = chart({1: 1.0, 32: 29.4}, {1: 1.0, 32: 27.5}, {1: 1.0, 32: 22.7})
     text = "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0)))
     assert "◉" in text and "┊" in text
@@ -146,7 +144,7 @@ def test_the_cursor_has_a_mark_a_line_and_a_table() -> None:
     assert "on 32 GPUs" in text and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
 
 
-def test_a_law_is_named_at_its_end_and_a_place_in_words() -> None:
+def test_a_law_is_named_at_its_end_and_a_place_in_words():
     law = Series(name="Amdahl's law", short="Amdahl", points=(Point(x=1, y=1), Point(x=4, y=2.5)), role="fit")
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
     assert "Amdahl" in "\n".join(rows_of(replace(spec, series=(*spec.series, law))))
@@ -155,20 +153,20 @@ def test_a_law_is_named_at_its_end_and_a_place_in_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bars", "stacked"])
-def test_bars_rise_from_the_axis_and_carry_their_values(kind: str) -> None:
+def test_bars_rise_from_the_axis_and_carry_their_values(kind):
     rows = rows_of(chart({1: 13.6, 2: 8.1, 4: 5.38}, kind=kind), 86, 25)
     heights = [sum(row[column] in "█▄" for row in rows) for column in range(86)]
     assert max(heights) > 10 and "█" in rows[21]
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("13.60×", "8.10×", "5.38×"))
 
 
-def test_a_task_without_runs_has_empty_axes_with_its_sizes() -> None:
+def test_a_task_without_runs_has_empty_axes_with_its_sizes():
     ticks = tuple((float(size), str(size)) for size in (1, 2, 4))
     rows = rows_of(replace(chart(), x_ticks=ticks))
     assert all(f" {size} " in rows[23] for size in (1, 2, 4))
 
 
-def test_what_cannot_be_drawn_is_refused_and_small_windows_too() -> None:
+def test_what_cannot_be_drawn_is_refused_and_small_windows_too():
     assert not drawable(chart({1: 1e13}))
     assert draw(chart({1: 1.0}), 20, 25, LOOK) is None
     assert draw(chart({1: 1.0}), 80, 7, LOOK) is None

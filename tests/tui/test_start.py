@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from textual.color import Color
@@ -41,7 +40,7 @@ print(sorted(name for name in heavy if name in sys.modules))
 """
 
 
-def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_starting_imports_nothing_heavy(tmp_path):
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab")
     lab_session(session)
@@ -56,9 +55,7 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_the_preferred_theme_colours_the_first_frame(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_preferred_theme_colours_the_first_frame(tmp_path, monkeypatch):
     preferences = tmp_path / "theme"
     preferences.write_text("labtui-light\n")
     monkeypatch.setattr(themes, "preferences_file", lambda: preferences)
@@ -71,7 +68,7 @@ async def test_the_preferred_theme_colours_the_first_frame(
     session.close()
 
 
-def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> None:
+def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "labtui"],
         capture_output=True,
@@ -87,7 +84,7 @@ def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["sumbit", "no-such-command"])
-def test_a_mistyped_command_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_command_is_no_folder(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="neither a command"):
         screens._folder(name)
@@ -97,7 +94,7 @@ def test_a_mistyped_command_is_no_folder(name: str, tmp_path: Path, monkeypatch:
     assert screens._folder(str(tmp_path / "lab")) == tmp_path / "lab"
 
 
-async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) -> None:
+async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
@@ -122,7 +119,7 @@ async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) ->
     )
 
 
-async def test_the_wizard_asks_for_what_no_connection_could_begin_without(tmp_path: Path) -> None:
+async def test_the_wizard_asks_for_what_no_connection_could_begin_without(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#cluster", Select).value = "mn5"
@@ -137,7 +134,7 @@ def _answer(app: WizardApp) -> str:
     return str(app.screen.query_one("#wizard-answer").render())
 
 
-async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_path: Path) -> None:
+async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
     session = Session.open(folder.path, start=False)
     app = LabApp(session)
@@ -151,7 +148,7 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
     session.close()
 
 
-async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
+async def test_the_wizard_s_test_says_what_is_wrong(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#host", Input).value = "127.0.0.1"
@@ -165,7 +162,7 @@ async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
+async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path):
     make_folder(tmp_path / "lab", practice=True)
     session = open_session(tmp_path / "lab")
     lab_session(session, practice=True)
@@ -191,9 +188,7 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_pa
 
 
 @pytest.mark.parametrize(("factor", "asks"), [(20.0, True), (None, False)])
-async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_about(
-    tmp_path: Path, factor: float | None, asks: bool
-) -> None:
+async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_about(tmp_path, factor, asks):
     """Asked where the cluster ends with the screens; without it (a kept folder opened by itself) nothing ends."""
     make_folder(tmp_path / "lab", practice=True)
     session = open_session(tmp_path / "lab")
@@ -210,7 +205,7 @@ async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_abo
     session.close()
 
 
-async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(tmp_path: Path) -> None:
+async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(tmp_path):
     settings = Settings(
         edition="hpc4ai-ch10", profile="practice", practice=True, host="127.0.0.1", port=1, user="nct01000"
     )
@@ -226,7 +221,7 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
-def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path: Path) -> None:
+def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path):
     import fcntl
     import os
     import pty
@@ -256,7 +251,7 @@ def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone(tmp_path: Path) -> None:
+def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone(tmp_path):
     """Textual would take two sizes by turns and repaint without end."""
     import os
     import pty
@@ -287,7 +282,7 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
     assert ended, "the program waits for a terminal that is gone"
 
 
-async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path: Path) -> None:
+async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path):
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)
     app = LabApp(session, start=False)

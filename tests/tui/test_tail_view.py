@@ -33,7 +33,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: Path) -> None:
+async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
@@ -55,7 +55,7 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: P
 
 
 @pytest.mark.parametrize("key", ["page_up", "scroll_up"])
-async def test_bytes_that_come_with_the_key_do_not_take_it_back(log: Path, key: str) -> None:
+async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, key):
     """The key's movement is animated: its first step comes after the bytes."""
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
@@ -69,7 +69,7 @@ async def test_bytes_that_come_with_the_key_do_not_take_it_back(log: Path, key: 
         assert not app.tail.follow and "line 149" not in text_of(app)
 
 
-async def test_a_smaller_screen_keeps_following(log: Path) -> None:
+async def test_a_smaller_screen_keeps_following(log):
     app = Bench()
     async with app.run_test(size=(40, 20), notifications=True) as pilot:
         app.tail.show_file(log)
@@ -79,7 +79,7 @@ async def test_a_smaller_screen_keeps_following(log: Path) -> None:
             await until(pilot, lambda: app.tail.follow and "line 99" in text_of(app))
 
 
-async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
+async def test_search_goes_up_from_the_end_then_both_ways(log):
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
@@ -95,7 +95,7 @@ async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
         await until(pilot, lambda: app.tail.search_ended == "not found")
 
 
-async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_again(log: Path) -> None:
+async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_again(log):
     with log.open("a") as file:
         file.write("日本 " + "x" * 300 + "needle" + "y" * 300 + "\nneedle at the left\n" + lines(0, 3))
     app = Bench()
@@ -110,7 +110,7 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         await until(pilot, lambda: app.tail.match_line == 102 and "needle at the left" in text_of(app))
 
 
-async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> None:
+async def test_a_log_that_began_anew_is_shown_from_its_new_end(log):
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
@@ -122,7 +122,7 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> Non
         await until(pilot, lambda: text_of(app).startswith(" What a run prints"))
 
 
-async def test_hostile_lines_are_data(tmp_path: Path) -> None:
+async def test_hostile_lines_are_data(tmp_path):
     path = tmp_path / "job.out"
     path.write_bytes(b"[bold]x[/nothing]\n\x1b]0;title\x07\x1b[2Jcleared?\n1/9\r9/9 done\n")
     app = Bench()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from labtui.tui.widgets.task_pane import TaskPane
-from tests.tui.fed_session import FedSession
 from tests.tui.waiting import screens, text_of, until
 
 
-async def test_the_first_unfinished_line_is_open_and_enter_opens_all(filled_session: FedSession) -> None:
+async def test_the_first_unfinished_line_is_open_and_enter_opens_all(filled_session):
     async with screens(filled_session, "task", size=(120, 50)) as (app, pilot):
         await until(pilot, lambda: "▾ ○ Runs" in text_of(app) and bool(app.view_model.checks))
         text = text_of(app)

@@ -38,7 +38,7 @@ def answers(folder: Path) -> list[Path]:
     return sorted((folder / "answers").glob("10.5*.md"))
 
 
-async def test_one_after_the_other(folder: Path) -> None:
+async def test_one_after_the_other(folder):
     first = open_session(folder)
     before = first.state
     await write(first, "mine")
@@ -59,7 +59,7 @@ async def test_one_after_the_other(folder: Path) -> None:
     assert lines.count(PLACEHOLDER) == 3
 
 
-async def test_both_at_once_write_to_the_same_sheet(folder: Path) -> None:
+async def test_both_at_once_write_to_the_same_sheet(folder):
     first = open_session(folder)
     second = open_session(folder)
     assert second.read_only, "one process does the work; the other looks"

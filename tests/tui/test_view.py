@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ def seen(state: LabState, **more: Any) -> View:
 
 @settings(max_examples=300, deadline=None)
 @given(states())
-def test_no_two_parts_contradict_each_other(state: LabState) -> None:
+def test_no_two_parts_contradict_each_other(state):
     view = seen(state)
     step, (severity, note) = next_step(view), status_line(view)
     phase, title, _ = title_state(view)
@@ -141,11 +140,11 @@ def test_no_two_parts_contradict_each_other(state: LabState) -> None:
 @pytest.mark.parametrize(
     ("task", "scope"), [("10.5", {"10.5"}), ("10.7", {"10.5", "10.6", "10.7"}), ("10.1", {"10.1"})]
 )
-def test_a_task_shows_its_own_runs_or_those_it_compares(task: str, scope: set[str]) -> None:
+def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
     assert scope_of(EDITION.task(task), task) == scope
 
 
-def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
+def test_an_ended_job_whose_log_is_not_read_is_not_running():
     run = RunState(
         run_id=1, token="lt1", task_id="10.5", spec=spec(gpus=1), phase=RunPhase.RUNNING, started=True
     )
@@ -171,7 +170,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
 
 
 @pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (1, 10.0), (3, 2.0)])
-def test_the_time_left_goes_down_inside_an_epoch(epochs: int, ago: float) -> None:
+def test_the_time_left_goes_down_inside_an_epoch(epochs, ago):
     """Before the first epoch that counts by what is expected, then by the run's own pace."""
     done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
     run = RunState(
@@ -194,7 +193,7 @@ def test_the_time_left_goes_down_inside_an_epoch(epochs: int, ago: float) -> Non
 
 
 @pytest.mark.parametrize("width", [78, 86])
-def test_the_state_of_a_run_is_never_cut(width: int) -> None:
+def test_the_state_of_a_run_is_never_cut(width):
     """Two models with two batches, as in the comparison of two networks."""
     runs = {}
     for number, model in enumerate(("ResNet50", "ResNet152"), 1):
@@ -209,7 +208,7 @@ def test_the_state_of_a_run_is_never_cut(width: int) -> None:
     assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
 
 
-def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells() -> None:
+def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells():
     runs = {}
     for number in (1, 2):
         what = replace(spec(), unknown=("n_gpus",))
@@ -219,7 +218,7 @@ def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells() -
     assert "gpus" not in {column.key for column in columns}
 
 
-def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:
+def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     runs, submissions = {}, {}
     for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
         epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
@@ -240,7 +239,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task() -> None:
     assert speedup.family == "cpu-gpu" and "faster than the CPU" in speedup.message
 
 
-def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path: Path) -> None:
+def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     path = tmp_path / "gpu.csv"
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
@@ -248,12 +247,12 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
-def test_spans_read_as_a_clock(seconds: float, text: str) -> None:
+def test_spans_read_as_a_clock(seconds, text):
     assert words.clock_span(seconds) == text
 
 
 @pytest.mark.parametrize(("token", "open_"), [("a", True), ("b", False)])
-def test_only_a_later_job_answers_an_out_of_memory(token: str, open_: bool) -> None:
+def test_only_a_later_job_answers_an_out_of_memory(token, open_):
     first = RunState(
         run_id=1, token="a", task_id="10.5", spec=spec(batch=8192), outcome="oom", diagnosis=(OOM,)
     )
@@ -262,7 +261,7 @@ def test_only_a_later_job_answers_an_out_of_memory(token: str, open_: bool) -> N
     assert (found is not None) is open_
 
 
-def test_the_headline_is_that_of_the_chart_where_runs_are_repeated() -> None:
+def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     runs = {}
     for number, (gpus, seconds) in enumerate(((1, 9.0), (4, 4.0), (4, 3.0)), 1):
         epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))

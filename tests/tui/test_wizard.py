@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.widgets import Input
 
@@ -11,7 +9,7 @@ from labtui.tui.screens.wizard import FIELDS, WizardApp
 from tests.tui.waiting import text_of, until
 
 
-async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path: Path) -> None:
+async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "Folder to make" in text_of(app))
@@ -28,9 +26,7 @@ async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path: Pa
 
 
 @pytest.mark.parametrize("size", [(60, 15), (50, 13)])
-async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(tmp_path, size):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: "Make the folder" in text_of(app))
@@ -40,7 +36,7 @@ async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(
         assert "esc Leave" in text_of(app)
 
 
-async def test_practice_is_offered_before_everything(tmp_path: Path) -> None:
+async def test_practice_is_offered_before_everything(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "No account yet?" in text_of(app))
