@@ -331,14 +331,14 @@ class LabFolder:
 
 
 def _text_digest(data: bytes) -> str:
-    return hashes({"": data.replace(b"\r\n", b"\n")})[""]
+    return digest_of(data.replace(b"\r\n", b"\n"))
 
 
-def hashes(files: Mapping[str, bytes]) -> dict[str, str]:
-    """SHA-256 hex digest of each file."""
+def digest_of(data: bytes) -> str:
+    """SHA-256 in hex."""
     import hashlib  # costs time, and the first paint needs no digest
 
-    return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return hashlib.sha256(data).hexdigest()
 
 
 def refuse_lab_folder(path: str | Path) -> Path:

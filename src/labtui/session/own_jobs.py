@@ -19,6 +19,7 @@ from typing import Any
 
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft
+from labtui.domain.terminal_text import inert
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
@@ -42,7 +43,7 @@ def own_job_script(text: str, file_name: str) -> str:
         (
             "#!/bin/bash",
             *_header(rest),
-            f"{MADE_HERE}: the lines above are those of {_printable(file_name)}, which is run below as it is.",
+            f"{MADE_HERE}: the lines above are those of {inert(file_name)}, which is run below as it is.",
             'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
             STARTED_GUARD.rstrip("\n"),
             'cd -- "$here" || exit',
@@ -56,10 +57,6 @@ def _header(lines: list[str]) -> list[str]:
     """The lines in which sbatch looks for directives: up to the first that is neither blank nor a comment."""
     end = next((n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), len(lines))
     return lines[:end]
-
-
-def _printable(name: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in name)
 
 
 Answers = Mapping[str, Any]

@@ -17,7 +17,7 @@ from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraf
 from labtui.domain.profile import Profile
 from labtui.domain.state import LOG_ENDINGS, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
-from labtui.session.folder import SCRIPT_NAME, hashes, sent_as
+from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
 from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def plan(
         remote_dir=remote_dir,
         remote_logs=logs_of(named, remote_dir, user=session.user),
         log_names=log_names_of(named),
-        script_hashes=hashes(files),
+        script_hashes={name: digest_of(data) for name, data in files.items()},
         practice=session.practice,
         accepted=tuple(accepted),
         **named.request,

@@ -9,7 +9,7 @@ from typing import Any
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.model import JobPhase, JobView
-from labtui.domain.state import Change, LabState, SubmissionState
+from labtui.domain.state import Change, LabState
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_evidence import (
@@ -55,7 +55,7 @@ class Poller:
         if self._asking:
             return None
         delay = poll_delay(
-            [item.job.phase for item in live(self._context.state) if item.job is not None],
+            [job.phase for _, job in live(self._context.state)],
             since_change_s=self._context.now() - self._changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
@@ -108,8 +108,8 @@ class Poller:
             moment: dict[str, Any] = {"other_jobs": others, "refreshed_at": at}
             moment["cluster_time"] = tick.server_time
             self._tell(jobs, lambda state: replace(state, **moment))
-        for submission in live(context.state):
-            self._check_log(submission)
+        for submission, job in live(context.state):
+            self._check_log(submission.token, job)
 
     def _note_accounting(self, tick: Tick) -> None:
         if tick.accounting is not None:
@@ -137,11 +137,10 @@ class Poller:
                 if ended_as_duplicate(self._context.state, submission):
                     self._submitter.adopt_first(submission, job.job_id)
 
-    def _check_log(self, submission: SubmissionState) -> None:
+    def _check_log(self, token: str, job: JobView) -> None:
         """Queue and accounting are silent for a minute, and the controller knows no more: the job's own log counts."""
-        job, at = submission.job, self._context.at()
-        if job is None or job.evidence != "gone" or job.unknown_since is None:
-            return
-        if at - job.unknown_since >= _LOG_CHECK_S and self._context.readings.script_ended(submission.token):
+        at = self._context.at()
+        silent = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
+        if silent and self._context.readings.script_ended(token):
             over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
-            self._tell({submission.token: over})
+            self._tell({token: over})

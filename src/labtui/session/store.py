@@ -26,6 +26,7 @@ from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session import records
+from labtui.session.folder import digest_of
 from labtui.session.records import Writer
 
 _T = TypeVar("_T")
@@ -172,7 +173,7 @@ class Store:
             if news:
                 db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.sealed(seen)))
             for token, contents in (files or {}).items():
-                named = [(token, path, _digest(data), data) for path, data in contents.items()]
+                named = [(token, path, digest_of(data), data) for path, data in contents.items()]
                 blobs = [(digest, data) for _, _, digest, data in named]
                 db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
                 db.executemany(
@@ -380,15 +381,9 @@ def _decoded(kind: type[_T], of: object, data: object) -> _T:
         raise damaged(f"what is stored of {of} cannot be read") from error
 
 
-def _digest(data: bytes) -> str:
-    import hashlib  # costs time, and the first paint needs no digest
-
-    return hashlib.sha256(data).hexdigest()
-
-
 def _content(digest: object, data: object) -> bytes:
     """A file's content as it was stored."""
-    if not isinstance(data, bytes) or _digest(data) != digest:
+    if not isinstance(data, bytes) or digest_of(data) != digest:
         raise damaged("a stored file differs")
     return data
 

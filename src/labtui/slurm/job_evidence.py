@@ -25,14 +25,11 @@ SLACK_S = 90.0
 """Estimates and counters that moved by less are not news worth storing."""
 
 
-def live(state: LabState) -> tuple[SubmissionState, ...]:
-    """The submissions that Slurm accepted and of whose end there is no evidence yet."""
+def live(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
+    """The submissions that Slurm accepted and of whose end there is no evidence yet, with their jobs."""
+    accepted = (item for item in state.submissions.values() if item.status is SubmissionStatus.ACCEPTED)
     return tuple(
-        item
-        for item in state.submissions.values()
-        if item.status is SubmissionStatus.ACCEPTED
-        and item.job is not None
-        and item.job.phase is not JobPhase.FINISHED
+        (item, item.job) for item in accepted if item.job and item.job.phase is not JobPhase.FINISHED
     )
 
 
@@ -49,11 +46,7 @@ def unread(state: LabState) -> tuple[SubmissionState, ...]:
 
 def vanished(state: LabState) -> tuple[str, ...]:
     """The job ids to ask accounting about: those that a good answer of the queue did not hold."""
-    return tuple(
-        item.job.job_id
-        for item in live(state)
-        if item.job is not None and (item.job.phase is JobPhase.SETTLING or item.job.evidence == "gone")
-    )
+    return tuple(job.job_id for _, job in live(state) if job.evidence == "gone")
 
 
 def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
@@ -61,10 +54,7 @@ def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
     views = {}
     rows = {row.job_id: row for row in tick.jobs or ()}
     accounts = {row.job_id: row for row in tick.accounting or ()}
-    for submission in live(state):
-        old = submission.job
-        if old is None:
-            continue
+    for submission, old in live(state):
         if tick.jobs is None:
             view = unanswered(old, at)
         elif old.job_id in rows:
@@ -189,9 +179,8 @@ class MyJob:
 
 def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
     """Every living job of the student: this folder's first, then the others."""
-    ours = [(item.job, item) for item in live(state) if item.job is not None]
-    pairs = (*ours, *((job, None) for job in state.other_jobs))
-    return tuple(_my_job(job, item, profile, state.cluster_time) for job, item in pairs)
+    pairs = (*live(state), *((None, job) for job in state.other_jobs))
+    return tuple(_my_job(job, item, profile, state.cluster_time) for item, job in pairs)
 
 
 def _my_job(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
 from labtui.slurm.states import sentences
@@ -229,7 +230,7 @@ def site_profile(
         lines += [_pair("partition", queue.partition.name if by_qos else "")]
         lines += [_pair(limit, value) for limit, value in queue.limits.items()]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
-    kept = (_one_line(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
+    kept = (inert(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
     return SiteProfile("\n".join((*kept, "")), unknown)
 
 
@@ -237,11 +238,6 @@ def _pair(key: str, value: Any, source: str = "") -> str:
     """A line of TOML; a value that is not known stands without its source."""
     text = f"{key} = {json.dumps(value, ensure_ascii=False)}"
     return f"{text}  # {source}" if source and value not in ("", []) else text
-
-
-def _one_line(text: str) -> str:
-    """Text from outside in a line of TOML."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _node(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
