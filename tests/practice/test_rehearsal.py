@@ -7,11 +7,13 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from labtui.domain.tuning import tuning_words
+from labtui.practice import programs
 from labtui.practice.layout import DATA_FILES
 from labtui.practice.pace import Training
 from labtui.training_logs.reader import parse_log
@@ -226,3 +228,27 @@ def test_batches_that_do_not_fit_64_gb():
     assert Training("ResNet152V2", 4, 4096).fits
     assert not Training("ResNet152V2", 1, 2048).fits, "the reason why the lab uses 1024 per GPU"
     assert Training("ResNet152V2", 0, 8192).fits, "the CPU has the node's memory"
+
+
+def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkeypatch, tmp_path):
+    slept: list[float] = []
+    monkeypatch.setenv("LABTUI_PRACTICE_JOB", str(tmp_path))
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: 1000.0)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    assert programs.unaccounted_s() == 0
+    programs.account()
+    for name, at, late in (
+        ("accounted", 992, 8),
+        ("slurm_script.new", 998, 2),
+    ):  # begun, then put back and begun again
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+        assert programs.unaccounted_s() == late
+    clock = programs.RehearsedTime(
+        programs.PracticeClock(began=1000.0, factor=60.0), programs.unaccounted_s()
+    )
+    clock.advance(120.0)
+    assert slept == []
+    clock.advance(60.0)
+    assert slept == [1.0]

@@ -60,13 +60,14 @@ class PracticeClock:
 class RehearsedTime:
     """A clock that `advance` moves, and that lets real time pass at the cluster's pace.
 
-    `advance` is exact: an epoch of 13.600 s takes 13.600 s on this clock, whatever the laptop does meanwhile.
+    `advance` is exact: an epoch of 13.600 s takes 13.600 s on this clock, whatever the laptop does meanwhile. It began
+    `late` seconds (of ours) ago: what a slow laptop took to start the process is no time of the job.
     """
 
-    def __init__(self, clock: PracticeClock) -> None:
-        self._factor, self._now, self._elapsed = clock.factor, clock.now(), 0.0
+    def __init__(self, clock: PracticeClock, late: float = 0.0) -> None:
+        self._factor, self._now, self._elapsed = clock.factor, clock.now() - late * clock.factor, 0.0
         self._sleep, self._monotonic = time.sleep, time.monotonic
-        self._real_start = time.monotonic()
+        self._real_start = time.monotonic() - late
 
     def advance(self, seconds: float) -> None:
         """Let that many seconds pass on the rehearsed clock."""
@@ -143,6 +144,25 @@ def sleep(words: list[str]) -> None:
     scale = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     parts = ((word[:-1], scale[word[-1]]) if word[-1:] in scale else (word, 1) for word in words)
     PracticeClock.from_environment().sleep(sum(float(number) * unit for number, unit in parts))
+    account()
+
+
+def account() -> None:
+    """Note that the job's time until now has been let pass."""
+    if folder := os.environ.get("LABTUI_PRACTICE_JOB"):
+        with open(os.path.join(folder, "accounted"), "wb"):
+            pass
+
+
+def unaccounted_s() -> float:
+    """Seconds of ours since the job began or last let time pass: what it took to start its processes."""
+    began = []
+    for name in ("slurm_script.new", "accounted"):
+        try:
+            began.append(os.stat(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], name)).st_mtime)
+        except (KeyError, OSError):
+            continue
+    return max(0.0, time.time() - max(began)) if began else 0.0
 
 
 def run(words: list[str]) -> None:

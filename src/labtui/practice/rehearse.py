@@ -114,10 +114,10 @@ def run_script(arguments: list[str]) -> int:
     sys.argv = arguments
     # Behind the script's own folder, and before what is installed here.
     sys.path[:1] = [str(Path(script).resolve().parent), str(Path(__file__).parents[2])]
-    from labtui.practice.programs import PracticeClock, RehearsedTime
+    from labtui.practice.programs import PracticeClock, RehearsedTime, account, unaccounted_s
     from labtui.practice.stand_in import install
 
-    RehearsedTime(PracticeClock.from_environment()).install()
+    RehearsedTime(PracticeClock.from_environment(), unaccounted_s()).install()
     install()
     socket.gethostname = lambda: os.environ.get("SLURMD_NODENAME", "localhost")  # the practice cluster's node
     os.walk = _walk_of_rehearsed_data  # type: ignore[assignment]  # for a folder's name, as the scripts call it
@@ -139,6 +139,8 @@ def run_script(arguments: list[str]) -> int:
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         sys.stderr.writelines(traceback.format_exception(type(error), error, frames))
         return 130 if isinstance(error, KeyboardInterrupt) else 1
+    finally:
+        account()
     return 0
 
 
