@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
@@ -159,3 +161,13 @@ def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path, c
     (programs / "sbatch").write_text("")
     walk.folder_of(tmp_path / "lab", "hpc4ai-ch10", profile="mn5", host="alogin1.bsc.es", user="nct01000")
     assert "no practice session was kept there" in refused(capsys, tmp_path)
+
+
+def test_a_kept_session_goes_on_with_its_own_lab(cluster: PracticeCluster, tmp_path: Path) -> None:
+    first, again = (
+        screens._lab_folder(argparse.Namespace(keep=str(tmp_path), lab=lab), cluster)
+        for lab in ("sa-miri-2025-pi", screens.LAB)
+    )
+    settings = LabFolder.open(again).settings()
+    assert (first, settings.edition) == (again, "sa-miri-2025-pi")
+    assert settings.data_dir == str(cluster.layout.data_sets)

@@ -208,9 +208,8 @@ def run_practice(arguments: argparse.Namespace) -> int:
         if not arguments.keep:
             forget(folder)
     if arguments.keep and sys.stdout.isatty():
-        again = ["labtui", "practice", "--keep", arguments.keep]
-        again += ["--lab", arguments.lab] if arguments.lab != LAB else []
-        print(f"Kept in {arguments.keep}. To continue: {shlex.join(again)}")
+        again = shlex.join(["labtui", "practice", "--keep", arguments.keep])
+        print(f"Kept in {arguments.keep}. To continue: {again}")
     return code
 
 
@@ -281,15 +280,13 @@ def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
     path = named_path(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
-    edition = load_edition(arguments.lab)
-    login = cluster.login.settings(edition.framework_scripts)
-    if (path / SETTINGS_FILE).exists():
-        folder = LabFolder.open(path)
-        folder.save_settings(changed(folder.settings(), **login))
-    else:
-        withheld = edition.withheld_scripts
-        settings = Settings(edition=arguments.lab, **login)
-        folder = LabFolder.create(path, settings, withheld=withheld)
+    folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
+    settings = folder.settings() if folder else Settings(edition=arguments.lab, profile="practice")
+    edition = load_edition(settings.edition, folder)
+    settings = changed(settings, **cluster.login.settings(edition.framework_scripts))
+    if folder is None:
+        return LabFolder.create(path, settings, withheld=edition.withheld_scripts).path
+    folder.save_settings(settings)
     return folder.path
 
 
