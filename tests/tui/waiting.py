@@ -17,13 +17,14 @@ from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.screens.prompts import Ask
 from tests.tui.fed_session import NOW, FedSession
 
-TURNS = 6000
+LIMIT_S = 240.0
 CLUSTER_LIMIT_S = 600.0
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
     """Let the app work until the condition holds; fails loudly when it never does."""
-    for _ in range(TURNS):
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
         await pilot.pause()
         if condition():
             return
