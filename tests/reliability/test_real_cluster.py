@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +17,66 @@ import paramiko
 import pytest
 
 from labtui.domain.model import JobPhase
-from labtui.domain.state import LabState
+from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
+from labtui.session.worker_context import Clock
 from tests.real_cluster import Cluster, FaultProxy, Student
-from tests.session.small_job import draft, make_lab
-from tests.session.test_real_cluster import complete, of, phase, session_on, submit, until
+from tests.real_cluster.cluster import wait_until
+from tests.session.small_job import HEAD, draft, make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
+
+
+class JumpingClock(Clock):
+    """The real clock, with a wall that a test can move: the computer slept."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def wall(self) -> float:
+        return super().wall() + self.slept
+
+
+@contextmanager
+def session_on(path: Path, student: Student, port: int, clock: Clock | None = None) -> Iterator[Session]:
+    """A lab folder with a running session."""
+    folder = make_lab(path, student, port)
+    with Session.open(folder.path, clock=clock) as session:
+        yield session
+
+
+def submit(session: Session, student: Student, script: str) -> str:
+    return session.submit(
+        draft(student.account), script=HEAD.format(account=student.account) + script
+    ).result(240)
+
+
+def of(session: Session, token: str) -> SubmissionState:
+    return session.state.submissions[token]
+
+
+def phase(session: Session, token: str) -> JobPhase:
+    job = of(session, token).job
+    assert job is not None
+    return job.phase
+
+
+def mirror(session: Session, token: str) -> bytes:
+    path = session.log_path(token, "out")
+    return path.read_bytes() if path else b""
+
+
+def remote(cluster: Cluster, session: Session, token: str) -> Path:
+    item = of(session, token)
+    assert item.job is not None
+    return cluster.outside(item.remote_logs["out"].replace("%j", item.job.job_id))
+
+
+def complete(session: Session, token: str) -> bool:
+    item = of(session, token)
+    return all(stream in item.logs and item.logs[stream].complete for stream in item.remote_logs)
+
 
 LIES = {
     "fails with a word": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
@@ -46,16 +99,17 @@ def session(
 
 def test_a_squeue_that_lies_never_ends_a_job(cluster, student, session):
     token = submit(session, student, "sleep 600\n")
-    until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
+
+    def ticks() -> int:
+        return sum(one.name == "tick" for one in session.commands)
+
+    wait_until(lambda: phase(session, token) is JobPhase.RUNNING, what="the job to run")
     try:
         for name, script in LIES.items():
             cluster.wrap_program("squeue", script)
-            seen = len([one for one in session.commands if one.name == "tick"])
-            until(
-                lambda seen=seen: (
-                    len([one for one in session.commands if one.name == "tick"]) > seen or session.refresh()
-                ),  # type: ignore[func-returns-value]
-                f"an answer while squeue {name}",
+            seen = ticks()
+            wait_until(
+                lambda seen=seen: ticks() > seen or session.refresh(), what=f"an answer while squeue {name}"
             )
             assert phase(session, token) is not JobPhase.FINISHED, name
             assert all(run.outcome is None for run in session.state.runs.values()), name
@@ -68,14 +122,39 @@ def test_a_squeue_that_lies_never_ends_a_job(cluster, student, session):
         assert job is not None
         return job.phase is JobPhase.RUNNING and job.unknown_since is None and not session.state.problems
 
-    until(healed, "the truth to come back by itself")
+    wait_until(healed, what="the truth to come back by itself")
     session.cancel(1).result(240)
+
+
+def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(tmp_path, cluster, student):
+    clock = JumpingClock()
+    with (
+        FaultProxy((student.host, student.port)) as proxy,
+        session_on(tmp_path / "lab", student, proxy.port, clock) as session,
+    ):
+        token = submit(session, student, "for i in $(seq 1 4000); do echo line $i; sleep 0.1; done\n")
+        session.watch_logs({token})
+        wait_until(lambda: b"line 3\n" in mirror(session, token), what="the first lines")
+        connections = proxy.connections
+        statuses: list[str] = []  # as they are told: waking may connect again at once
+        session.subscribe(lambda update: statuses.append(update.state.connection.status))
+        proxy.freeze()
+        clock.slept += 600
+        wait_until(lambda: any(status != "online" for status in statuses), what="the dead line to be noticed")
+        wait_until(lambda: session.state.connection.status == "online", what="the new connection")
+        assert proxy.connections > connections
+        seen = len(mirror(session, token))
+        wait_until(lambda: len(mirror(session, token)) > seen, what="the log to go on")
+        copied = mirror(session, token)  # first, for the log goes on growing
+        assert remote(cluster, session, token).read_bytes().startswith(copied)
+        session.cancel(1).result(240)
 
 
 FETCH = r"""
 import re, sys, time
 from pathlib import Path
 from labtui.session.session import Session
+from labtui.session.worker_context import Clock
 with Session.open(sys.argv[1]) as session:
     token = next(iter(session.state.submissions))
     session.watch_logs({token})
@@ -95,10 +174,8 @@ def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
         token = submit(session, student, "seq 1 1000; sleep 1; true\n")
-        until(lambda: complete(session, token), "the small log")
-        path = cluster.outside(
-            of(session, token).remote_logs["out"].replace("%j", of(session, token).job.job_id)
-        )
+        wait_until(lambda: complete(session, token), what="the small log")
+        path = remote(cluster, session, token)
     with path.open("ab") as file:
         os.truncate(file.fileno(), SIZE)
         file.seek(0, os.SEEK_END)
