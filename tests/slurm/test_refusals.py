@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import RemoteFailure
+from labtui.domain.model import JobPhase
 from labtui.slurm.job_control import check_options, classify, control
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.states import explain_reason
+from labtui.slurm.states import explain_reason, reason_words
 from tests.contract.recorder import load_all
 from tests.slurm.recorded import VERSIONS, answer, read
 
@@ -183,3 +184,9 @@ def test_a_refused_hold_says_why():
         read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
     with pytest.raises(RemoteFailure, match="was not released"):
         read(control("release", "7"), "", "Access/permission denied for job 7", 1)
+
+
+def test_only_a_job_that_waits_gets_advice():
+    assert "Cancel it" in reason_words(JobPhase.QUEUED, "BadConstraints")
+    assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
+    assert reason_words(JobPhase.QUEUED, "") == ""

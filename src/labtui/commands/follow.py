@@ -27,7 +27,7 @@ from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.results.rows import is_step_time
-from labtui.slurm.states import explain_reason
+from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
     from labtui.session.journal import Update
@@ -236,7 +236,7 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
         said = f"submission {new.token[-6:]}  {new.status.value}  {job_id} {new.sentence}"
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
-        why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED else job.reason
+        why = reason_words(job.phase, job.reason)
         said = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 

@@ -20,14 +20,14 @@ from labtui.commands.terminal import (
     say_error,
 )
 from labtui.domain.errors import LabError
-from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, RunState
+from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
     from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition
-    from labtui.slurm.job_evidence import MyJob
 
 
 def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
         lasted = f"for {job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
         slot = "holds the slot" if job.holds_slot else ""
-        reason = _reason(job) if job.phase is JobPhase.QUEUED else ""
+        reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
         words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
         print_line("  ".join(word for word in words if word))
     return 0
@@ -174,8 +174,8 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
         device = state.runs[row["run"]].spec.devices
         model = row["model"] or job.get("name", "")
-        of = state.submissions[state.runs[row["run"]].token]
-        why = _how_it_ended(row) or _reason(of.job) or row["submission"]["sentence"]
+        reason = reason_words(job.get("phase"), job.get("reason", ""))
+        why = _how_it_ended(row) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
             f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {device:<6} {row['phase']:<10} {epochs:>6}{mark}"
@@ -209,15 +209,6 @@ def _print_bill(bill: dict[str, Any]) -> None:
             say(
                 f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' if bill['practice'] else ''}"
             )
-
-
-def _reason(job: JobView | MyJob | None) -> str:
-    """Slurm's word for why a job waits, and what to do; the word alone of one that does not."""
-    from labtui.slurm.states import explain_reason
-
-    if job is None or not job.reason or job.phase is not JobPhase.QUEUED:
-        return job.reason if job is not None else ""
-    return f"{job.reason}: {explain_reason(job.reason)}"
 
 
 _GPU_COLUMNS = {

@@ -78,6 +78,11 @@ def phase_of(state: str) -> JobPhase:
     return JobPhase.QUEUED if word in _STATES["queued"] else JobPhase.RUNNING
 
 
+def reason_words(phase: JobPhase | None, reason: str) -> str:
+    """Slurm's word for why a job waits, and what to do; of a job that does not wait the word alone."""
+    return f"{reason}: {explain_reason(reason)}" if reason and phase is JobPhase.QUEUED else reason
+
+
 def explain_reason(reason: str) -> str:
     """A pending reason as a sentence with what to do; empty for no reason."""
     words = reason.strip().strip("()").strip()
