@@ -158,7 +158,6 @@ def install_pytorch(cluster: Cluster) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(900)
 def test_the_job_files_of_the_course_run_as_printed_and_are_charted(lab, cluster, student):
     """Only the account is filled in, and what a PDF tears: a path, a command's options. `lint --fix` does both."""
     shared = cluster.outside(f"/gpfs/scratch/{student.account}/{Path(student.container).name}")

@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.skipif(
         shutil.which("tmux") is None or shutil.which("bash") is None, reason="needs tmux and bash"
     ),
-    pytest.mark.timeout(900),
     pytest.mark.slow,
     pytest.mark.terminal,
 ]

@@ -24,7 +24,7 @@ from tests.remote.small_network import use_small_network
 from tests.session.small_job import make_lab
 from tests.tui.waiting import come_to, focus_at, submit, text_of, types, until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.cluster
 
 SMALL = "--device cpu --images 64 --image-size 32"
 

@@ -127,7 +127,6 @@ pytestmark = [
     pytest.mark.cluster(separate_nodes=True),
     pytest.mark.xdist_group("two-nodes"),
     pytest.mark.slow,
-    pytest.mark.timeout(900),
 ]
 
 

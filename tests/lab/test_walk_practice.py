@@ -16,7 +16,7 @@ from tests.lab.marks import MARKED, unmarked
 from tests.lab.test_editions import IDS
 from tests.results.helpers import published
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 MICRO = published("chapter12.toml")["tables"][0]
 PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)

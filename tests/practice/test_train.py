@@ -20,7 +20,6 @@ from tests.remote.small_network import use_small_network
 pytestmark = [
     pytest.mark.tensorflow,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs TensorFlow"),
 ]

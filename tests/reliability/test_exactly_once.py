@@ -11,12 +11,7 @@ from tests.reliability.campaign import campaign
 
 ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "24"))
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-    pytest.mark.xdist_group("campaign"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("campaign")]
 
 
 def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(cluster, student, tmp_path):

@@ -24,12 +24,7 @@ from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import SCRIPT, draft, make_lab
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("sbatch-dies"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("sbatch-dies")]
 
 FROZEN_S = 45.0
 """Longer than two questions to the queue wait for their answers."""

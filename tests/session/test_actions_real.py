@@ -14,7 +14,7 @@ from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import HEAD, draft, make_lab
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

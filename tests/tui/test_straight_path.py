@@ -79,7 +79,6 @@ class Student:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
     make_folder(tmp_path / "lab")
     (tmp_path / "lab" / "scripts" / "ResNet152.py").unlink()  # the student makes it, as in a real lab folder
