@@ -61,8 +61,8 @@ def test_nothing_known_is_said_as_nothing():
 
 def test_a_job_costs_no_more_than_its_limit():
     (draft,) = task_drafts(EDITION, "10.5", PROFILE)
-    seconds, _ = expectation(replace(draft, time_limit_minutes=2), EDITION)
-    assert seconds.hi <= 120
+    seconds, hours = expectation(replace(draft, time_limit_minutes=2), EDITION)
+    assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
 
 
 def test_overrides():

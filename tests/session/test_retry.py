@@ -89,6 +89,19 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     assert retry_after(bench.session, 1, minutes=45).drafts[0].time_limit_minutes == 45
 
 
+def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_enough(bench):
+    bench.online()
+    job = draft(time_limit_minutes=1)
+    found = bench.session.preview(job)
+    assert found.seconds.lo > 60 and "short-limit" in {each.rule for each in found.findings}
+    bench.run(20, bench.session.submit(job).done)
+    bench.session._journal.change(
+        observed(only(bench).token, "100", JobPhase.FINISHED), run_ended(1, "time-limit")
+    )
+    (again,) = retry_after(bench.session, 1).drafts
+    assert again.time_limit_minutes > found.seconds.hi / 60
+
+
 def test_after_out_of_memory_half_the_batch(bench):
     ended(bench, "oom")
     (draft,) = retry_after(bench.session, 1).drafts

@@ -25,7 +25,7 @@ STEP_MINUTES = 5
 def expectation(
     draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()
 ) -> tuple[Interval | None, Interval | None]:
-    """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
+    """Seconds a job's runs should take and GPU-hours it should cost within its limit; None where nothing tells.
 
     Own results (`rows`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
@@ -33,8 +33,8 @@ def expectation(
     if total is None:
         return None, None
     limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
-    total = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
-    return total, total.scaled(draft.all_gpus / 3600)
+    spent = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
+    return total, spent.scaled(draft.all_gpus / 3600)
 
 
 def _expected(draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()) -> Interval | None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import PROCESS_PER_GPU, Interval, RunSpec, plural
+from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
 from labtui.domain.run import DEEDS
 from labtui.domain.state import RunState
 from labtui.domain.tuning import tuning_words
@@ -190,7 +190,8 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         return f"used a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
-        return f"is {run.phase.value}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
+        state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else f"is {run.phase.value}"
+        return f"{state}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
         again = check.outcomes == ("completed",)

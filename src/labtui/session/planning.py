@@ -245,12 +245,15 @@ def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
     """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
-    After a time-out twice the time, as far as the queue allows; after an out-of-memory on the GPU half the batch.
+    After a time-out twice the time, or what the runs should take where that is more, as far as the queue allows;
+    after an out-of-memory on the GPU half the batch.
     `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
     Raises:
         UsageError: no such run, it is not over, or its own job file holds what would have to change.
     """
+    from labtui.lab.expected_time import time_limit
+
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
     if run.outcome is None and submission.status not in (
@@ -259,16 +262,16 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     ):
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
     limit = minutes or submission.time_limit_minutes
-    reason = "The same settings again."
+    reason = "The same settings again." if submission.job is not None else "It was not sent before."
     halve = run.gpu_memory_ran_out and not same
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
         reason += "run out of the node's memory again."
-    if run.outcome == "time-limit" and minutes is None and not same:
+    longer = run.outcome == "time-limit" and minutes is None and not same
+    if longer:
         queue = session.profile.queue(submission.queue)
-        most = queue.max_minutes if queue is not None and queue.max_minutes else 2 * limit
-        limit = min(2 * limit, most)
-        reason = f"It ran out of time: {limit} min instead of {submission.time_limit_minutes}."
+        limit = min(2 * limit, (queue.max_minutes if queue is not None else None) or 2 * limit)
+        reason = _more_time(submission, limit)
     if submission.job_file:
         if halve:
             raise UsageError(
@@ -284,7 +287,15 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
             replace(spec, batch_size=max(1, spec.per_gpu_batch // 2) * spec.replicas) for spec in specs
         )
         reason = f"It ran out of GPU memory: {half:,} images per GPU instead of {before:,}."
-    return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason)
+    draft = _again(session, submission, specs, limit)
+    if longer:
+        limit = max(limit, time_limit(draft, session.edition, session.profile))
+        draft, reason = replace(draft, time_limit_minutes=limit), _more_time(submission, limit)
+    return Proposal(drafts=(draft,), sentence=reason)
+
+
+def _more_time(submission: SubmissionState, minutes: int) -> str:
+    return f"It ran out of time: {minutes} min instead of {submission.time_limit_minutes}."
 
 
 def _again(

@@ -118,7 +118,9 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
     for line in view.lines:
         if line.phase is RunPhase.DONE:
             last.pop(line.run.spec.label, None)
-    return tuple(line for line in last.values() if line.run.outcome in {"failed", "time-limit"})
+    return tuple(
+        line for line in last.values() if line.phase is RunPhase.FAILED and line.run.outcome != "oom"
+    )
 
 
 def live_reason(view: View) -> str:

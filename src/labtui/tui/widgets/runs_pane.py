@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits, Static
 
-from labtui.domain.model import RunPhase
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import no_run_yet, result, result_line, timed_only
@@ -246,7 +246,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     if line.phase is RunPhase.DONE:
         job = line.submission.job if line.submission is not None else None
         alone = line.submission is not None and len(line.submission.run_ids) == 1
-        if job is not None and alone and (ran := job.ran_s(words.cluster_now(view))):
+        if job is not None and alone and job.phase is JobPhase.FINISHED and (ran := job.ran_s(None)):
             text.append(f" in {words.clock_span(ran)}", styles.soft)
         if line.why_not:
             text.append(f", {line.why_not}", styles.warn)
@@ -319,7 +319,7 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
     if run.outcome == "time-limit" or line.cause == "time limit":
         epoch = min(len(run.epochs) + 1, spec.epochs)
         reached = f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
-        return reached, "Press R to run it with twice the time."
+        return reached, "Press R to run it with more time."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
         return line.submission.sentence, line.submission.hint
     return (
