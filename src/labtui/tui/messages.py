@@ -36,14 +36,6 @@ class PromptAsked(Message):
         self.reply = reply
 
 
-class TaskChosen(Message):
-    """The student went to another task."""
-
-    def __init__(self, task_id: str) -> None:
-        super().__init__()
-        self.task_id = task_id
-
-
 Post = Callable[[Message], bool]
 
 

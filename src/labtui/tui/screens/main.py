@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
 from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, next_task, oom_run
-from labtui.tui.messages import TaskChosen, export_all
+from labtui.tui.messages import export_all
 from labtui.tui.screens.prompts import STYLES
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
@@ -163,11 +163,6 @@ class MainScreen(FramedScreen):
         return not (action == "pane" and parameters == (self.pane,))
 
     # ------------------------------------------------------------------ choosing
-
-    @on(TaskChosen)
-    def _task_chosen(self, event: TaskChosen) -> None:
-        event.stop()
-        self.app.go_to_task(event.task_id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter in the list of tasks goes back to the pane."""

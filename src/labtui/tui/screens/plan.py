@@ -23,7 +23,6 @@ from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
-from labtui.tui.messages import TaskChosen
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
@@ -115,6 +114,8 @@ class PlanScreen(FramedScreen):
         table.cell_padding, table.cursor_type = 1, "cell"
         self.watch(self.app, "view", self.show_frame)
         self.recompute()
+        if self.done:
+            self.notify(self.done, markup=False)
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
@@ -366,14 +367,9 @@ class PlanScreen(FramedScreen):
         if self.has_class("-script"):
             self.action_script()
         else:
-            self._leave()
+            self.choose_task()
 
-    @on(TaskChosen)
-    def _task_chosen(self, event: TaskChosen) -> None:
-        event.stop()
-        self._leave(event.task_id)
-
-    def _leave(self, task_id: str = "") -> None:
+    def choose_task(self, task_id: str = "") -> None:
         """Leave, for another task if one is named; scripts edited here are not lost unasked."""
 
         def leave(yes: str | None) -> None:

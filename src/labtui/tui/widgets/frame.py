@@ -23,7 +23,6 @@ from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import PHASE_ROLES
 from labtui.tui.guidance import NextStep, next_step, status_line, title_state
-from labtui.tui.messages import TaskChosen
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import TaskLine, View
 
@@ -170,8 +169,8 @@ class TaskList(OptionList):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Moving the cursor goes to that task."""
         event.stop()
-        if event.option_id not in (None, self._current):
-            self.post_message(TaskChosen(event.option_id))
+        if event.option_id not in (None, self._current) and isinstance(self.screen, FramedScreen):
+            self.screen.choose_task(event.option_id)
 
 
 class NextStepText(Slice):
@@ -320,6 +319,10 @@ class FramedScreen(Screen[None]):
         with Vertical(id="bottom"):
             yield NoteLine()
             yield Foot()
+
+    def choose_task(self, task_id: str) -> None:
+        """The cursor of the list of tasks went to another one."""
+        self.app.go_to_task(task_id)
 
     def content(self) -> ComposeResult:
         """What the frame stands round."""
