@@ -26,10 +26,10 @@ def log(
     """A training whose steps take so many seconds, within half a percent; each epoch tells the rest."""
     steps = IMAGES // (BATCH * gpus)
     facts = {"model_name": "ResNet50", "device": "gpu", "n_gpus": gpus, "global_batch_size": BATCH * gpus}
-    facts |= {"train_samples": IMAGES, "epochs": 3, **({"control": control} if control else {})}
+    facts |= {"train_samples": IMAGES, "epochs": 5, **({"control": control} if control else {})}
     records = [("POINT_IN_TIME", key, value, {}) for key, value in facts.items()]
     records.append(("INTERVAL_START", "run_start", None, {}))
-    for number, factor in ((1, 3.0), (2, 1 - noise), (3, 1 + noise)):
+    for number, factor in enumerate((3.0, 1 - noise, 1 + noise, 1 - noise, 1 + noise), start=1):
         told = {"epoch_num": number, "seconds": step_s * steps * factor, "steps": steps, "samples": IMAGES}
         records.append(("INTERVAL_END", "epoch_stop", None, told))
         if told_of_epochs:
@@ -73,6 +73,11 @@ TRAININGS = (log(1, 1.0), log(4, 2.0))
         # A loader that costs 0.1 s on one GPU and 0.3 s on four; alone on one size it shows nothing.
         (((4, 1.7, ONE_BATCH),), {"slower steps": 50}),
         (((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH)), {"waiting for data": 10, "unexplained": 40}),
+        # One process feeds all GPUs and takes 0.9 s longer for four batches; by itself each GPU waits for its own.
+        (
+            ((1, 0.9, ONE_BATCH), (4, 1.0, ONE_BATCH), (4, 1.0, INDEPENDENT)),
+            {"waiting for data": 45, "communication and waiting": 5},
+        ),
         (
             ((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH), (4, 1.4, INDEPENDENT)),
             {"waiting for data": 10, "communication and waiting": 30, "contention on the node": 10},
@@ -148,16 +153,16 @@ def test_the_runs_of_a_control_are_known_before_they_have_a_log() -> None:
     assert spec.is_control
 
 
-@pytest.mark.parametrize(("scatter", "epochs"), [(0.0, 3), (0.02, 5), (0.03, 10), (0.2, 11)])
+@pytest.mark.parametrize(("scatter", "epochs"), [(0.0, 4), (0.02, 8), (0.03, 11), (0.2, 11)])
 def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: int) -> None:
-    """Two standard errors within 2 %, by how much the epochs of the training scattered; ten at most."""
+    """Its mean within 2 % at 95 %, by how much the epochs of the training scattered; ten at most."""
     row = on_four(results(*TRAININGS))
     assert row.epoch_seconds is not None
     deviation = scatter * row.epoch_seconds.value
     row = replace(row, scatter=Scatter(deviation, 4))
     spec = RunSpec(model="ResNet50", device="gpu", n_gpus=4, batch_size=256, epochs=5, script="ResNet50.py")
     assert control_epochs(spec, [row]) == epochs
-    assert control_epochs(spec, []) == 3
+    assert control_epochs(spec, []) == 4
 
 
 def test_energy_stands_beside_speedup() -> None:
@@ -174,4 +179,4 @@ def test_energy_stands_beside_speedup() -> None:
 def test_a_control_run_that_scatters_too_much_is_told() -> None:
     steady, loose = (log(4, 1.4, INDEPENDENT, noise=noise) for noise in (0.005, 0.1))
     assert control_sentence(on_four(results(*TRAININGS, steady))) == ""
-    assert "known to ±20.0 %" in control_sentence(on_four(results(*TRAININGS, loose)))
+    assert "known to ±18.4 %" in control_sentence(on_four(results(*TRAININGS, loose)))

@@ -51,11 +51,14 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     assert beside.state.refreshed_at and [job.token for job in beside.my_jobs()] == [token], (
         "the queue was read"
     )
+    (job,) = bench.cluster.jobs
+    assert beside.gpus(job).result(0) == f"timestamp, index\nof job {job}"
     beside.cancel(1).result(0)
     with pytest.raises(LabError, match="no run 7"):
         beside.cancel(7)
-    with pytest.raises(LabError, match="is not one of your jobs"):
-        beside.cancel_job("4711")
+    for action in (beside.cancel_job, beside.gpus):
+        with pytest.raises(LabError, match="is not one of your jobs"):
+            action("4711")
     assert only(bench).token == token
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-
-if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, Scatter
 
 MARGIN = 2.0
 """A limit is this many times the longest time expected: a killed job costs more than a short wait."""
@@ -94,18 +91,19 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
 
 CONTROL_SHARE = 0.02
 """A control run's step is to be known as well as this fraction of it."""
-_MAX_STEADY = 10
+_STEADY = range(3, 11)
 
 
 def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
-    """Epochs of a run's control run: one to warm up, then as many as `CONTROL_SHARE` takes, at least two.
+    """Epochs of a run's control run: one to warm up, then as many of `_STEADY` as `CONTROL_SHARE` takes.
 
-    By how much the epochs of the run itself scattered: two standard errors are to be within it.
+    By how much the epochs of the run itself scattered: the margin of their mean at 95 % is to be within it.
     """
-    row, steady = _measured(run, rows), 2
+    row, steady = _measured(run, rows), _STEADY[0]
     if row is not None and row.scatter is not None and row.epoch_seconds is not None:
-        wanted = 2 * row.scatter.deviation / (CONTROL_SHARE * row.epoch_seconds.value)
-        steady = min(max(steady, math.ceil(wanted**2)), _MAX_STEADY)
+        wanted = CONTROL_SHARE * row.epoch_seconds.value
+        deviation = row.scatter.deviation
+        steady = next((n for n in _STEADY if Scatter(deviation, n).margin <= wanted), _STEADY[-1])
     return 1 + steady
 
 

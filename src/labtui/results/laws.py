@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.results.rows import Law, LawFit, ResultRow, Scatter
+from labtui.results.rows import Law, LawFit, ResultRow, Scatter, student_t95
 from labtui.results.scaling import scaling_lines
 
 
@@ -77,19 +77,6 @@ def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
 
 _STEP = 1e-7
 """The relative change of a time by which a slope is taken."""
-
-# Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
-_T95 = (
-    12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
-    2.262157163, 2.228138852, 2.200985160, 2.178812830, 2.160368656, 2.144786688, 2.131449546, 2.119905299,
-    2.109815578, 2.100922040, 2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.068657610, 2.063898562,
-    2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456,
-)  # fmt: skip
-
-
-def student_t95(degrees: float) -> float:
-    """Two-sided 95 % quantile of Student's t; rounded down to a whole degree, which can only widen an interval."""
-    return _T95[min(max(1, math.floor(degrees)), len(_T95)) - 1]
 
 
 def _ordered(value: float, lo: float, hi: float) -> Interval:

@@ -16,6 +16,19 @@ from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import Configuration, LeftOut, devices, same_images
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
 
+# Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
+_T95 = (
+    12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
+    2.262157163, 2.228138852, 2.200985160, 2.178812830, 2.160368656, 2.144786688, 2.131449546, 2.119905299,
+    2.109815578, 2.100922040, 2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.068657610, 2.063898562,
+    2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456,
+)  # fmt: skip
+
+
+def student_t95(degrees: float) -> float:
+    """Two-sided 95 % quantile of Student's t; rounded down to a whole degree, which can only widen an interval."""
+    return _T95[min(max(1, math.floor(degrees)), len(_T95)) - 1]
+
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
@@ -29,6 +42,11 @@ class Scatter:
         """Standard error of the mean, in seconds."""
         return self.deviation / math.sqrt(self.count)
 
+    @property
+    def margin(self) -> float:
+        """Seconds on either side of the mean, at 95 %: wide for few epochs."""
+        return student_t95(self.count - 1) * self.standard_error
+
 
 # --------------------------------------------------------------------------- where the time of a step goes
 
@@ -41,7 +59,7 @@ MIN_EPOCHS = 2
 
 
 class StepTimes(NamedTuple):
-    """Seconds of a step and of its parts: the median of the steady epochs, between the least and the most of them.
+    """Seconds of a step and of its parts: the mean of the steady epochs with its bounds at 95 %.
 
     On the rank that is last to finish its backward pass a step is data + computing + imbalance + all-reduce; the others
     wait for that rank. `imbalance` is how much longer the last rank computes than the fastest one does on average.
@@ -69,6 +87,11 @@ def joules_of(samples: Iterable[EpochSample], images: Interval | None) -> Interv
     return Interval(statistics.fmean(told), min(told), max(told)).over(images)
 
 
+def _mean_time(seconds: Sequence[float]) -> Interval:
+    mean, margin = statistics.fmean(seconds), Scatter(statistics.stdev(seconds), len(seconds)).margin
+    return Interval(mean, min(mean, max(0.0, mean - margin)), mean + margin)
+
+
 def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
     """The step times of some steady epochs; None where too few of them have any."""
     told = [sample.metrics for sample in samples if f"{STEP}seconds" in sample.metrics]
@@ -76,8 +99,8 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
     columns = [[metrics.get(name, math.nan) for metrics in told] for name in names]
     if len(told) < MIN_EPOCHS or not all(math.isfinite(value) for column in columns for value in column):
         return None
-    means = [Interval(statistics.median(column), min(column), max(column)) for column in columns]
-    if means[0].lo <= 0:
+    means = [_mean_time(column) for column in columns]
+    if means[0].value <= 0:
         return None
     ranks = {metrics.get(LAST_RANK) for metrics in told if metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3}
     every = all(metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3 for metrics in told)

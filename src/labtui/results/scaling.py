@@ -10,7 +10,7 @@ from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import SHORTEST
 from labtui.results.numbers import ratio_text
-from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, StepTimes
 
 # --------------------------------------------------------------------------- which rows make a line
 
@@ -140,11 +140,11 @@ def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def steady_step(row: ResultRow) -> Interval | None:
-    """The time of a step between the bounds of its clock, or two standard errors of its epochs where that is more."""
+    """The time of a step between the bounds of its clock, or at 95 % by its epochs where that is more."""
     step = row.step_seconds
     if step is None or row.scatter is None or not row.steps:
         return None
-    half = 2 * row.scatter.standard_error / row.steps
+    half = row.scatter.margin / row.steps
     return Interval(step.value, min(step.lo, step.value - half), max(step.hi, step.value + half))
 
 
@@ -168,12 +168,13 @@ class LostPart(NamedTuple):
 SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
 _MIN_SHARE = 0.001
 """A tenth of a point: less is not shown as a part of its own."""
-WAITING_FOR_SLOWEST = "waiting for the slowest GPU"
+WAITING_FOR_DATA, WAITING_FOR_SLOWEST = "waiting for data", "waiting for the slowest GPU"
+COMMUNICATION, SLOWER_COMPUTING = "communication", "slower computing on each GPU"
 _PARTS_OF_A_STEP = {
-    "data_seconds": "waiting for data",
+    "data_seconds": WAITING_FOR_DATA,
     "imbalance_seconds": WAITING_FOR_SLOWEST,
-    "allreduce_seconds": "communication",
-    "compute_seconds": "slower computing on each GPU",
+    "allreduce_seconds": COMMUNICATION,
+    "compute_seconds": SLOWER_COMPUTING,
 }
 CONTENTION, EXCHANGE = "contention on the node", "communication and waiting"
 COLOUR_OF_PART = {
@@ -189,50 +190,71 @@ COLOUR_OF_PART = {
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    Where the logs of the row and of its baseline tell where the time of a step goes, slower steps are split into what
-    each part of a step costs more than on one GPU. A part that its bounds cannot tell from zero is left in the rest.
+    Slower steps are split into `measured_parts`; a part that its bounds cannot tell from zero is left in the rest, and
+    so are its bounds.
     """
     if row.efficiency is None or row.batch_factor is None:
         return ()
     short = LostPart(SHORT_BATCH, Interval.exact(1 - row.batch_factor), "the number of steps")
     slower = Interval.exact(row.batch_factor).minus(row.efficiency)
+    found = measured_parts(row)
+    known = [part for part in found if part.share.lo > 0 and part.share.value >= _MIN_SHARE]
+    if not known and not _step_times(row):
+        return short, LostPart(SLOWER_STEPS, slower, "the time of a step")
+    rest = slower
+    for part in found:
+        hidden = part.share.minus(Interval.exact(part.share.value))
+        rest = rest.minus(part.share if part in known else hidden)
+    unexplained = LostPart(UNEXPLAINED, rest, "what is left")
+    nothing = not _step_times(row) and abs(rest.value) < _MIN_SHARE / 1000
+    return (short, *known) if nothing else (short, *known, unexplained)
+
+
+def measured_parts(row: ResultRow) -> list[LostPart]:
+    """What each cause costs of 100 %, by the step times that logs tell or by control runs, zero or not."""
+    if row.efficiency is None or row.batch_factor is None:
+        return []
+    if times := _step_times(row):
+        mine, base = times
+        scale = row.batch_factor / mine.seconds.value
+        shares = (
+            getattr(mine, field).minus(getattr(base, field)).scaled(scale) for field in _PARTS_OF_A_STEP
+        )
+        names = _PARTS_OF_A_STEP.values()
+        return [
+            LostPart(name, share, "the step times of both logs")
+            for name, share in zip(names, shares, strict=True)
+        ]
+    return _by_control_runs(row, row.efficiency, row.batch_factor)
+
+
+def _step_times(row: ResultRow) -> tuple[StepTimes, StepTimes] | None:
+    """Those of a row and of its baseline, where both logs tell them."""
     mine, base = row.step_times, row.baseline_step_times
-    if mine is None or base is None:
-        return short, *_by_control_runs(row, row.efficiency, slower)
-    points_per_second = row.batch_factor / mine.seconds.value
-    known = []
-    for field, name in _PARTS_OF_A_STEP.items():
-        share = getattr(mine, field).minus(getattr(base, field)).scaled(points_per_second)
-        if share.lo > 0 and share.value >= _MIN_SHARE:
-            known.append(LostPart(name, share, "the step times of both logs"))
-            slower = slower.minus(share)
-    return short, *known, LostPart(UNEXPLAINED, slower, "what is left")
+    return None if mine is None or base is None else (mine, base)
 
 
-def _by_control_runs(row: ResultRow, efficiency: Interval, slower: Interval) -> tuple[LostPart, ...]:
-    """Slower steps as its control runs split them; a part that its bounds cannot tell from zero is left in the rest."""
+def _by_control_runs(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
     step, alone = steady_step(row), row.independent_step
     data, data_on_one = data_seconds(row), row.baseline_data_seconds
-    found = []
-    if step is not None:
-        scale = (row.batch_factor or 0.0) / step.value
-        waiting = None if data is None or data_on_one is None else data.minus(data_on_one).scaled(scale)
-        waiting = waiting if waiting is not None and waiting.lo > 0 else None
-        if waiting is not None:
-            found.append(LostPart("waiting for data", waiting, "one batch again and again"))
-        if alone is not None:
-            exchange = step.minus(alone).scaled(scale)
-            shared = alone.scaled(scale).minus(efficiency)
-            shared = shared if waiting is None else shared.minus(waiting)
-            found.append(LostPart(EXCHANGE, exchange, "independent trainings at once"))
-            found.append(LostPart(CONTENTION, shared, "independent trainings at once"))
-    known = [part for part in found if part.share.lo > 0 and part.share.value >= _MIN_SHARE]
-    if not known:
-        return (LostPart(SLOWER_STEPS, slower, "the time of a step"),)
-    for part in known:
-        slower = slower.minus(part.share)
-    rest = LostPart(UNEXPLAINED, slower, "what is left")
-    return tuple(known) if abs(slower.value) < _MIN_SHARE / 1000 else (*known, rest)
+    if step is None:
+        return []
+    scale = batch_factor / step.value
+    found, waiting = [], Interval.exact(0.0)
+    if data is not None and data_on_one is not None:
+        part = LostPart(WAITING_FOR_DATA, data.minus(data_on_one).scaled(scale), "one batch again and again")
+        found.append(part)
+        waiting = part.share if part.share.lo > 0 else waiting
+    if alone is not None:
+        slowed = alone.scaled(scale).minus(efficiency)
+        # Trainings by themselves wait for data, too: as much as they are slower than one, at most as long as together.
+        theirs = min(waiting.value, max(0.0, slowed.value))
+        bounds = (0.0, waiting.hi)
+        exchange = step.minus(alone).scaled(scale).minus(Interval(waiting.value - theirs, *bounds))
+        found.append(LostPart(EXCHANGE, exchange, "independent trainings at once"))
+        contention = slowed.minus(Interval(theirs, *bounds))
+        found.append(LostPart(CONTENTION, contention, "independent trainings at once"))
+    return found
 
 
 def pop_metrics(row: ResultRow) -> dict[str, Interval]:
@@ -241,7 +263,11 @@ def pop_metrics(row: ResultRow) -> dict[str, Interval]:
     The fastest GPU's computing stands for the mean of all. Waiting for data is part of the communication efficiency.
     """
     mine, base = row.step_times, row.baseline_step_times
-    if mine is None or base is None or base.compute_seconds.lo <= 0 or mine.compute_seconds.lo <= 0:
+    if (
+        mine is None
+        or base is None
+        or min(base.compute_seconds.lo, mine.compute_seconds.lo, mine.seconds.lo) <= 0
+    ):
         return {}
     longest = mine.compute_seconds.value + mine.imbalance_seconds.value
     return {

@@ -240,7 +240,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One action of `Session`, by its name, with what it is given."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "gpus"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
@@ -251,7 +251,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """That it was done, to which submission; or why not."""
+    """That it was done, to which submission, or what the cluster told; or why not."""
 
     token: str = ""
     sentence: str = ""
@@ -276,7 +276,7 @@ class Mailbox:
             ) from error
 
     def ask(self, request: Request) -> str:
-        """Put a request down and wait for its answer: the token of the submission it is about.
+        """Put a request down and wait for its answer: the token of the submission it is about, or what was told.
 
         Raises:
             FolderError: nobody took it, or there was no answer in time; LabError: what the other process says.
@@ -362,7 +362,7 @@ def serve(
 def _answer(token: str, done: Future[Any]) -> Answer:
     error = done.exception()
     if error is None:
-        return Answer(token=token)
+        return Answer(token=token or done.result() or "")
     if isinstance(error, LabError):
         return Answer(sentence=error.sentence, hint=error.hint)
     return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")

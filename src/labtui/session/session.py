@@ -333,11 +333,7 @@ class Session:
 
     def gpus(self, job_id: str) -> Future[str]:
         """One sample of the GPUs of a running job, one of `my_jobs`, as nvidia-smi's CSV; UsageError for another."""
-        from labtui.slurm.job_control import gpus
-
-        self._must_write()
-        self._token_of_job(job_id)
-        return self._running_worker().ask(gpus(job_id))
+        return self._do(Request(action="gpus", job_id=job_id))
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
@@ -392,17 +388,19 @@ class Session:
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Do it: the token that it is about ("" for none), and what is done when it is done."""
+        from labtui.slurm.job_control import cancel, gpus
+
         self._must_write()
         if request.draft is not None:
             return self._submit(request.draft, request.script, request.accepted)
-        if request.action == "cancel_job":
+        if request.job_id:
             token = self._token_of_job(request.job_id)
         else:
             token = planning.run_of(self.state, request.run_id).token
+        if request.action == "gpus":
+            return "", self._running_worker().ask(gpus(request.job_id))
         if token:
             return token, self._running_worker().change(token, request)
-        from labtui.slurm.job_control import cancel
-
         return "", self._running_worker().ask(cancel(request.job_id))
 
     def _submit(
