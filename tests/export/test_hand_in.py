@@ -65,22 +65,18 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
     ("edition", "kicker", "title"),
     [
         ("hpc4ai-ch10", "10.3", "The CPU needs 215 s for an epoch of ResNet50"),
-        ("hpc4ai-ch10", "10.4", "One GPU is 15.03× faster than the CPU"),
-        ("hpc4ai-ch10", "10.5", "Four GPUs train ResNet50 2.53× faster than one, at 63.2 % efficiency"),
+        ("hpc4ai-ch10", "10.4", "One GPU is 15.03 times as fast as the CPU"),
+        ("hpc4ai-ch10", "10.5", "Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency"),
         ("hpc4ai-ch10", "10.7", "ResNet50 is faster on any number of GPUs; ResNet152 scales better"),
-        (
-            "hpc4ai-ch10",
-            "10.7",
-            "ResNet152 uses four GPUs better: 3.26× faster than one, ResNet50 only 2.53×",
-        ),
+        ("hpc4ai-ch10", "10.7", "ResNet152 uses four GPUs better: 3.26× as fast, ResNet50 only 2.53×"),
         (
             "hpc4ai-ch10",
             "10.7",
             "Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses on four GPUs",
         ),
-        ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 21.69× faster than one, at 67.8 % efficiency"),
+        ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 21.69 times as fast as one, at 67.8 % efficiency"),
         ("hpc4ai-ch12", "12.3", "tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs"),
-        ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 28.57× faster than one, at 89.3 % efficiency"),
+        ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 28.57 times as fast as one, at 89.3 % efficiency"),
         ("sa-miri-2025-pg", "10.10", "By Amdahl's law 19.3 % of ResNet50 and 8.2 % of ResNet152 stay serial"),
     ],
 )

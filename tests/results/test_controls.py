@@ -171,7 +171,7 @@ def test_energy_stands_beside_speedup() -> None:
     )
     (line,) = scaling_lines(results(one, four).rows)
     assert energy_sentence(line.last, line.baseline) == (
-        "Four GPUs: 2.00× faster, 1.50× the energy (0.300 J an image, 0.200 J on one)."
+        "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
     )
     assert energy_sentence(on_four(results(*TRAININGS)), line.baseline) == ""
 

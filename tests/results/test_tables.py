@@ -240,5 +240,5 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     text = report_text(results_of(*BOTH)) + report_text(results_of(*SEQUENTIAL))
     assert re.search(r"\d%", text) is None
     assert "84.0 %" in text
-    assert "one GPU is 15.0× faster than the CPU (14.9 to 15.2; as printed 15.36)" in text
+    assert "one GPU is 15.0 times as fast as the CPU (14.9 to 15.2; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text

@@ -236,7 +236,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert compared_with(EDITION.task("10.4"), "10.4") == {"10.3", "10.4"}
     assert result(view)[:2] == ("15.4", "faster on one GPU than on the CPU")
     speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
-    assert speedup.family == "cpu-gpu" and "faster than the CPU" in speedup.message
+    assert speedup.family == "cpu-gpu" and "times as fast as the CPU" in speedup.message
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):

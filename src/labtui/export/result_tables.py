@@ -178,7 +178,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
         rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
         facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
     if family not in ("speedup", "laws") and last.speedup:
-        facts.append((_times(last.speedup), f"faster than one GPU, on {many}"))
+        facts.append((_times(last.speedup), f"as fast as one GPU, on {many}"))
     if (parts := lost_efficiency(last)) and family != "efficiency-loss":
         share = numbers.percent_text(parts[0].share).removesuffix(" %")
         facts.append(

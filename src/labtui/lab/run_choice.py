@@ -33,7 +33,7 @@ _QUANTITIES = {
     "throughput": ("throughput", "{} images/s", "{} images/s"),
     "speedup": ("speedup", "a speedup of {}", "{}"),
     "efficiency": ("efficiency", "an efficiency of {}", "{}"),
-    "acceleration": ("acceleration", "{}× faster than the CPU", "{}"),
+    "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
     "seconds": ("epoch_seconds", "{} s", "{} s"),
 }
 """By the published row's field: that of the result, a measured value in words, the unit of the usual ones."""

@@ -93,7 +93,7 @@ def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
         better, worse = ratio_text(first.speedup), ratio_text(last.speedup)
-        return f"{fast} uses {many} better: {better}× faster than one, {slow} only {worse}×"
+        return f"{fast} uses {many} better: {better}× as fast, {slow} only {worse}×"
     shares = f"{percent_text(first.efficiency)} against {percent_text(last.efficiency)}"
     return f"{fast} scales better: {shares} efficiency on {many}"
 
@@ -119,7 +119,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.model)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
-        return f"{many} train {name} {ratio_text(row.speedup)}× faster than one{share}"
+        return f"{many} train {name} {ratio_text(row.speedup)} times as fast as one{share}"
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
@@ -132,7 +132,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
 def acceleration_message(row: ResultRow | None) -> str:
     if row is None or row.acceleration is None:
         return ""
-    return f"One GPU is {ratio_text(row.acceleration)}× faster than the CPU"
+    return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
 _COSTS = {SHORT_BATCH: "The short last batch costs", SLOWER_STEPS: "Slower steps cost"}
@@ -184,11 +184,11 @@ def control_sentence(row: ResultRow) -> str:
 
 
 def energy_sentence(row: ResultRow, baseline: ResultRow | None) -> str:
-    """Energy beside speedup: ``Four GPUs: 2.5× faster, 1.4× the energy (...)``; "" where it was not counted."""
+    """Energy beside speedup: ``Four GPUs: 2.5x faster, 1.4x the energy (...)``; "" where it was not counted."""
     mine, theirs = row.joules_per_image, baseline.joules_per_image if baseline is not None else None
     if mine is None or theirs is None or theirs.lo <= 0:
         return ""
-    times = f"{ratio_text(row.speedup)}× faster, {ratio_text(mine.over(theirs))}× the energy"
+    times = f"{ratio_text(row.speedup)}x faster, {ratio_text(mine.over(theirs))}x the energy"
     many = count_words(row.n_gpus or 0, start=True)
     return f"{many}: {times} ({three_digits(mine.value)} J an image, {three_digits(theirs.value)} J on one)."
 
@@ -292,4 +292,4 @@ def program_message(rows: Sequence[ResultRow]) -> str:
     best = max(strong, key=lambda row: _value(row.speedup))
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
     times, share = ratio_text(best.speedup), percent_text(best.efficiency)
-    return f"{many} run {clean(best.model)} {times}× faster, at {share} efficiency"
+    return f"{many} run {clean(best.model)} {times} times as fast, at {share} efficiency"

@@ -123,7 +123,7 @@ def _accelerations(results: Results) -> list[str]:
             shown, printed = ratio_text(row.acceleration), row.printed_acceleration
             plain = "" if printed is None else f"as printed {ratio_text(printed)}"
             more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
-            ratio = f"{shown}× faster than the CPU"
+            ratio = f"{shown} times as fast as the CPU"
             lines.append(f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}.")
     return lines
 
