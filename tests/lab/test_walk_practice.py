@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -23,10 +24,12 @@ PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)
 """Images per second of table 11.3, with 1, 2, 4, 8, 10, 16 and 20 workers."""
 OTHERWISE = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
-IN_TURN = ("hpc4ai-ch11", "sa-miri-2025-ph")
-"""Dozens of trainings on one GPU: those of a task run in turn in one job, two epochs each."""
-ONE_AT_A_TIME = ("hpc4ai-ch10",)
-"""Walked through the debug queues, which take one job of a user; the jobs of the others run beside each other."""
+IN_TURN = PlanOverrides(form="one-job", epochs=2)
+"""Dozens of trainings on one GPU: those of a task run in turn in one job."""
+USUAL = {"hpc4ai-ch11": IN_TURN, "sa-miri-2025-ph": IN_TURN, "thesis-2019": PlanOverrides(epochs=4)}
+"""Shorter than planned, where a walk would repeat the same for minutes."""
+ONE_AT_A_TIME = "hpc4ai-ch10"
+"""Walked through the debug queues: one job of a user at a time, two hours at most, a minute of ours."""
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +151,18 @@ def test_a_sweep_in_one_job(cluster, tmp_path):
 
 @pytest.mark.parametrize("name", IDS)
 def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
-    with walk.practised(cluster, tmp_path / "lab", name) as session:
+    from labtui.practice.cluster import PracticeCluster
+
+    with ExitStack() as stack:
+        if name == ONE_AT_A_TIME:
+            cluster = stack.enter_context(PracticeCluster(tmp_path / "cluster", factor=100))
+        session = stack.enter_context(walk.practised(cluster, tmp_path / "lab", name))
         edition = session.edition
         assert not any(box.done for box in walk.boxes(session).values())
         for task in edition.tasks:
             walk.make_copies(session, task)
-            usual = PlanOverrides(form="one-job", epochs=2) if name in IN_TURN else PlanOverrides()
-            plan = OTHERWISE.get((name, task.id), usual)
-            on_gpus = name not in ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
+            plan = OTHERWISE.get((name, task.id), USUAL.get(name, PlanOverrides()))
+            on_gpus = name != ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
             walk.submit(session, task.id, replace(plan, qos="acc_training") if on_gpus else plan)
         walk.finish(session)
         for task in edition.tasks:

@@ -5,8 +5,9 @@ What documents say (`published`) gives the times, the plan and the checks everyt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from types import MappingProxyType
+from typing import NamedTuple
 
 from labtui.domain.model import EpochSample, Interval, RunPhase, RunSpec
 from labtui.domain.state import LabState, RunState
@@ -24,35 +25,28 @@ _UNKNOWN_SECONDS = 10.0
 _ACCURACY = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(NamedTuple):
     """Whether a box behaves: open on nothing, ticked on all planned runs; `sentence` says what is wrong."""
 
     task_id: str
     empty_open: bool
     full_done: bool
-    sentence: str = ""
+    sentence: str
 
     @property
     def holds(self) -> bool:
         return self.empty_open and self.full_done
 
 
-def prove(edition: Edition) -> tuple[Proof, ...]:
+def prove(edition: Edition) -> Iterator[Proof]:
     """Check every task of an edition on nothing and on the runs it plans."""
-    full = published_evidence(edition)
-    return tuple(_prove(edition, task, full) for task in edition.tasks)
-
-
-def _prove(edition: Edition, task: Task, evidence: Evidence) -> Proof:
-    empty = check_task(edition, task, Evidence())
-    full = check_task(edition, task, evidence)
-    sentence = ""
-    if empty.done:
-        sentence = "The task counts as done in an empty folder."
-    elif not full.done:
-        sentence = f"The task is not done when all its runs are: {full.missing}"
-    return Proof(task_id=task.id, empty_open=not empty.done, full_done=full.done, sentence=sentence)
+    evidence = published_evidence(edition)
+    for task in edition.tasks:
+        empty, full = check_task(edition, task, Evidence()), check_task(edition, task, evidence)
+        sentence = "" if full.done else f"The task is not done when all its runs are: {full.missing}"
+        if empty.done:
+            sentence = "The task counts as done in an empty folder."
+        yield Proof(task.id, not empty.done, full.done, sentence)
 
 
 def published_evidence(edition: Edition) -> Evidence:

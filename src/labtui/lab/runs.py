@@ -36,6 +36,14 @@ class RunPlan(Table, frozen=True, kw_only=True):
     images: int | None = None
 
 
+_ONLY_FOR: dict[str, tuple[str, ...]] = {
+    "cpus": ("cpu",),
+    "batch_option": MANY_NODES,
+    **dict.fromkeys(("arguments", "data_set", "variant"), PROCESS_PER_GPU),
+}
+"""The forms that a field of a sweep is for."""
+
+
 class Sweep(Table, frozen=True, kw_only=True):
     """Runs that differ in their GPUs, batches or options: one for each combination, GPUs changing fastest.
 
@@ -71,14 +79,9 @@ class Sweep(Table, frozen=True, kw_only=True):
             raise ValueError("`gpus` is 0 with the form 'cpu', at least 1 with the others.")
         if self.form == "one-gpu" and set(gpus) != {1}:
             raise ValueError("`form` 'one-gpu' is for exactly one GPU; take one-job or job-per-size.")
-        if self.form != "cpu" and self.cpus is not None:
-            raise ValueError("`cpus` is for CPU runs: a GPU brings its share of the node's CPUs.")
-        if self.form not in MANY_NODES and self.batch_option != "global":
-            raise ValueError("`batch_option` is for the forms 'torchrun', 'task-per-gpu' and 'srun-python'.")
-        if self.form not in PROCESS_PER_GPU:
-            for name in ("arguments", "data_set", "variant"):
-                if getattr(self, name):
-                    raise ValueError(f"`{name}` is for the forms 'torchrun' and 'task-per-gpu'.")
+        for name, forms in _ONLY_FOR.items():
+            if self.form not in forms and getattr(self, name) not in (None, (), "global"):
+                raise ValueError(f"`{name}` is for the form {' or '.join(map(repr, forms))}.")
         for words in self.vary or ((),):
             given = [word.partition("=")[0] for word in (*self.arguments, *self.options, *words)]
             for option in given:

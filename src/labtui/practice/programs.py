@@ -156,12 +156,9 @@ def account() -> None:
 
 def unaccounted_s() -> float:
     """Seconds of ours since the job began or last let time pass: what it took to start its processes."""
-    began = []
-    for name in ("slurm_script.new", "accounted"):
-        try:
-            began.append(os.stat(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], name)).st_mtime)
-        except (KeyError, OSError):
-            continue
+    job = os.environ.get("LABTUI_PRACTICE_JOB", "")
+    notes = [os.path.join(job, name) for name in ("slurm_script.new", "accounted")]
+    began = [os.path.getmtime(note) for note in notes if job and os.path.exists(note)]
     return max(0.0, time.time() - max(began)) if began else 0.0
 
 

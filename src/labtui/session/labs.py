@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -107,7 +106,7 @@ def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
     proofs = [
         proof
         if proof.holds
-        else replace(proof, sentence=f"{_place_of(path, text, base, index)}: {proof.sentence}")
+        else proof._replace(sentence=f"{_place_of(path, text, base, index)}: {proof.sentence}")
         for index, proof in enumerate(prove(edition))
     ]
     return edition, tuple(proofs)
