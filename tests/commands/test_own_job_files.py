@@ -108,12 +108,26 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys):
     assert path.read_text() == JOB and "changed" in capsys.readouterr().err
 
 
-def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(folder, capsys):
-    path = folder.path / "job.slurm"
+def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folder, capsys):
+    """Submitted, it is sent beside them."""
+    path = folder.path / "mine" / "job.slurm"
+    path.parent.mkdir()
+    (folder.scripts / "train.py").write_text("print('training')\n")
+    path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out"))
+    assert main(["lint", "mine/job.slurm"]) == 0
+    path.write_text(path.read_text().replace("python train.py", "python ../scripts/train.py"))
+    assert main(["lint", "mine/job.slurm"]) == 1
+    assert "fix: write train.py" in capsys.readouterr().out
+
+
+def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('training')\n")
+    path = tmp_path / "job.slurm"
     path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out") + "if true; then\n")
     rules = {(each["rule"], each["line"]) for each in found(capsys, code=1)}
     assert rules >= {("bash-syntax", 11), ("output-folder", 8)}
-    (folder.path / "results").mkdir()
+    (tmp_path / "results").mkdir()
     path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out"))
     assert not {each["rule"] for each in found(capsys, code=0)} & {"bash-syntax", "output-folder"}
 

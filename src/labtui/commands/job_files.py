@@ -72,9 +72,10 @@ def job_line(draft: SubmissionDraft, preview: Preview) -> str:
         expected = f", expected {seconds.lo:.0f} to {seconds.hi:.0f} s"
     else:
         expected = f", expected {seconds.lo / 60:.0f} to {seconds.hi / 60:.0f} min"
+    limit = f"{draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's own"
     cost = f", {hours.lo:.2g} to {hours.hi:.2g} GPU-hours" if hours and draft.gpus else ""
     return (
-        f"{draft.job_name}: {runs_in_words(draft)}; limit {draft.time_limit_minutes} min{expected}{cost}"
+        f"{draft.job_name}: {runs_in_words(draft)}; limit {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
     )
 
@@ -220,16 +221,16 @@ def _lint(
     """The findings of one file; with `fix` those that are left after the changes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
-    from labtui.session.folder import LabFolder
+    from labtui.session.folder import LabFolder, find_folder
     from labtui.session.own_jobs import with_files_beside
     from labtui.session.preview import bash_errors
-    from labtui.session.settings import SETTINGS_FILE
 
     files = with_files_beside(path)
-    folder = path.resolve().parent.parent
-    ours = path.resolve().parent.name == "slurm" and (folder / SETTINGS_FILE).is_file()
-    if ours:  # a file in a lab folder's slurm/ runs beside what is in scripts/
-        files = {**LabFolder.open(folder).script_files(), **files}
+    try:  # from a lab folder a file is sent beside what is in scripts/, and its folders are made
+        files = {**LabFolder.open(find_folder(path.resolve().parent)).script_files(), **files}
+        sent = True
+    except UsageError:
+        sent = False
     main = path.name if path.suffix != ".py" else ""
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
@@ -242,7 +243,7 @@ def _lint(
             remote=beside,
             main=main,
             given=given,
-            makes_folders=ours,
+            makes_folders=sent,
             bash_errors=bash_errors(files, main),
         )
         return preflight(context)

@@ -79,9 +79,10 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
     elif given.value not in {"", context.account} and _plain(given.value):
-        effect = f"The job would be charged to {given.value}; yours is {context.account}."
-        title = f"use {context.account}"
-        yield Hit(given.line, effect, set_value(job, given.line, given.value, context.account, title))
+        effect = f"The job would be charged to {given.value}; this lab's account is {context.account}."
+        right = set_value(job, given.line, given.value, context.account, f"use {context.account}")
+        # A site whose accounts have no common form may know both.
+        yield Hit(given.line, effect, right, None if context.profile.account_pattern else "warning")
 
 
 @rule("qos", "error", "No `--qos` where the site asks for one.")

@@ -89,9 +89,15 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if match is None or match["script"].startswith("/") or command.repeated:
             continue
         name = match["script"].removeprefix("./")
-        if name not in context.files and name not in made:
-            effect = f"{name} is not sent with the job: put it into scripts/, or correct its name."
-            yield Hit(command.line, effect)
+        if name in context.files or name in made:
+            continue
+        base, text = name.rpartition("/")[2], job.lines[command.line - 1]
+        effect, fix = f"{name} is not sent with the job: put it into scripts/, or correct its name.", None
+        if base in context.files:
+            effect = f"{name} is not there when the job runs: {base} is sent into the job's own folder."
+            if match["script"] in text:
+                fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
+        yield Hit(command.line, effect, fix)
 
 
 @rule("module-missing", "error", "A Python module the script imports is not sent with it.", over="pythons")
