@@ -69,7 +69,7 @@ def test_a_training_on_one_node_and_on_eight(cluster, tmp_path):
     assert sum(item.met for item in items if item.kind == "runs") == 2
     for run in state.runs.values():
         assert state.submissions[run.token].nodes == run.spec.n_gpus // 4
-        assert run.totals is not None and run.totals.gpu_memory.lo == 53
+        assert run.gpu_memory.lo == 53
         rate = MICRO["throughput"][MICRO["gpus"].index(run.spec.n_gpus)]
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
 
