@@ -41,34 +41,22 @@ def devices(*numbers: int) -> str:
     return STRATEGY + ", ".join(f"'/job:localhost/replica:0/task:0/device:GPU:{n}'" for n in numbers) + ",)\n"
 
 
-def test_replicas_count_more_than_the_banner() -> None:
-    text = samples.banner("ResNet50", 4, 8192).replace("Num_replicas: 4", "Num_replicas: 1") + keras(1, 2, 2)
-    report = join_streams(read(text), None)
-    (run,) = report.runs
-    assert (run.n_gpus, run.device) == (1, "gpu")
-    (sentence,) = run.contradictions
-    assert (
-        "line 1" in sentence
-        and "4 GPUs" in sentence
-        and "line 4" in sentence
-        and "Num_replicas: 1" in sentence
-    )
-    (found,) = report.diagnosis
-    assert (found.kind, found.line) == ("contradiction", 4) and "1 GPU" in found.advice
+BANNER_4 = samples.banner("ResNet50", 4, 8192)
 
 
-def test_a_banner_cannot_promise_more_gpus_than_the_job_has() -> None:
-    header = "---- labtui job ----\ngpus:      1\n---- end ----\n"
-    report = join_streams(read(header + " Model ResNet50 4 GPUs\n" + keras(1, 3, 3)), None)
-    (run,) = report.runs
-    assert run.n_gpus == 1
-    (sentence,) = run.contradictions
-    assert "gpus:      1" in sentence and "4 GPUs" in sentence
-    (found,) = report.diagnosis
-    assert found.kind == "contradiction" and "the job has" in found.advice
-
-
-# --------------------------------------------------------------------------- processes
+@pytest.mark.parametrize(
+    "text",
+    [
+        BANNER_4.replace("Num_replicas: 4", "Num_replicas: 1"),
+        "---- labtui job ----\ngpus:      1\n---- end ----\n Model ResNet50 4 GPUs\n",
+    ],
+)
+def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text: str) -> None:
+    report = join_streams(read(text + keras(1, 2, 2)), None)
+    (run,), (found,) = report.runs, report.diagnosis
+    assert run.n_gpus == 1 and run.contradictions == (found.text,)
+    assert "4 GPUs" in found.text and f"line {found.line}: " in found.text
+    assert found.kind == "contradiction" and "counts 1 GPU," in found.advice
 
 
 # --------------------------------------------------------------------------- one run per rank

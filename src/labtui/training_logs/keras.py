@@ -198,10 +198,9 @@ def epoch_interval(summary: Summary) -> Interval:
         if unit is None or not count:
             continue
         least, most = unit.bounds
+        readings = [(least * count, most * count)]
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        else:
-            readings = [(least * count, most * count)]
         common = [(max(low, least), min(high, most)) for least, most in readings]
         if fitting := [bounds for bounds in common if bounds[0] <= bounds[1]]:
             low, high = min(fitting)[0], max(most for _, most in fitting)

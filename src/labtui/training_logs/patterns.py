@@ -45,15 +45,15 @@ _HEAD = re.compile(
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
 _KEY = re.compile(
-    r"(?i)(?P<key>(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
+    r"(?P<key>(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
     r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
 _OTHER_TIME = re.compile(
-    r"(?i)(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
+    r"(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
     r"|load\w*|wall|run|so far)[\s_.:-]*\Z"
 )
 _NOT_AN_EPOCH = re.compile(
-    r"(?i)\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)s?\b\W{0,3}\d+ ?(?:/|of) ?\d"
+    r"\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)s?\b\W{0,3}\d+ ?(?:/|of) ?\d"
 )
 _METRIC = re.compile(
     r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:]|\Z)"
@@ -67,12 +67,13 @@ def read_hand_written(text: str) -> Said | None:
     if head is None:
         return None
     rest = text[head.end() :]
-    if _NOT_AN_EPOCH.search(rest):
+    lower = rest.lower()  # expressions that take either case are slower
+    if _NOT_AN_EPOCH.search(lower):
         return None
-    for found in _KEY.finditer(rest):
+    for found in _KEY.finditer(lower):
         groups, before = given(found), rest[: found.start()]
         groups.pop("key", None)
-        if not any(name in groups for name in TIMES) or _OTHER_TIME.search(before):
+        if not any(name in groups for name in TIMES) or _OTHER_TIME.search(before.lower()):
             continue
         metrics = {
             name.strip(" -"): value + "%" * bool(percent)
@@ -126,7 +127,7 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
         return None
     smallest, unit = parts[0]
     try:
-        total = sum(float(text) * scale for text, scale in parts)
+        total = sum([float(text) * scale for text, scale in parts])
         half = rounded(smallest).hi - float(smallest)
     except (ArithmeticError, ValueError):
         return None

@@ -160,8 +160,8 @@ class LogReader:
             self._hear(writer)
         if writer and self._chief is not None and writer > self._chief:
             return
-        self._changed = self._changed or not all(isinstance(one, (Batch, FirstStep)) for one in said)
         for one in said:
+            self._changed = self._changed or not isinstance(one, (Batch, FirstStep))
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.take_command(number, text, self._fold.index, without_gpu=one.masked)
             if not writer or self._chief is None:
