@@ -112,6 +112,11 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
 
 
+def test_more_gpus_than_the_job_asks_for_are_refused():
+    with pytest.raises(UsageError, match=r"a\.slurm asks for 1 GPU, not for 2"):
+        job_file_draft("a.slurm", "#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", answers={"n_gpus": 2})
+
+
 def test_an_answer_that_the_text_gives_itself_is_refused():
     text = HEAD + "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     with pytest.raises(UsageError, match=r"a\.slurm itself says its epochs"):

@@ -326,9 +326,7 @@ def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
 
 def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = at.evidence, "the data set and the software on the cluster can be reached"
-    trained = [
-        run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, evidence)
-    ]
+    trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, at)]
     gone = [path for path, there in evidence.remote.items() if not there]
     if trained:
         witness = min(trained, key=evidence.practice)  # a real run is the better one
@@ -343,13 +341,14 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
 
 
-def _reads_data(run: RunState, evidence: Evidence) -> bool:
-    """Whether a run shows that the data are there: a script of the student's own may train on anything."""
-    submission = evidence.state.submissions.get(run.token)
+def _reads_data(run: RunState, at: _At) -> bool:
+    """Whether a run shows that the data are there: a script that no task plans may train on anything."""
+    submission = at.evidence.state.submissions.get(run.token)
+    planned = (plan.spec.script for task in at.edition.tasks for plan in task.runs)
     return (
         submission is None
         or submission.form != "own"
-        or run.spec.script.rpartition("/")[2] in evidence.scripts
+        or run.spec.script.rpartition("/")[2] in {script.rpartition("/")[2] for script in planned}
     )
 
 

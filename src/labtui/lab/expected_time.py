@@ -29,7 +29,7 @@ def expectation(
     total = _expected(draft, edition, rows)
     if total is None:
         return None, None
-    limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
+    limit = draft.time_limit_minutes * 60.0 or total.hi  # Slurm ends the job there, whatever is left
     spent = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
     return total, spent.scaled(draft.all_gpus / 3600)
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labtui.domain.errors import FolderError, UsageError
-from labtui.domain.model import RunSpec, Stream, SubmissionDraft
+from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
@@ -139,7 +139,13 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
         raise UsageError(
             f"{script.name} itself says its {what}.", "Change it there, or leave the option out."
         )
-    if script.gpus * script.nodes <= 1:  # a job of one GPU, or of none, leaves no choice
+    gpus = script.gpus * script.nodes
+    if gpus and answers.get("n_gpus", 0) > gpus:
+        raise UsageError(
+            f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.",
+            "Change its --gres, or leave --gpus out.",
+        )
+    if gpus <= 1:  # a job of one GPU, or of none, leaves no choice
         answers = {"n_gpus": script.gpus, **answers}
     return tuple(completed(run, answers) for run in found)
 
