@@ -35,7 +35,7 @@ class Shot:
 
 
 SHOTS = (
-    Shot("runs", (120, 40), ("r",), "faster with 4 GPUs"),
+    Shot("runs", (120, 40), ("r",), "as fast with 4 GPUs"),
     Shot("runs-80x24", (80, 24), ("r",), "so far"),
     Shot("task", (120, 40), ("t",), "Answers"),
     Shot("log-80x24", (80, 24), ("l",), "following"),

@@ -86,7 +86,7 @@ def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
     terminal.press("s")
     terminal.come_to("Findings  none", "s  Submit 1 job")
     terminal.press("s")
-    terminal.come_to("Runs 3/3", "faster with 4 GPUs than with one")  # the third size is measured
+    terminal.come_to("Runs 3/3", "as fast with 4 GPUs as with one")  # the third size is measured
     terminal.press("x")
     terminal.come_to("deck.pdf")
     terminal.press("a")

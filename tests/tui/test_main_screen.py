@@ -136,6 +136,16 @@ async def test_another_task_is_painted_in_one_piece(filled_session, monkeypatch)
         assert done[0] == "_refresh_layout", "the title alone came first"
 
 
+async def test_the_table_of_runs_has_its_keys_again_after_a_task_without_runs(filled_session):
+    async with screens(filled_session, "runs") as (app, pilot):
+        await until(pilot, lambda: isinstance(app.focused, KeyedTable))
+        here = app.view_model.task_id
+        app.go_to_task("10.1")
+        await until(pilot, lambda: "needs no run" in text_of(app))
+        app.go_to_task(here)
+        await until(pilot, lambda: isinstance(app.focused, KeyedTable))
+
+
 async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):
     app = LabApp(filled_session, clock=lambda: NOW)
     painted: list[str] = []

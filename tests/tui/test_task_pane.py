@@ -11,7 +11,7 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all(filled_sess
         await until(pilot, lambda: "▾ ○ Runs" in text_of(app) and bool(app.view_model.checks))
         text = text_of(app)
         assert "2/3" in text and "0/4" in text and "▸ ○ Charts" in text
-        assert "4 GPUs: 2.53× faster than one" in text and "so far" in text
+        assert "4 GPUs: 2.53× as fast as one" in text and "so far" in text
         assert "scripts/cifar-utils/cifar.py" not in text
         app.screen.query_one(TaskPane).focus()
         await pilot.press("enter")

@@ -234,7 +234,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
     assert compared_with(EDITION.task("10.4"), "10.4") == {"10.3", "10.4"}
-    assert result(view)[:2] == ("15.4", "faster on one GPU than on the CPU")
+    assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
     assert speedup.family == "cpu-gpu" and "times as fast as the CPU" in speedup.message
 

@@ -228,7 +228,7 @@ def _largest(view: View) -> RunLine | None:
 
 
 def result(view: View) -> tuple[str, str, str]:
-    """What the runs say: ``2.53``, ``faster with 4 GPUs than with one``, ``63 % efficient so far``; "" for nothing."""
+    """What the runs say: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; "" for nothing."""
     best = _largest(view)
     if best is None or best.row is None or view.results is None:
         rows = view.results.rows if view.results is not None else ()
@@ -238,7 +238,7 @@ def result(view: View) -> tuple[str, str, str]:
             return "", "", ""
         return (
             words.ratio(faster.acceleration),
-            "faster on one GPU than on the CPU",
+            "as fast on one GPU as on the CPU",
             "acceleration, not scaling",
         )
     pooled = (row for row in view.results.rows if any(run.run_id == best.run_id for run in row.members))
@@ -246,7 +246,7 @@ def result(view: View) -> tuple[str, str, str]:
     detail = f"{words.percent(row.efficiency)} efficient"
     if best.live:
         detail += f" so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs"
-    sentence = f"faster with {best.run.spec.n_gpus} GPUs than with one"
+    sentence = f"as fast with {best.run.spec.n_gpus} GPUs as with one"
     return words.ratio(row.speedup), f"{_of_model(view, best)}{sentence}", detail
 
 
@@ -257,12 +257,12 @@ def _of_model(view: View, line: RunLine) -> str:
 
 
 def result_line(view: View) -> str:
-    """``4 GPUs: 2.53× faster than one, 63 % efficient so far``; "" for nothing."""
+    """``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" for nothing."""
     best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
     name = _of_model(view, best)
-    return f"{name}{best.run.spec.n_gpus} GPUs: {number}× faster than one, {detail.partition(',')[0]}"
+    return f"{name}{best.run.spec.n_gpus} GPUs: {number}× as fast as one, {detail.partition(',')[0]}"
 
 
 def status_line(view: View) -> tuple[str, str]:

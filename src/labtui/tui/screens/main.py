@@ -139,6 +139,8 @@ class MainScreen(FramedScreen):
             label = f"{PANES[tab.id or 'task']} {counts.get(tab.id or '', '')}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
+        if self.focused is None and self.query("#panes > *"):  # what had it was hidden, and may be back
+            self.call_after_refresh(self.focus_pane)
         self.refresh_bindings()
 
     def on_resize(self) -> None:
