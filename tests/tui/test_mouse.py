@@ -81,7 +81,7 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
     app = WizardApp(tmp_path)
     answers: list[str | None] = []
     async with app.run_test(size=SMALL, notifications=True) as pilot:
-        for words in ("enter  Answer", "esc  Leave"):
+        for words in ("enter  Answer", "esc  Back"):
             app.push_screen(prompt_screen(Question("password")), answers.append)
             await shown(pilot, Ask)
             await pilot.press(*"hush")

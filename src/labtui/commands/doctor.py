@@ -63,7 +63,9 @@ def run_doctor(args: argparse.Namespace) -> int:
     for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
         checks.append(check)
         if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
-            say(fix_check(check, folder))
+            done = fix_check(check, folder)
+            say(done)
+            checks[-1] = dataclasses.replace(check, status="ok", sentence=done, fix="")
     if folder is not None and seen:
         _remember(folder, seen)
     if args.json:

@@ -111,6 +111,8 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if context.draft is not None and context.draft.time_limit_minutes:
             effect = "Without a limit the site refuses the job, or takes the longest, which waits longest."
             yield Hit(1, effect, add_directive(job, f"--time={_limit(context.draft.time_limit_minutes)}"))
+        else:
+            yield Hit(1, "No --time: the queue's default limit ends the job.", None, "warning")
         return
     line = given if "time" not in job.given else None  # a value of the command line is not the file's to fix
     two = re.fullmatch(r"(\d{1,2}):(\d{2})", value)

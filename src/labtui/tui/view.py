@@ -6,6 +6,7 @@ header, task list, runs, next step and charts read it from there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -318,16 +319,22 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
     run, passed = line.run, _in_epoch(line, view)
     if line.phase is not RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
+    job = line.submission.job if line.submission is not None else None
+    most = (
+        job.time_limit_s - job.ran_s(words.cluster_now(view))
+        if job is not None and job.time_limit_s
+        else math.inf
+    )
     if row is not None and row.epoch_seconds is not None:
         pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
-        return max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
+        return min(most, max(0.0, pace * missing - min(pace, passed))), pace * run.spec.epochs
     if view.edition is None:
         return None
     from labtui.lab.expected_time import run_seconds
 
     whole = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
     left = whole.value - passed - sum(each.seconds.value for each in run.epochs) if whole is not None else 0.0
-    return None if whole is None or left <= 0 else (left, whole.value)
+    return None if whole is None or left <= 0 else (min(left, most), whole.value)
 
 
 def _in_epoch(line: RunLine, view: View) -> float:

@@ -40,8 +40,8 @@ def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
 
 
 def typed(does: str) -> tuple[Choice, ...]:
-    """The choices of a line to type into: enter `does` it, escape leaves."""
-    return ("enter", does, ""), ("escape", "Leave", None)
+    """The choices of a line to type into: enter `does` it, escape goes back."""
+    return ("enter", does, ""), ("escape", "Back", None)
 
 
 class Ask(Modal[str | None]):
