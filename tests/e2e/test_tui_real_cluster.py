@@ -128,7 +128,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
             lambda: isinstance(app.screen, Ask) and "SHA256:" in text_of(app),
             "the question about the host key",
         )
-        await pilot.press("y")
+        await pilot.press(*"yes", "enter")
         await sees(pilot, "● online")
         await submit_two_sizes(pilot, app)
         await sees(pilot, "Run 2 in the submission queue")
