@@ -53,7 +53,7 @@ NODES_LAB, NODES_TASK, NODES_RUN = "hpc4ai-ch12", "12.2", 5
 NODES = (
     Shot("nodes-plan", (120, 40), ("s",), "8 on 2 nodes"),
     Shot("nodes-run", (120, 40), ("r",), "done in"),
-    Shot("nodes-charts", (120, 40), ("c", "3"), "both axes logarithmic"),
+    Shot("nodes-charts", (120, 40), ("c", "3"), "Speedup"),
 )
 """A run of sixteen GPUs on four nodes, beside the other sizes."""
 FACTOR, PATIENCE_S = 200.0, 400.0

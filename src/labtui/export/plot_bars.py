@@ -39,14 +39,16 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
                 bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
             if is_tall(spec, point):
                 axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
-        outlined = any(point.hollow or point.live for point in points)
         # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
-        place: Any = {"padding": -19, "color": style.TEXT if outlined else "white", "weight": "bold"}
+        place: Any = {"padding": -19, "color": "white", "weight": "bold"}
         if not ideal:
             rim = [withStroke(linewidth=4, foreground="white")]
             place = {"padding": 3, "color": style.TEXT, "path_effects": rim}
         labels = [value_text(spec, p).removesuffix("×") for p in points]
-        axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
+        numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
+        for number, point in zip(numbers, points, strict=True):
+            if point.hollow or point.live:
+                number.set_color(style.TEXT)
     for series in ideal:
         xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
         axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], style.AXIS, "--", lw=1.7, zorder=5)
