@@ -216,7 +216,7 @@ def news_of(update: Update) -> Iterator[News]:
     """What an update brings."""
     before, after = update.before, update.state
     if after.connection != before.connection:
-        said = (f"{after.connection.status} {after.connection.sentence}",)
+        said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
         yield {"type": "connection", **asdict(after.connection)}, "", said
     known = {(problem.key, problem.sentence) for problem in before.problems}
     for problem in after.problems:
@@ -233,11 +233,11 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         job_id = job.job_id if job is not None else ""
         row = {"token": new.token, "status": new.status.value, "job_id": job_id}
-        said = f"submission {new.token[-6:]}  {new.status.value}  {job_id} {new.sentence}"
+        said = f"submission {new.token[-6:]}  {new.status.value}  {job_id} {new.sentence}".rstrip()
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
         why = reason_words(job.phase, job.reason)
-        said = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
+        said = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}".rstrip()
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 

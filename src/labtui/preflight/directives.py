@@ -249,11 +249,10 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             missing = not context.makes_folders and not context.remote.get(folder)
             missing = missing and not any(name.startswith(f"{folder}/") for name in context.files)
         if missing:
-            effect = f"Slurm does not make {folder}; without it the job ends at once and leaves no log."
-            relative = not folder.startswith("/")
-            effect += " `labtui submit` makes it." if relative else ""
-            wanted = f"%x.%j.{ending}"
-            fix = set_value(job, given.line, given.value, wanted, "put the log beside the job script")
+            effect = f"Slurm does not make the folder {folder}/; without it the job ends at once and leaves no log."
+            if relative := not folder.startswith("/"):
+                effect += " `labtui submit` makes it."
+            fix = set_value(job, given.line, given.value, f"%x.%j.{ending}", "put the log beside the script")
             yield Hit(given.line, effect, fix, "warning" if relative else "error")
 
 

@@ -51,13 +51,14 @@ class LogPane(RunPane):
         chosen = laid_out and line is not None and line.run_id != self._run_id
         if laid_out:
             self._run_id = line.run_id if line is not None else None
+        self._stream = "out" if chosen else self._stream
         tail = self.tail
         tail.numbered = self.size.width >= 72
         tail.show_file(self.app.view_model.log_path(self._stream), self.app.session.folder.path)
         tail.read_as = {}
         if self._stream == "out" and self.size.width >= 84 and (file := tail.file) is not None:
             tail.read_as = {file.shown_before(at): text for at, text in read_as(view).items()}
-        if chosen and self._stream == "out":
+        if chosen:
             tail.show_end_of(last_line(view, line))
         self._show_title()
         self.refresh_bindings()
