@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import MARKS, Cursor, draw, drawable, place_text, row_scale
+from labtui.tui.widgets.plot import MARKS, Cursor, braille, draw, drawable, place_text, row_scale
 
 LOOK = Roles(*["white"] * 10)
 SIZES = (1, 2, 4, 8, 16, 24, 32)
@@ -171,3 +171,12 @@ def test_what_cannot_be_drawn_is_refused_and_small_windows_too():
     assert draw(chart({1: 1.0}), 20, 25, LOOK) is None
     assert draw(chart({1: 1.0}), 80, 7, LOOK) is None
     assert draw(chart({1: 1.0}), 80, 8, LOOK) is not None
+
+
+@pytest.mark.parametrize("lift", [0.0, 0.25])
+def test_a_line_runs_through_the_middle_of_its_marks(lift):
+    rows, dots = 20, (3, 2, 1, 3, 2, 1, 0, 0)  # of a braille sign's bits the dot's height in its cell
+    for row in (0.5, 5.5, 10.5, 19.5):
+        for _, cell, sign in braille(8, rows, [row - lift / 2] * 2, (0.0, rows), (0.0, lift)):
+            heights = {dots[bit] for bit in range(8) if ord(sign) - 0x2800 >> bit & 1}
+            assert rows - 1 - cell == int(row) and heights & {1, 2}, (row, cell, sign)

@@ -27,6 +27,8 @@ MIN_COLUMNS = 24
 LARGEST = 1e12
 MARKS = "●◆▲■▼✚"
 HOLLOW = "○◇△□▽✛"
+DOTS = "⡀⠄⠂⠁"
+"""A dot at the heights of a cell, from below."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 FEW = 2
 """Up to so many series each value stands at its mark, and the second series is drawn soft instead of quiet."""
@@ -57,7 +59,7 @@ class Grid:
     def free(self, column: int, row: int, width: int) -> bool:
         """Whether so many cells and their neighbours hold nothing but the chart's own dotted lines."""
         around = range(column - 1, column + width + 1)
-        return all(self.cells.get((at, row), (" ", ""))[0] in " ┈·│" for at in around)
+        return all(self.cells.get((at, row), (" ", ""))[0] in f" ┈│{DOTS}" for at in around)
 
     def lines(self) -> list[Text]:
         cells = self.cells
@@ -75,8 +77,13 @@ class RowScale:
 
     def row(self, value: float, rows: int) -> int:
         """The row of a value, from the top."""
+        return self.dot(value, rows)[0]
+
+    def dot(self, value: float, rows: int) -> tuple[int, str]:
+        """The row of a value, and a single dot at its height there."""
         share = (value - self.low) / ((self.high - self.low) or 1.0)
-        return rows - 1 - min(rows - 1, max(0, math.floor(share * rows)))
+        height = min(rows - 1e-9, max(0.0, share * rows))
+        return rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))]
 
 
 def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
@@ -279,12 +286,12 @@ class _Drawing:
                 low, high = self._fy(before.y), self._fy(after.y)
                 for column in range(first, last + 1, 3 if series.role == "ideal" else 2):
                     y = low + (column - first) / max(1, last - first) * (high - low)
-                    self.grid.put(column, self.scale.row(y, self.rows), "·", self.look.quiet)
+                    self.grid.put(column, *self.scale.dot(y, self.rows), self.look.quiet)
 
     def _line(self, series: Series, place: int) -> None:
-        """Braille by plotext; the chosen line is drawn twice, a quarter row apart, one to a live run in dots."""
+        """Braille by plotext; the chosen line is drawn twice, a quarter row apart; one to a live run in dots."""
         quarter = (self.scale.high - self.scale.low) / self.rows / 4
-        lifts = (0.0, quarter) if place == self.cursor.series else (0.0,)
+        lifts = (-quarter / 2, quarter / 2) if place == self.cursor.series else (0.0,)
         limits, style = (self.scale.low, self.scale.high), self._style(place)
         for before, after in (pair for piece in unbroken(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
@@ -439,9 +446,13 @@ def braille(
     figure.legend(False)
     figure.axes(False)
     figure.ruler("x").lim(0, 1).ticks([])
-    figure.ruler("y").lim(*limits).ticks([])
+    inset = (
+        (limits[1] - limits[0]) / rows * 5 / 8
+    )  # plotext's limits are dots in the middle of the outer rows
+    low, high = limits[0] + inset, limits[1] - inset
+    figure.ruler("y").lim(low, high).ticks([])
     for lift in lifts:
-        lifted = [min(limits[1], y + lift) for y in ys]
+        lifted = [min(high, max(low, y + lift)) for y in ys]
         figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
     text = _ANSI.sub("", str(figure.build().string()))
     for row, line in enumerate(text.splitlines()[:rows]):
