@@ -150,44 +150,43 @@ def align(
 
     `n_gpus` keeps the GPUs the run used: a MirroredStrategy over n takes the first n.
     """
-    used = [sample for sample in samples if n_gpus is None or sample.index < n_gpus]
     first = min((sample.epoch for sample in epochs), default=0)
-    return tuple(
-        _during(used, epoch, epoch.ended_at, warmup=epoch.epoch == first and first <= 1)
-        for epoch in epochs
-        if epoch.ended_at is not None and samples
-    )
-
-
-def _during(
-    samples: Sequence[GpuSample], epoch: EpochSample, end: float, *, warmup: bool
-) -> EpochUtilization:
-    inside: dict[int, list[float]] = {}
-    for sample in samples:
-        if end - epoch.seconds.value <= sample.at <= end and sample.utilization is not None:
-            inside.setdefault(sample.index, []).append(sample.utilization)
-    return EpochUtilization(
-        epoch=epoch.epoch,
-        per_gpu={index: statistics.fmean(inside[index]) for index in sorted(inside)},
-        samples=sum(map(len, inside.values())),
-        warmup=warmup,
-        names={sample.index: sample.label for sample in samples if sample.label},
-    )
+    names = {one.index: one.label for one in samples if one.label and (n_gpus is None or one.index < n_gpus)}
+    found = []
+    for epoch, inside in _by_epoch(samples, epochs, n_gpus):
+        busy: dict[int, list[float]] = {}
+        for one in inside:
+            if one.utilization is not None:
+                busy.setdefault(one.index, []).append(one.utilization)
+        found.append(
+            EpochUtilization(
+                epoch=epoch.epoch,
+                per_gpu={index: statistics.fmean(busy[index]) for index in sorted(busy)},
+                samples=sum(map(len, busy.values())),
+                warmup=epoch.epoch == first <= 1,
+                names=names,
+            )
+        )
+    return tuple(found)
 
 
 def clocks(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> tuple[float | None, dict[str, float]]:
     """The mean clock (MHz) of a run's GPUs after its first epoch, and in what share of the samples what slowed them."""
-    spans = [(e.ended_at - e.seconds.value, e.ended_at) for e in epochs[1:] if e.ended_at is not None]
-    inside = [
-        one
-        for one in samples
-        if (n_gpus is None or one.index < n_gpus) and any(low <= one.at <= high for low, high in spans)
-    ]
+    inside = [one for _, found in _by_epoch(samples, epochs[1:], n_gpus) for one in found]
     known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
     told = [one.slowed_by for one in inside if one.slowed_by is not None]
     shares = {name: sum(name in each for each in told) / len(told) for name in SLOWED_BY.values() if told}
-    return statistics.fmean(known) if known else None, {
-        name: share for name, share in shares.items() if share
-    }
+    mean = statistics.fmean(known) if known else None
+    return mean, {name: share for name, share in shares.items() if share}
+
+
+def _by_epoch(
+    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], n_gpus: int | None
+) -> Iterator[tuple[EpochSample, list[GpuSample]]]:
+    """Each epoch whose end is known, with the samples in it of the GPUs that the run used."""
+    used = [one for one in samples if n_gpus is None or one.index < n_gpus]
+    for epoch in epochs if samples else ():
+        if (end := epoch.ended_at) is not None:
+            yield epoch, [one for one in used if end - epoch.seconds.value <= one.at <= end]

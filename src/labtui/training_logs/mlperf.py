@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from labtui.domain.model import Outcome
@@ -26,35 +25,39 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: `key` in lower case, `time_ms` of the writer's clock or None."""
+    """One record: `key` in lower case, `at` in seconds of the writer's clock or None."""
 
     key: str
-    value: Any = None
-    time_ms: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    value: Any
+    at: float | None
+    metadata: Mapping[str, Any]
 
     def number(self, *names: str) -> float | None:
-        """The first finite number among the metadata entries of these names."""
-        found = (finite(self.metadata.get(name)) for name in names)
-        return next((number for number in found if number is not None), None)
+        """Its value, where it is the record of one of these names; else their first finite number in its metadata."""
+        if self.key in names:
+            return finite(self.value)
+        return next((one for name in names if (one := finite(self.metadata.get(name))) is not None), None)
 
-    def either(self, *names: str) -> float | None:
-        """Its own number, where it is the record of one of these names; else that of its metadata."""
-        return finite(self.value) if self.key in names else self.number(*names)
+    def count(self, *names: str) -> int | None:
+        """The same as a number of things: whole, not negative, at most 10^12."""
+        return whole(self.number(*names))
 
     def word(self, name: str) -> str:
-        """The text of a metadata entry."""
-        found = self.metadata.get(name)
+        """Its value as text, where it is the record of that name; else that of its metadata."""
+        found = self.value if self.key == name else self.metadata.get(name)
         return found if isinstance(found, str) else ""
 
 
 def finite(value: object) -> float | None:
     """The value as a float when it is a finite number of sensible size."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e18:
         return None
-    if isinstance(value, int) and abs(value) > 10**18:
-        return None
-    return float(value) if math.isfinite(value) else None
+    return float(value)
+
+
+def whole(value: object) -> int | None:
+    number = finite(value)
+    return int(number) if number is not None and 0 <= number <= 1e12 else None
 
 
 def read_records(text: str) -> list[Record]:
@@ -66,9 +69,10 @@ def read_records(text: str) -> list[Record]:
         with contextlib.suppress(ValueError, RecursionError):
             data, end = _DECODER.raw_decode(text, text.find("{", end))
             if isinstance(data, dict) and isinstance(data.get("key"), str):
-                more, time_ms = data.get("metadata"), finite(data.get("time_ms"))
+                more, ms = data.get("metadata"), finite(data.get("time_ms"))
+                at = None if ms is None else ms / 1000
                 metadata = more if isinstance(more, dict) else {}
-                records.append(Record(data["key"].strip().lower(), data.get("value"), time_ms, metadata))
+                records.append(Record(data["key"].strip().lower(), data.get("value"), at, metadata))
         start = text.find(MARK, end)
     return records
 
@@ -80,68 +84,46 @@ _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_siz
 def said_of(line: int, record: Record) -> list[Said]:
     """What a record says. Unknown keys say nothing."""
     key = record.key
-    said: list[Said] = []
-    if key in _OPENING:
-        said.append(Begins("record", text=key))
+    said: list[Said] = [Begins("record", text=key)] if key in _OPENING else []
     if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, late=True))
-    if key == "num_replicas" and (count := _count(record.value)):
-        said.append(Says(NO_FACTS, gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
+    if key == "num_replicas" and (count := record.count(key)):
+        said.append(Says(gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
         status = record.word("status").lower()
         success = status in ("success", "") and record.metadata.get("success") is not False
         outcome = _REASONS.get(record.word("reason"))
         said.append(Ends(success=success, outcome=outcome, status=status or "not successful"))
-    elif key in ("epoch_start", "block_start"):
-        count = (_count(record.number("epoch_count")) or 1) if key == "block_start" else 0
-        # a block of training steps says so, or gives no number
-        if not count or record.number("first_epoch_num", "epoch_num", "epoch_count") is not None:
-            said.append(Opens(FORM, _number(record), at=_seconds(record), count=count))
-    elif key in ("epoch_stop", "block_stop"):
-        said.append(_stop(record))
-    elif key in ("tracked_stats", "eval_accuracy") and (found := _metrics(record)):
-        said.append(Measures(found, record.number("epoch_num"), FORM))
+    elif key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
+        said += _bound(record, block=key.startswith("block"))
+    elif key in ("tracked_stats", "eval_accuracy"):
+        values = record.value if isinstance(record.value, dict) else {key: record.value}
+        found = {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
+        said += [Measures(found, record.number("epoch_num"), FORM)] if found else []
     return said
 
 
-def _stop(record: Record) -> Epoch:
-    block = record.key == "block_stop"
-    seconds = None if block else record.number("seconds")
-    return Epoch(
-        FORM,
-        number=None if block else _number(record),
-        seconds=None if seconds is None or seconds < 0 else measured(seconds),
-        steps=_count(record.number("steps")),
-        at=_seconds(record),
-        count=(_count(record.number("epoch_count")) or 1) if block else 0,
-    )
-
-
-def _metrics(record: Record) -> dict[str, float]:
-    values = record.value if isinstance(record.value, dict) else {record.key: record.value}
-    return {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
-
-
-def _number(record: Record) -> float | None:
-    given = record.number("epoch_num", "epoch", "first_epoch_num")
-    return finite(record.value) if given is None else given
-
-
-def _seconds(record: Record) -> float | None:
-    return None if record.time_ms is None else record.time_ms / 1000
-
-
-def _count(number: object) -> int | None:
-    value = finite(number)
-    return int(value) if value is not None and 0 <= value <= 1e12 else None
+def _bound(record: Record, *, block: bool) -> list[Said]:
+    """Where an epoch, or a block of them, begins or ends."""
+    count = (record.count("epoch_count") or 1) if block else 0
+    number = record.number("epoch_num", "epoch", "first_epoch_num")
+    number = finite(record.value) if number is None else number
+    if record.key.endswith("start"):
+        # a block of training steps says so, or gives no number
+        counted = record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
+        return [Opens(FORM, number, at=record.at, count=count)] if counted or not block else []
+    given = None if block else record.number("seconds")
+    seconds = None if given is None or given < 0 else measured(given)
+    number = None if block else number
+    return [Epoch(FORM, number, seconds, steps=record.count("steps"), at=record.at, count=count)]
 
 
 def _facts(record: Record) -> RunFacts:
     """What a point in time tells about the run; keys of MLPerf, and what metadata may add."""
-    key, own = record.key, record.value if isinstance(record.value, str) else ""
-    named = own if key in ("submission_benchmark", "model", "model_name") else record.word("model")
-    device = device_of(own if key == "device" else record.word("device"))
-    gpus = record.either("n_gpus", "num_gpus", "number_of_accelerators")
+    own = record.value if isinstance(record.value, str) else ""
+    named = own if record.key in ("submission_benchmark", "model_name") else record.word("model")
+    device = device_of(record.word("device"))
+    gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators")
     small = record.metadata.get("practice")
     if device == "cpu":
         # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
@@ -149,13 +131,13 @@ def _facts(record: Record) -> RunFacts:
     return RunFacts(
         model=short_model(named) if named else None,
         device=device,
-        n_gpus=_count(gpus),
-        batch_size=_count(record.either("global_batch_size")) or None,
-        epochs_planned=_count(record.either("epochs", "max_epochs", "num_epochs")) or None,
-        images=_count(record.either("train_samples")),
-        learning_rate=record.either("opt_base_learning_rate"),
-        framework=own if key == "framework" and own else None,
-        tuning=tuning_of({"control": own}) if key == "control" else None,
+        n_gpus=gpus,
+        batch_size=record.count("global_batch_size") or None,
+        epochs_planned=record.count("epochs", "max_epochs", "num_epochs") or None,
+        images=record.count("train_samples"),
+        learning_rate=record.number("opt_base_learning_rate"),
+        framework=own if record.key == "framework" and own else None,
+        tuning=tuning_of({"control": own}) if record.key == "control" else None,
         small=small if isinstance(small, bool) else None,
-        sequence_length=_count(record.number("sequence_length")),
+        sequence_length=record.count("sequence_length"),
     )
