@@ -236,7 +236,7 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
         run.imagenet.metrics.update(said.metrics)
         spans.complete(fold, run, proven=True)
         return
-    number = run.last_clocked if run.clocked else run.last
+    number = next(reversed(run.clocked), run.last)
     if said.number is not None and (said.form == COURSE or not run.zero_based):
         number = int(said.number)
     if run.has_epoch(number):
@@ -258,7 +258,7 @@ def _epoch(fold: Fold, line: int, said: Epoch) -> None:
 def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
     """An epoch that one line tells."""
     run = fold.open
-    if run is not None and said.form == "tqdm" and run.keras.open is not None and run.keras.bare:
+    if run is not None and said.form == "tqdm" and run.keras.open is not None and run.keras.total is None:
         # a full bar below a line ``Epoch k/N``: the header was not Keras's own; a second bar is the validation's
         number, run.keras.open = run.keras.open, None
         run.form, run.last_line = KERAS, line
@@ -316,7 +316,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.clocked and run.form != said.form else run
-    another = said.total or said.first or run.broken or run.fresh or run.done
+    another = said.total or said.first or run.fresh or run.done
     return fold.begin(line) if another else None
 
 

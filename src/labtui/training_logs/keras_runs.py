@@ -33,24 +33,20 @@ class KerasLines:
     `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
     since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
     `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
-    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
-    headers came without summaries (another program's).
+    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own.
     `workers` counts processes that write into one log, `times` how often the open epoch's header came, and `owed` the
     summary lines of the epoch before that are still to come.
     """
 
     open: int | None = None
     last: int | None = None
-    highest: int = 0
     seen: list[tuple[Summary, int]] = field(default_factory=list)
     kept: int = -1
     total: int | None = None
     place: int | None = None
     alike: bool = False
     validated: bool = False
-    bare: bool = True
     usual_after: int = 0
-    evaluated_at_the_end: bool = False
     workers: int = 1
     times: int = 0
     owed: int = 0
@@ -58,7 +54,6 @@ class KerasLines:
 
     def open_epoch(self, number: int) -> None:
         """A header: the lines that follow are this epoch's."""
-        self.highest = max(self.highest, number)
         self.open = self.last = number
         self.seen.clear()
         self.kept, self.first, self.times = -1, None, 1
@@ -66,6 +61,11 @@ class KerasLines:
     def after(self) -> int:
         """How many lines came after the epoch's own."""
         return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether more lines came after the last epoch's own than after those before."""
+        return self.open is None and self.workers == 1 and self.after() > self.usual_after
 
     def may_be_own(self, summary: Summary) -> bool:
         """Whether a line may be an epoch's own by what is known of this run's lines."""
@@ -92,7 +92,7 @@ class KerasLines:
 
     def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
         """Whether a header is another process's, which says what one said before."""
-        if number != self.last or run.facts.epochs_planned != planned or run.broken or run.fresh:
+        if number != self.last or run.facts.epochs_planned != planned or run.fresh:
             return False
         return self.times < self.workers or not self.seen
 
@@ -115,7 +115,6 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         run = fold.begin(line)
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
-        run.last = 0
     run.form, run.last_line = KERAS, line
     run.keras.open_epoch(number)
     run.start_epoch()
@@ -135,7 +134,6 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     first, keras.first = keras.first, None
     if first is not None and summary.bar and summary.first is None and keras.workers == 1:
         summary.first = first.seconds if first.total in (None, summary.total) else None
-    keras.bare = False
     if keras.owed:
         keras.owed -= 1
         return
@@ -161,9 +159,6 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
     elif keras.open is not None and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
         keras.open = None
-    keras.evaluated_at_the_end = (
-        keras.open is None and keras.workers == 1 and keras.after() > keras.usual_after
-    )
 
 
 def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
@@ -171,7 +166,7 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     last, mine = run.keras.last, run.facts.epochs_planned
     if run.refused:
         return True
-    if last is None or number == 1 or run.fresh or run.broken or run.ended or run.keras.workers > 1:
+    if last is None or number == 1 or run.fresh or run.ended or run.keras.workers > 1:
         return False
     if number == last + 1 and mine in (planned, last):
         return False
@@ -192,7 +187,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     if (run.broken and number == 1) or planned != run.facts.epochs_planned:
         return False
     # a resumed training begins again with the epoch it never finished
-    return 1 < number == keras.open or number > keras.highest
+    return 1 < number == keras.open or number > keras.last
 
 
 def _refuse_workers(fold: Fold, run: OpenRun, line: int) -> None:

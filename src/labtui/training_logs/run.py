@@ -45,13 +45,11 @@ class OpenRun:
     batch_line: bool = False
     options: dict[str, str] = field(default_factory=dict)
     epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
-    last: int = 0
     shift: int = 0  # added to numbers that count from 0
     steps_printed: int | None = None
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
     clocked: dict[int, EpochSample] = field(default_factory=dict)  # by MLPerf's clock
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
-    last_clocked: int = 0
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
@@ -74,16 +72,25 @@ class OpenRun:
     ended: bool = False
     success: bool = False
     failure: Failure | None = None
-    broken: bool = False  # something went wrong since the last epoch
     fresh: bool = False  # a process began since the last epoch was kept
     fresh_header: bool | None = None  # the same, when the epoch that is open began
     whole: bool = False  # the last epoch is over and nothing of another has begun
     interleaved: bool = False
-    refused: str = ""  # why none of the epochs can be believed
+    refused: bool = False  # none of the epochs can be believed
     gpus: dict[GpuSource, GpuCount] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     # ------------------------------------------------------------------ where it stands
+
+    @property
+    def last(self) -> int:
+        """The last epoch that was printed; 0 without one."""
+        return next(reversed(self.epochs), 0)
+
+    @property
+    def broken(self) -> bool:
+        """Whether something went wrong since the last epoch."""
+        return self.failure is not None
 
     @property
     def trained(self) -> bool:
@@ -112,7 +119,7 @@ class OpenRun:
         if said.by == "record":
             again = said.text == "run_start" and self.started
             other = self.rated or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
-            return not (self.ended or other or (again and (self.trained or self.broken or self.fresh)))
+            return not (self.ended or other or (again and (self.trained or self.fresh)))
         if said.by == "config":
             return not (self.ended or self.success or self.epochs or self.clocked)
         if self.trained or self.ended or self.broken or said.by == "sweep":
@@ -123,9 +130,9 @@ class OpenRun:
 
     def trains_otherwise(self, said: Epoch) -> bool:
         """Whether the line speaks of this training's epoch in another form, or of its validation (in other steps)."""
-        if self.ended or self.broken or self.fresh or self.success:
+        if self.ended or self.fresh or self.success:
             return False
-        last = max(self.last, self.last_clocked)
+        last = max(self.last, next(reversed(self.clocked), 0))
         number = last if said.number is None else int(said.number)
         if self.form != said.form:
             return bool(self.form or self.clocked) and number >= last - 1  # from 0 or from 1
@@ -147,7 +154,7 @@ class OpenRun:
             return True
         number = int(said.number) + self.shift
         if number == self.last:  # once more, by another process; or the one epoch of another training
-            return not (self.fresh or self.broken or coming.given())
+            return not (self.fresh or coming.given())
         return number > self.last
 
     # ------------------------------------------------------------------ epochs
@@ -166,14 +173,10 @@ class OpenRun:
         elif not (self.epochs or self.clocked):
             starts = True
         if clock:
-            self.last_clocked = max(self.last_clocked, sample.epoch)
             self.clock_reach = max(self.clock_reach, sample.epoch + sample.count - 1)
-        else:
-            self.last = max(self.last, sample.epoch)
         mine = self.clocked if clock else self.epochs
         mine[sample.epoch] = replace(sample, starts_process=True) if starts else sample
-        self.failure, self.broken = None, False
-        self.fresh, self.fresh_header = False, None
+        self.failure, self.fresh, self.fresh_header = None, False, None
 
     def has_epoch(self, number: int) -> bool:
         return number in self.epochs or number in self.clocked
@@ -279,7 +282,7 @@ class OpenRun:
             self.note(f'Its run_stop says "{said.status}", though epochs may be complete.')
 
     def fail(self, failure: Failure) -> None:
-        self.broken = self.fresh = True
+        self.fresh = True
         if self.failure is None or is_worse(failure.outcome, self.failure.outcome):
             self.failure = failure
 
@@ -287,7 +290,7 @@ class OpenRun:
         """No more lines come."""
         if self.failure is not None or not self.epochs:
             return
-        if self.keras.evaluated_at_the_end and not self.done:
+        if self.keras.evaluates and not self.done:
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
         if self.whole and self.facts.epochs_planned is None:
@@ -308,7 +311,7 @@ class OpenRun:
             self.notes.append(sentence)
 
     def refuse(self, reason: str) -> None:
-        self.refused = reason
+        self.refused = True
         self.note(reason)
 
     # ------------------------------------------------------------------ as a value

@@ -223,7 +223,7 @@ def _belongs(run: OpenRun, said: Batch) -> bool:
 def _repeats(fold: Fold, line: int, run: OpenRun, before: Batch, said: Batch) -> bool:
     """Whether the line adds nothing: another rank's, or one of another training. Else epochs or runs end here."""
     place, known = (said.epoch, said.index), (before.epoch, before.index)
-    new_process = run.fresh or run.broken
+    new_process = run.fresh
     began_anew = said.index <= 1 and (new_process or run.imagenet.done > FEW_BATCHES)
     if said.epoch == before.epoch and said.total != before.total and not began_anew:
         reason = f"trainings of {before.total} and of {said.total} steps wrote to this log at once"
