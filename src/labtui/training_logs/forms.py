@@ -27,6 +27,13 @@ _COUNTS = (
     *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
     *("process_samples", "process_steps"),
 )
+_TAKES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_COUNTS, lambda text: int(text.replace(",", "")) or None),
+    "model": run_headers.short_model,
+    "device": run_headers.device_of,
+    "gpu_kind": str.strip,
+}
+"""What a group tells of a run."""
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
@@ -43,6 +50,11 @@ class Form:
     more: dict[str, Any]
     form: str = ""
     cut: bool = False
+
+    @property
+    def number(self) -> Callable[[str], Interval]:
+        """What a printed number leaves open."""
+        return cut_off if self.cut else rounded
 
     def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
         """What a line of this form says; `at` is the clock before it, in seconds."""
@@ -61,24 +73,15 @@ def _form(row: dict[str, Any]) -> Form:
 
 def _facts(form: Form, groups: Groups) -> RunFacts:
     """What the groups of a line tell of its run, beside what the form alone tells."""
-    values: dict[str, Any] = {
-        name: int(groups[name].replace(",", "")) or None for name in _COUNTS if name in groups
-    }
-    device = run_headers.device_of(groups.get("device", "")) or form.facts.device
-    if "devices" in groups:
-        device, values["n_gpus"] = "gpu", len(_GPU.findall(groups["devices"])) or None
     if "job_name" in groups:
         return run_headers.facts_of_job_name(groups["job_name"]) or form.facts
-    if "model" in groups:
-        values["model"] = run_headers.short_model(groups["model"])
-    if "gpu_kind" in groups:
-        values["gpu_kind"] = groups["gpu_kind"].strip()
-    for name in ("total_seconds", "gpu_memory"):
-        if name in groups:
-            values[name] = (cut_off if form.cut else rounded)(groups[name])
-    if device == "cpu" or (values.get("n_gpus", 1) is None):
-        device, values["n_gpus"] = "cpu", 0
-    return form.facts.with_others(RunFacts(device=device, **values))
+    values: dict[str, Any] = {name: take(groups[name]) for name, take in _TAKES.items() if name in groups}
+    values |= {name: form.number(groups[name]) for name in ("total_seconds", "gpu_memory") if name in groups}
+    if "devices" in groups:
+        values |= {"device": "gpu", "n_gpus": len(_GPU.findall(groups["devices"])) or None}
+    if (values.get("device") or form.facts.device) == "cpu" or values.get("n_gpus", 1) is None:
+        values |= {"device": "cpu", "n_gpus": 0}
+    return form.facts.with_others(RunFacts(**values))
 
 
 def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
@@ -101,30 +104,28 @@ def _says_gpus(form: Form, groups: Groups, number: int, text: str, *_: Any) -> l
 
 
 def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
-    rate = printed = step = None
+    more = dict(form.more)
     if text := groups.get("rate") or groups.get("last"):
-        rate = cut_off(text) if form.cut else rounded(text)
+        more["rate"] = rate = form.number(text)
         if form.cut or "last" in groups:  # of a running mean the last one counts
-            printed = float(text)
-    if rate is not None and "spread" in groups:
-        rate = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
+            more["printed"] = float(text)
+        if "spread" in groups:
+            more["rate"] = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
     for name, scale in patterns.STEP_TIMES.items():
-        step = rounded(groups[name]).scaled(scale) if name in groups else step
-    more = {**form.more, "unit": patterns.unit_of(groups["unit"])} if "unit" in groups else form.more
+        if name in groups:
+            more["step_seconds"] = rounded(groups[name]).scaled(scale)
+    if "unit" in groups:
+        more["unit"] = patterns.unit_of(groups["unit"])
     if "steps_rate" in groups:
-        more = {**more, "steps_rate": rounded(groups["steps_rate"])}
-    first = groups.get("index") in ("0", "1")
-    facts = _facts(form, groups)
-    return [Rate(form.form, rate, step_seconds=step, printed=printed, first=first, facts=facts, **more)]
+        more["steps_rate"] = rounded(groups["steps_rate"])
+    return [Rate(form.form, first=groups.get("index") in ("0", "1"), facts=_facts(form, groups), **more)]
 
 
 def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float | None) -> list[Said] | None:
     if "rate" in groups:
         return [Epoch(form.form, int(groups["epoch"]), rate=rounded(groups["rate"]), at=at)]
-    if "last_epoch" in groups:
-        last = int(groups["last_epoch"])  # counted from 0
-        groups = {**groups, "epochs": str(last + 1)}
-        del groups["last_epoch"]
+    if "last_epoch" in groups:  # counted from 0
+        groups = {**groups, "epochs": str(int(groups["last_epoch"]) + 1)}
     said = patterns.epoch_of(form.form, groups, cut=form.cut)
     return None if said is None else [said]
 

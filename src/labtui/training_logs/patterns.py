@@ -27,7 +27,7 @@ from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "steps", "rate", "unit"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit"}
 MAX_PATTERN_CHARS = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
 
@@ -123,21 +123,18 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
     parts = [(groups[name], scale) for name, scale in _SCALES.items() if name in groups]
     if "clock" in groups:
         parts = list(zip(reversed(groups["clock"].split(":")), (1.0, 60.0, 3600.0), strict=False))
-    if not parts:
-        return None
-    smallest, unit = parts[0]
     try:
         total = sum([float(text) * scale for text, scale in parts])
+        smallest, unit = parts[0]
         half = rounded(smallest).hi - float(smallest)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError, IndexError):
         return None
-    low, high = total - half * unit, total + half * unit
+    low, high = max(0.0, total - half * unit), total + half * unit
     if half == 0.5:
         low, high = (total if cut else low), total + unit
-    low = max(0.0, low)
-    if not 0 <= low <= high < 1e9:
+    if not low <= high < 1e9:
         return None
-    found = Interval((low + high) / 2, low, high)
+    found = Interval.between(low, high)
     if not groups.keys() & STEP_TIMES.keys():
         return found
     steps = whole_number(groups.get("steps"))

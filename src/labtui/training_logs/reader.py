@@ -58,8 +58,7 @@ class LogReader:
         self._forms = Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
         self._diagnoser = Diagnoser(stream)
-        self._unmarked = Fold()  # of lines that bear no mark
-        self._fold = self._unmarked  # of the lowest rank that trains
+        self._folds = [Fold()]  # of lines that bear no mark, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
         self._mention: tuple[int, int, str] | None = None
@@ -67,9 +66,9 @@ class LogReader:
         self._changed = False
         self._cpu_warnings = 0
         if job_name and (hint := facts_of_job_name(job_name)):
-            self._unmarked.take(0, Says(hint, job=True))
+            self._fold.take(0, Says(hint, job=True))
         for number, facts in enumerate(plan, start=1):
-            self._unmarked.take(0, Says(facts, job=True, run=number))
+            self._fold.take(0, Says(facts, job=True, run=number))
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the log; gives whether the report may say more than before."""
@@ -90,6 +89,10 @@ class LogReader:
             self._fold.fail(failure)
         self._fold.close()
         self._note_findings()
+
+    @property
+    def _fold(self) -> Fold:
+        return self._folds[-1]
 
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
@@ -164,39 +167,30 @@ class LogReader:
             self._changed = self._changed or not isinstance(one, (Batch, FirstStep))
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.take_command(number, text, self._fold.index, without_gpu=one.masked)
-            if not writer or self._chief is None:
-                self._unmarked.take(number, one)
-            if self._fold is not self._unmarked:
-                self._fold.take(number, one)
+            for fold in self._folds[bool(writer) and self._chief is not None :]:
+                fold.take(number, one)
 
     def _hear(self, writer: Writer) -> None:
         """A rank trains: the lowest of them speaks for all."""
-        if self._chief == writer:
-            return
-        if self._chief is not None and self._fold.open is not None:
-            self._fold.open.interleaved = True
-        if (self._chief is None or writer < self._chief) and self._forks < MAX_FORKS:
-            lower = self._chief is not None
+        before = self._chief
+        if (before is None or writer < before) and self._forks < MAX_FORKS:
             self._forks += 1
-            self._chief, self._fold = writer, self._unmarked.fork()
-            if lower and self._fold.open is not None:
-                self._fold.open.interleaved = True
+            self._chief, self._folds[1:] = writer, [self._folds[0].fork()]
+        if before not in (None, writer) and self._fold.open is not None:
+            self._fold.open.interleaved = True
 
     # ------------------------------------------------------------------ what went wrong
 
     def _diagnose(self, line: LogLine, text: str) -> None:
         if NO_GPU_SIGN in text:
             self._cpu_warnings += 1
-            for fold in self._folds():
+            for fold in self._folds:
                 fold.without_gpu()
         failure = self._diagnoser.take(line.number, text, self._fold.index)
         if failure is not None:
             self._changed = True
-            for fold in self._folds():
+            for fold in self._folds:
                 fold.fail(failure)
-
-    def _folds(self) -> tuple[Fold, ...]:
-        return (self._unmarked,) if self._fold is self._unmarked else (self._unmarked, self._fold)
 
 
 def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
