@@ -115,11 +115,12 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         run = fold.begin(line)
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
-    run.form, run.last_line = KERAS, line
+    run.take_form(KERAS)
+    run.last_line = line
     run.keras.open_epoch(number)
     run.start_epoch()
-    if run.facts.epochs_planned != planned or not run.facts.framework:
-        run.update_facts(RunFacts(epochs_planned=planned, framework=run.facts.framework or KERAS))
+    if run.facts.epochs_planned != planned:
+        run.update_facts(RunFacts(epochs_planned=planned))
 
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
@@ -279,9 +280,7 @@ def _store(
         run.note("Validation is inside each epoch's time.")
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
-    run.form = KERAS
-    if not run.facts.framework:
-        run.update_facts(RunFacts(framework=KERAS))
+    run.take_form(KERAS)
     if "sample" in summary.units:
         run.update_facts(RunFacts(images=summary.total), sure=False)
     sample = EpochSample(

@@ -159,6 +159,12 @@ class OpenRun:
 
     # ------------------------------------------------------------------ epochs
 
+    def take_form(self, form: str) -> None:
+        """Its printed lines are of this form, which names the framework where nothing better does."""
+        if self.form != form or not self.facts.framework:
+            self.form = form
+            self.update_facts(RunFacts(framework=form), sure=False)
+
     def start_epoch(self) -> None:
         """An epoch begins: whether a process began before it is decided now."""
         self.fresh_header = self.fresh

@@ -142,10 +142,10 @@ _METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\
 
 @dataclass(slots=True)
 class ImagenetLines:
-    """Where a run stands in these lines: the last batch of the open epoch, and what was seen of it."""
+    """Where a run stands in these lines: its last batch, whether that one's epoch is open, and what was seen of it."""
 
-    batch: Batch | None = None
     last: Batch | None = None
+    open: bool = False
     done: int = 0
     line: int = 0
     from_one: bool = False
@@ -153,16 +153,15 @@ class ImagenetLines:
 
     def take(self, said: Batch, line: int) -> None:
         """The next batch; the example printed its index until 2022, its number since."""
-        if self.batch is None or self.batch.epoch != said.epoch:
-            self.from_one = said.index == 1
-            self.metrics = {}
-        self.batch = self.last = said
-        self.line, self.done = line, min(said.total, said.index if self.from_one else said.index + 1)
+        if not self.open or self.last is None or self.last.epoch != said.epoch:
+            self.from_one, self.metrics = said.index == 1, {}
+        self.last, self.open, self.line = said, True, line
+        self.done = min(said.total, said.index if self.from_one else said.index + 1)
 
     def epoch(self, *, proven: bool) -> EpochSample | None:
-        """The epoch, when its last batches were printed or what follows proves it over."""
-        seen, self.batch = self.batch, None
-        if seen is None:
+        """The open epoch, when its last batches were printed or what follows proves it over."""
+        seen, is_open, self.open = self.last, self.open, False
+        if seen is None or not is_open:
             return None
         missing = seen.total - self.done
         if missing > max(1, seen.total // 4) or (missing > 1 and not proven):
@@ -183,25 +182,31 @@ class ImagenetLines:
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """A line of a batch: of the open epoch, the first of another, or one that another rank repeats."""
     run = fold.open
-    if run is not None and run.form == IMAGENET and not run.ended:
-        if run.imagenet.batch is not None and _repeats(fold, line, run, run.imagenet.batch, said):
-            return
-        run = fold.open
-        last = run.imagenet.last if run is not None and run.imagenet.batch is None else None
-        late = run is not None and last is not None and said.epoch <= run.last and not run.fresh
-        if run is not None and last is not None and late and last.total == said.total and said.index > 1:
-            run.interleaved = True  # a slower process
-            return
-    if run is None or not _belongs(run, said):
+    if run is None or run.ended or run.form not in ("", IMAGENET) or run.clocked:
         run = fold.begin(line)
-    seen = run.imagenet
-    if seen.batch is None or seen.batch.epoch != said.epoch:
+    last = run.imagenet.last
+    if last is not None:
+        began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
+        if run.imagenet.open and said.epoch == last.epoch and said.total != last.total and not began_anew:
+            reason = f"trainings of {last.total} and of {said.total} steps wrote to this log at once"
+            fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]", reason)
+            return
+        passed = (said.epoch, said.index) <= (last.epoch, last.index)
+        passed = passed if run.imagenet.open else said.epoch <= run.last
+        if passed and said.total == last.total and _repeats(run, said, last):
+            run.interleaved = True
+            return
+        if passed or said.total != last.total:
+            run = fold.begin(line)
+        elif said.epoch != last.epoch:
+            complete(fold, run, proven=said.epoch == last.epoch + 1)
+    if not run.imagenet.open or run.imagenet.last is None or run.imagenet.last.epoch != said.epoch:
         run.start_epoch()
     if run.form != IMAGENET:
         run.form = IMAGENET
         run.update_facts(RunFacts(framework=IMAGENET))
     run.last_line = line
-    seen.take(said, line)
+    run.imagenet.take(said, line)
 
 
 def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
@@ -212,30 +217,10 @@ def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
         run.whole = True
 
 
-def _belongs(run: OpenRun, said: Batch) -> bool:
-    """Whether a batch is of this run: nothing else has trained in it, and its epoch goes on."""
-    if run.ended or run.form not in ("", IMAGENET) or run.clocked:
-        return False
-    last = run.imagenet.last
-    return last is None or (said.epoch > run.last and said.total == last.total)
-
-
-def _repeats(fold: Fold, line: int, run: OpenRun, before: Batch, said: Batch) -> bool:
-    """Whether the line adds nothing: another rank's, or one of another training. Else epochs or runs end here."""
-    place, known = (said.epoch, said.index), (before.epoch, before.index)
-    new_process = run.fresh
-    began_anew = said.index <= 1 and (new_process or run.imagenet.done > FEW_BATCHES)
-    if said.epoch == before.epoch and said.total != before.total and not began_anew:
-        reason = f"trainings of {before.total} and of {said.total} steps wrote to this log at once"
-        fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]", reason)
-        return True
-    lags = run.interleaved and said.epoch in (before.epoch, before.epoch - 1) and not new_process
-    again = place == known and not run.fresh
-    if again or (place <= known and (lags or said.index > 1) and said.total == before.total):
-        run.interleaved = True
-        return True
-    if place <= known or said.total != before.total:
-        fold.begin(line)
-    elif said.epoch != before.epoch:
-        complete(fold, run, proven=said.epoch == before.epoch + 1)
-    return False
+def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
+    """Whether a batch that is not the next one is another rank's; else a training begins again."""
+    again = (said.epoch, said.index) == (last.epoch, last.index)
+    again = again or (run.interleaved and said.epoch >= last.epoch - 1)
+    if not run.imagenet.open:
+        return said.index > 1 and not run.fresh
+    return said.index > 1 or (again and not run.fresh)
