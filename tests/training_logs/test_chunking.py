@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 
 import pytest
@@ -30,14 +29,21 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 1 << 20), max_size=40))
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """A real log, whole or with some stretches of it lost or overwritten."""
+    data = bytearray(draw(st.sampled_from(SAMPLES)))
+    for place, length, put in draw(
+        st.lists(st.tuples(st.integers(0), st.integers(0, 40), st.binary(max_size=8)), max_size=10)
+    ):
+        at = place % (len(data) + 1)
+        data[at : at + length] = put
+    return bytes(data)
+
+
+@given(logs(), st.lists(st.integers(0, 1 << 20), max_size=40))
 def test_any_chunking_gives_the_same_read(data: bytes, places: list[int]) -> None:
     assert read(cut(data, places)) == read([data])
-
-
-@pytest.mark.parametrize("data", SAMPLES)
-def test_byte_by_byte_gives_the_same_read(data: bytes) -> None:
-    assert read([data[place : place + 1] for place in range(len(data))]) == read([data])
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=10))
@@ -96,27 +102,6 @@ def test_pieces_of_real_lines_in_any_order_never_raise(data: bytes, places: list
     assert read(cut(data, places)) == read([data])
 
 
-def test_damaged_real_logs_never_raise() -> None:
-    source = random.Random(20261121)
-    for _ in range(400):
-        data = bytearray(source.choice(SAMPLES))
-        for _ in range(source.randint(1, 30)):
-            place = source.randrange(len(data))
-            match source.randrange(4):
-                case 0:
-                    data[place] = source.randrange(256)
-                case 1:
-                    del data[place : place + source.randrange(1, 40)]
-                case 2:
-                    data[place:place] = bytes(data[place : place + source.randrange(1, 200)])
-                case _:
-                    data[place:place] = bytes(source.randrange(256) for _ in range(source.randrange(1, 8)))
-            data = data or bytearray(b"x")
-        report = parse_log(bytes(data))
-        assert report.size == len(data)
-        parse_log(bytes(data), stream="err")
-
-
 def test_broken_utf8_in_a_line_keeps_the_rest() -> None:
     report = parse_log(b"Epoch 1/1\n10/10 - 2s - loss: 1.0 - caf\xe9\xff: 0.5 - val_loss: 3.0\n")
     assert report.runs[0].epochs[0].metrics == {"loss": 1.0, "caf\ufffd\ufffd": 0.5, "val_loss": 3.0}
@@ -137,9 +122,9 @@ def test_a_line_without_end_costs_no_memory_and_no_data() -> None:
 
 def epoch_lines(epoch: int, width: int = 3, first: int = 0) -> list[str]:
     return [
-        f"Epoch: [{epoch}][{batch:{width}d}/400]\tTime  0.500 ( {0.4 + batch / 4000:.3f})\tData  0.001 ( 0.002)\t"
+        f"Epoch: [{epoch}][{batch:{width}d}/100]\tTime  0.500 ( {0.4 + batch / 1000:.3f})\tData  0.001 ( 0.002)\t"
         "Loss 6.9000e+00 (6.9e+00)\tAcc@1   0.00 (  0.12)\n"
-        for batch in range(first, 400 + first)
+        for batch in range(first, 100 + first)
     ]
 
 
@@ -155,15 +140,15 @@ def test_of_an_epoch_of_batches_few_lines_are_read(width: int, first: int) -> No
     data = "".join(lines).encode()
     assert len(list(LineCutter().feed(data))) < 40
     assert read([data]) == line_by_line(lines)
-    assert [sample.steps for sample in parse_log(data).runs[0].epochs] == [400] * 3
+    assert [sample.steps for sample in parse_log(data).runs[0].epochs] == [100] * 3
 
 
 def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
     lines = []
     for epoch in (1, 2, 3):
         lines.append(f"Epoch {epoch}/3\n")
-        lines += [f"{step:3d}/400 [==>...] - ETA: 0:05 - loss: 2.3000\n" for step in range(1, 400)]
-        lines.append("400/400 [======] - 4s 10ms/step - loss: 2.1000\n")
+        lines += [f"{step:3d}/100 [==>...] - ETA: 0:05 - loss: 2.3000\n" for step in range(1, 100)]
+        lines.append("100/100 [======] - 4s 10ms/step - loss: 2.1000\n")
     data = "".join(lines).encode()
     assert len(list(LineCutter().feed(data))) == 9 and len(parse_log(data).runs[0].epochs) == 3
     assert read([data]) == line_by_line(lines)
@@ -173,10 +158,10 @@ def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
     "spoiler",
     [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.\n",
-        "Epoch: [0][ 10/400]\tTime  0.500 ( 0.500)\n",
-        "Epoch: [0][300/400]\tTime  0.500 ( 0.500)\n",
-        "Epoch: [0][300/400]\tTime  nan ( nan)\n",
-        "Epoch: [1][  1/400]\tTime  0.500 ( 0.500)\n",
+        "Epoch: [0][ 10/100]\tTime  0.500 ( 0.500)\n",
+        "Epoch: [0][75/100]\tTime  0.500 ( 0.500)\n",
+        "Epoch: [0][75/100]\tTime  nan ( nan)\n",
+        "Epoch: [1][  1/100]\tTime  0.500 ( 0.500)\n",
         "\r\x1b[1mgarbage\n",
         "caf\u00e9\n",
         "=> creating model 'resnet50'\n",
@@ -184,7 +169,7 @@ def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
     ],
 )
 def test_a_line_between_is_read(spoiler: str) -> None:
-    for place in (0, 1, 2, 200, 398, 399, 400):
+    for place in (0, 1, 2, 50, 98, 99, 100):
         lines = epoch_lines(0) + epoch_lines(1)
         lines.insert(place, spoiler)
         assert read(["".join(lines).encode()]) == line_by_line(lines)

@@ -181,6 +181,12 @@ def test_outcomes_from_either_stream(text: str, outcome: str, stream: str) -> No
     assert run.outcome == outcome
 
 
+def test_slurms_signal_says_no_more_than_its_time_limit() -> None:
+    err = parse_log(f"{TEXTS['time-limit'][0]}\n{TEXTS['cancelled'][5]}\n".encode(), stream="err")
+    joined = join_streams(parse_log(UNFINISHED.encode()), err)
+    assert [found.kind for found in joined.diagnosis] == ["time-limit"]
+
+
 def test_a_complete_run_stays_complete() -> None:
     joined = join_streams(parse_log(FINISHED.encode()), parse_log(samples.ERRORS.encode(), stream="err"))
     assert joined.runs[0].outcome == "completed"

@@ -57,21 +57,6 @@ def test_every_generation(name: str) -> None:
     assert low - 1e-9 <= sample.seconds.value <= high + 1e-9
 
 
-def test_the_figures_of_the_book() -> None:
-    runs = parse_log(samples.THREE_RUNS.encode()).runs
-    assert [(run.model, run.n_gpus, run.batch_size, run.device) for run in runs] == [
-        ("ResNet50", 1, 2048, "gpu"),
-        ("ResNet50", 2, 4096, "gpu"),
-        ("ResNet50", 4, 8192, "gpu"),
-    ]
-    second = [run.epochs[1] for run in runs]
-    assert [sample.printed_seconds for sample in second] == [14, 8, 5]
-    assert [sample.seconds.value for sample in second] == pytest.approx([13.6, 8.099, 5.376])
-    assert [sample.seconds.half_width for sample in second] == pytest.approx([0.0126, 0.0066, 0.0036])
-    assert [run.outcome for run in runs] == ["completed"] * 3
-    assert second[0].metrics == {"loss": 2.1255, "accuracy": 0.2195}
-
-
 @pytest.mark.parametrize(
     ("text", "header"),
     [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import parse_big_log
 from labtui.commands.cli import main
 from labtui.commands.parse import file_text, parse_files
 from tests.training_logs import samples
@@ -170,22 +170,9 @@ def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path: Path) 
         assert [cell for row in shown[1::2] for cell in row[1:]] == table[1][1:]
 
 
-def test_a_log_without_any_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = tmp_path / "job.out"
-    log.write_text("hello\n")
-    assert main(["parse", str(log)]) == 1
-    assert "No epoch time or rate found." in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("variant", ["lines", "joined", "lines3", "joined3", "pytorch", "pytorch-ranks"])
 def test_the_big_logs_of_the_benchmark_are_read_completely(variant: str, tmp_path: Path) -> None:
     """The benchmark's own logs, small: every epoch is found. (Its ratios are not held here.)"""
-    script = Path(__file__).parents[2] / "benchmarks" / "parse_big_log.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--megabytes", "3", "--rounds", "1", "--variant", variant],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found, total = done.stdout.split("labtui read ")[1].split(" epochs")[0].split(" of ")
-    assert int(found) == int(total) > 0
+    log = tmp_path / "big.out"
+    epochs = parse_big_log.write(log, variant, 600_000)
+    assert parse_big_log.read_labtui(log) == epochs > 0

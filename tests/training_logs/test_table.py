@@ -189,6 +189,8 @@ CASES = {
     "benchmarks name model and devices": (TF_CNN + TF_CNN.replace("resnet50_v1.5", "resnet152").replace(", '/gpu:3'", ""),
         "ResNet50 gpu 4 x 256:, 1249.28/s, completed | ResNet152 gpu 3 x 256:, 1249.28/s, completed"),
     "after a stray backslash": ("see C:\\data\\\n" + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
+    "Horovod's benchmark prints one worker's batch": ("Model: resnet50\nBatch size: 32\nNumber of GPUs: 4\nIter #0: 330.1 img/sec per GPU\nImg/sec per GPU: 330.1 +-2.0\nTotal img/sec on 4 GPU(s): 1320.4 +-8.0\n",
+        "ResNet50 gpu 4 x 128:, 1320.4/s, completed"),
     # MLPerf's records
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
     "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),
