@@ -269,13 +269,9 @@ def slug(name: str) -> str:
     return _NOT_PLAIN.sub("-", name).strip("-")[:60] or "unnamed"
 
 
-def interval_point(
-    x: float, value: Interval, *, label: str = "", live: bool = False, hollow: bool = False, mark: str = "±"
-) -> Point:
+def interval_point(x: float, value: Interval, **look: Any) -> Point:
     """A mark with its bounds."""
-    return Point(
-        x=x, y=value.value, lo=value.lo, hi=value.hi, label=label, live=live, hollow=hollow, mark=mark
-    )
+    return Point(x=x, y=value.value, lo=value.lo, hi=value.hi, **look)
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, plural
 from labtui.domain.run import DEEDS, RunRecord, planned_facts
@@ -313,13 +313,12 @@ _NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accurac
 _PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccuracyPoint:
+class AccuracyPoint(NamedTuple):
     """Accuracy (fraction of 1) after an epoch, and the line that says so."""
 
     epoch: int
     accuracy: float
-    origin: Origin
+    line: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,18 +343,21 @@ def is_accuracy(metric: str) -> bool:
 
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
+    names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name))
     curves = []
-    for name in dict.fromkeys(
-        name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name)
-    ):
+    for name in names:
         whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
         points = tuple(
-            AccuracyPoint(epoch=sample.epoch, accuracy=value / whole, origin=run.origin(sample))
-            for sample in run.run.epochs
-            if math.isfinite(value := sample.metrics.get(name, math.nan))
+            AccuracyPoint(sample.epoch, value / whole, sample.line) for sample, value in finite(run, name)
         )
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
     return tuple(curve for curve in curves if curve.points)
+
+
+def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
+    """The epochs of a run that have a metric, with its value; without nan and inf."""
+    values = ((sample, sample.metrics.get(metric, math.nan)) for sample in run.run.epochs)
+    return (pair for pair in values if math.isfinite(pair[1]))
 
 
 def best_curve(results: Results) -> AccuracyCurve | None:

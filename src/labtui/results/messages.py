@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
-from labtui.results.measured import AccuracyCurve, MeasuredRun
+from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import (
     clean,
     fixed,
@@ -235,22 +235,17 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     return f"{name}: {rate}, {times} times {other}"
 
 
-def study_message(results: Results, policy_of: Callable[[MeasuredRun], str]) -> str:
+def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
     """The policy with the best accuracy in validation with the largest batch, against the worst there."""
-    most = max((row.batch_size or 0 for row in results.rows), default=0)
-    best: dict[str, float] = {}
-    for run in (run for row in results.rows if row.batch_size == most for run in row.members):
-        for sample in run.run.epochs:
-            if "val_top1" in sample.metrics:
-                name = policy_of(run)
-                best[name] = max(best.get(name, 0.0), sample.metrics["val_top1"])
-    if not best:
+    most = max((batch for line in best.values() for batch in line), default=0)
+    found = {name: line[most] for name, line in best.items() if most in line}
+    if not found:
         return ""
-    name, last = max(best, key=best.__getitem__), min(best, key=best.__getitem__)
-    batch = f"a global batch of {most:,}"
-    if len(best) == 1:
-        return f"{name.capitalize()}: {best[name]:.1f} % top-1 in validation with {batch}"
-    return f"{name.capitalize()} comes to {best[name]:.1f} % with {batch}, {last} only to {best[last]:.1f} %"
+    name, last = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
+    batch, share = f"a global batch of {most:,}", percent_text(found[name])
+    if len(found) == 1:
+        return f"{name.capitalize()}: {share} top-1 in validation with {batch}"
+    return f"{name.capitalize()} comes to {share} with {batch}, {last} only to {percent_text(found[last])}"
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from labtui.results.charts import (
     slug,
 )
 from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, warmup_epochs
+from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, finite, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -70,11 +69,11 @@ def epoch_chart(results: Results, model: str = "") -> ChartSpec:
     series = []
     for name, run in runs:
         warmup = warmup_epochs(run)
-        points = tuple(
+        marks = (
             interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
             for s in run.run.epochs
         )
-        series.append(Series(name=name, points=points, hue=_hue_of(run, runs)))
+        series.append(Series(name=name, points=tuple(marks), hue=_hue_of(run, runs)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs("epochs", series, model, notes=("Hollow: warm-up, not counted.", *slow))
 
@@ -107,6 +106,8 @@ def accuracy_chart(results: Results, model: str = "", *, target: float | None = 
 
 # --------------------------------------------------------------------------- a study of learning rates
 
+_TOP1 = "val_top1"
+
 
 def study_charts(results: Results, model: str = "") -> Iterator[ChartSpec]:
     """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
@@ -114,16 +115,15 @@ def study_charts(results: Results, model: str = "") -> Iterator[ChartSpec]:
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
-    rates = _series_of_study(runs, "learning_rate", lambda rate: rate)
-    rates = [each for each in rates if len({point.y for point in each.points}) > 1]
-    errors = _series_of_study(tuned, "val_top1", lambda percent: 1 - percent / 100)
+    rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
+    errors = [(run, _by_epoch(run, _TOP1, lambda percent: 1 - percent / 100)) for run in tuned]
+    best = _best_by_policy(tuned)
     made = (
-        _over_epochs("learning-rate", _named_shortly(rates), model),
-        _over_epochs("error", _named_shortly(errors), model),
-        _batch_accuracy_chart(tuned, model),
+        _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1), model),
+        _over_epochs("error", _policy_lines(e for e in errors if len(e[1]) > 1), model),
+        _batch_accuracy_chart(best, model),
     )
-    best = messages.study_message(results, policy)
-    yield from (replace(chart, message=best) for chart in made if not chart.empty)
+    yield from (replace(chart, message=messages.study_message(best)) for chart in made if not chart.empty)
 
 
 def policy(run: MeasuredRun) -> str:
@@ -132,44 +132,43 @@ def policy(run: MeasuredRun) -> str:
     return ", ".join(words).replace(" rate", "", 1)
 
 
-def _named_shortly(series: Sequence[Series]) -> tuple[Series, ...]:
-    """The series with what tells their names apart; of one policy alone no group is named."""
-    shorts = distinct([each.name for each in series])
-    several = len({each.group for each in series}) > 1
-    return tuple(
-        replace(each, short=short.removeprefix(f"{each.group}, "))
-        if several
-        else replace(each, short=short, group="")
-        for each, short in zip(series, shorts, strict=True)
-    )
+def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
+    return tuple(Point(x=s.epoch, y=shown(value), live=run.live) for s, value in finite(run, metric))
 
 
-def _series_of_study(
-    runs: Sequence[MeasuredRun], metric: str, shown: Callable[[float], float]
-) -> list[Series]:
-    """A metric by epoch of each run, named after policy, GPUs and global batch: ``naive, 2 GPUs, batch 256``."""
+def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
+    """Runs with their marks, named after policy, GPUs and global batch; their short names tell them apart.
+
+    Of one policy alone no group is named.
+    """
     series = []
-    for run in runs:
-        points = tuple(
-            Point(x=sample.epoch, y=shown(value), live=run.live)
-            for sample in run.run.epochs
-            if math.isfinite(value := sample.metrics.get(metric, math.nan))
+    for run, points in runs:
+        group, batch = policy(run) or "constant", run.run.batch_size
+        name = _name(run, ", ", of=group, end=f"batch {batch:,}" if batch else "")
+        series.append(Series(name=name, points=points, group=group))
+    several = len({each.group for each in series}) > 1
+    return [
+        replace(
+            each,
+            short=short.removeprefix(f"{each.group}, ") if several else short,
+            group=each.group * several,
         )
-        if len(points) > 1:
-            group, batch = policy(run) or "constant", run.run.batch_size
-            name = _name(run, ", ", of=group, end=f"batch {batch:,}" if batch else "")
-            series.append(Series(name=name, points=points, group=group))
-    return series
+        for each, short in zip(series, distinct([each.name for each in series]), strict=True)
+    ]
 
 
-def _batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str) -> ChartSpec:
-    """Best validation accuracy over the global batch, a line for each policy."""
+def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
+    """The best accuracy in validation of each policy, a fraction of 1, by global batch."""
     best: dict[str, dict[int, float]] = {}
     for run in runs:
-        found = [s.metrics["val_top1"] / 100 for s in run.run.epochs if "val_top1" in s.metrics]
-        if found and (batch := run.run.batch_size):
-            line = best.setdefault(policy(run), {})
-            line[batch] = max([line.get(batch, 0.0), *found])
+        for curve in accuracy_curves(run):
+            if curve.metric == _TOP1 and (batch := run.run.batch_size):
+                line = best.setdefault(policy(run), {})
+                line[batch] = max(line.get(batch, 0.0), curve.best.accuracy)
+    return best
+
+
+def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]], model: str) -> ChartSpec:
     series = [
         Series(
             name=name,

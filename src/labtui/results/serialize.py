@@ -101,7 +101,7 @@ def accuracy_json(results: Results) -> list[Json]:
     return [
         _json(curve, _CURVE)
         | {
-            "points": [_json(point, "epoch accuracy line=origin.line") for point in curve.points],
+            "points": [_json(point, "epoch accuracy line") for point in curve.points],
             "best": _json(curve.best, "epoch accuracy"),
         }
         for row in results.rows
