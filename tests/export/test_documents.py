@@ -19,7 +19,7 @@ from labtui.domain.errors import ExportError
 from labtui.export import notebook
 from labtui.export.documents import chart_height, pdf
 from labtui.export.formulas import formula_picture, formula_text
-from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, Table, plain
+from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx
@@ -27,6 +27,7 @@ from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
+from labtui.results.numbers import Table
 from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words, practice_of
 from tests.results.helpers import run as measured_run
 

@@ -17,7 +17,7 @@ from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
 from labtui.export.drawing import panels, y_ticks
-from labtui.export.hand_in import Listing, Paragraph, Picture, Table, chart_text
+from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
@@ -27,6 +27,7 @@ from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.results.numbers import Table
 from labtui.results.report import report_text
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition

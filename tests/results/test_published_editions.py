@@ -13,7 +13,7 @@ from labtui.domain.tuning import tuning_words
 from labtui.export.tables import csv_text
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
-from labtui.results.numbers import PRECISE, cells, columns_of
+from labtui.results.numbers import PRECISE, table_of
 from labtui.results.report import report_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million
@@ -94,12 +94,13 @@ def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
 
 def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     rows = compute_results(runs11("11.5")).rows
-    columns = columns_of(rows, PRECISE)
-    assert [column.heading for column in columns].count("GPU memory, GB") == 1
-    names = {line[0] for line in cells(rows, columns)}
-    assert names == {f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")}
-    place = [column.heading for column in columns].index("GPU memory, GB")
-    assert {line[place] for line in cells(rows, columns)} == {"46", "27", "50"}
+    table = table_of(rows, PRECISE)
+    assert table.headings.count("GPU memory, GB") == 1
+    assert {line[0] for line in table.rows} == {
+        f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")
+    }
+    place = table.headings.index("GPU memory, GB")
+    assert {line[place] for line in table.rows} == {"46", "27", "50"}
 
 
 def test_the_editions_bands_and_reference_hold_the_tables():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,13 +21,13 @@ from labtui.results.numbers import (
     AS_PRINTED,
     PRECISE,
     bounds_text,
-    cells,
     fixed,
     lost_text,
     note_lines,
     percent_text,
     rate_text,
     ratio_text,
+    table_of,
     text_table,
     three_digits,
     uncertainty,
@@ -218,7 +219,7 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     text = report_text(results, width=width)
     assert max(map(len, text.splitlines())) <= width
     words = text.replace(", ", "  ")
-    for cell in {cell for line in cells(results.rows, PRECISE) for cell in line}:
+    for cell in {cell for line in table_of(results.rows, PRECISE).rows for cell in line}:
         assert re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", words), cell
 
 
@@ -242,3 +243,14 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     assert "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.9 to 15.2; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text
+
+
+def test_a_column_that_no_row_has_is_left_out():
+    rate = Interval.exact(210.0)
+    rated = replace(run(2, []), run=replace(run(2, []).run, throughput=rate, throughput_printed=210.0))
+    (row,) = compute_results([rated]).rows
+    assert (
+        "epoch, s" not in table_of([row], PRECISE).headings
+        and "images/s" in table_of([row], PRECISE).headings
+    )
+    assert "epoch, s" in table_of(compute_results([run(1, [29.0])]).rows, PRECISE).headings

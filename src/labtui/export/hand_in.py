@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from labtui.results.charts import ChartSpec
+from labtui.results.numbers import Table
 
 Tone = Literal["ink", "quiet", "accent", "warn"]
 ParagraphStyle = Literal["body", "heading", "note", "formula"]
@@ -58,20 +59,6 @@ class Listing:
     lines: tuple[CodeLine, ...]
     caption: str = ""
     language: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of texts; `numeric` says which columns stand to the right.
-
-    `groups` are headings over several columns each, with how many. A row of one cell is a heading within the table.
-    """
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...]
-    groups: tuple[tuple[str, int], ...] = ()
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

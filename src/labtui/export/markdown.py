@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, Table, one_line, safe
+from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, one_line, safe
+from labtui.results.numbers import Table
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

@@ -22,7 +22,7 @@ from labtui.results import messages
 from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, slug, with_kind
 from labtui.results.measured import is_accuracy
-from labtui.results.numbers import clean
+from labtui.results.numbers import clean, program_columns, table_of
 from labtui.results.rows import ResultRow, Results, of_rows, renamed
 from labtui.results.run_charts import accuracy_chart
 from labtui.results.scaling import scaling_lines
@@ -294,7 +294,7 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
         fits = [fit for fit in contents.results.fits if not plan.models or fit.model in plan.models]
         yield from (result_tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
-        yield result_tables.program_table(results.programs)
+        yield table_of(results.programs, program_columns(results.programs))
     elif plan.table and results.measured:
         rows = results.rows
         if plan.table == "acceleration":

@@ -38,14 +38,13 @@ from labtui.export.hand_in import (
     Paragraph,
     Picture,
     Run,
-    Table,
     chart_text,
     plain,
 )
 from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import add_chart
 from labtui.results.charts import ChartSpec
-from labtui.results.numbers import clean
+from labtui.results.numbers import Table, clean
 
 LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
 """Inches: the place between title and foot."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from labtui.domain.model import Interval
-from labtui.export.hand_in import Table
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve
 from labtui.results.messages import count_words
-from labtui.results.numbers import clean
+from labtui.results.numbers import Table, clean
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import lost_efficiency
 
@@ -22,45 +22,39 @@ def readings_table(results: Results) -> Table:
     """Each configuration with both readings side by side, networks as headings within the table."""
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
-    wanted = {
-        numbers.BATCH: True,
-        numbers.EPOCH: any(row.epoch_seconds is not None for row in shown),
-        numbers.RATE: True,
-        numbers.PER_GPU: numbers.unit_of(shown) == "tokens",
-        numbers.MEMORY: any(row.gpu_memory is not None for row in shown),
-        _TOTAL: any(row.total_seconds is not None for row in shown),
-        numbers.SPEEDUP: compared,
-        numbers.EFFICIENCY: compared,
-    }
-    precise = [column for column, there in wanted.items() if there]
+    ratios = numbers.PRINTED[2:] if compared else ()
     is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
-    printed = numbers.PRINTED[: 4 if compared else 2] if is_printed else ()
-    columns = numbers.with_unit(shown, (_DEVICE, *precise, *printed))
-    groups = (("", 1), ("Precise: all digits of the log", len(precise))) if printed else ()
-    return Table(
-        tuple(column.heading for column in columns),
-        tuple(_with_headings(shown, columns)),
-        tuple(column.number for column in columns),
-        (*groups, ("As printed: whole seconds", len(printed))) if printed else (),
+    precise = numbers.columns_of(
+        shown, (*_PRECISE, *((numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()))
     )
+    printed = numbers.columns_of(shown, (*numbers.PRINTED[:2], *ratios)) if is_printed else ()
+    table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
+    groups = (
+        ("", 1),
+        ("Precise: all digits of the log", len(precise)),
+        ("As printed: whole seconds", len(printed)),
+    )
+    return replace(table, rows=tuple(_with_headings(shown, table.rows)), groups=groups if printed else ())
 
 
-def _with_headings(rows: Sequence[ResultRow], columns: Sequence[numbers.Column]) -> Iterable[tuple[str, ...]]:
-    """The rows, each network's name before the first of its own."""
+def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    """The lines of the rows, each network's name before the first of its own."""
     name = ""
-    for row in rows:
+    for row, line in zip(rows, lines, strict=True):
         mine = clean(row.name) + row.mark
         if mine != name:
             name = mine
             yield (mine,)
-        yield tuple(numbers.cells([row], columns)[0])
+        yield line
 
 
 _DEVICE = numbers.Column("", numbers.device_text, number=False)
 _TOTAL = numbers.Column(
     "whole training, s",
     lambda row: numbers.ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+    has=lambda row: row.total_seconds is not None,
 )
+_PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, _TOTAL)
 
 
 def fraction_table(fits: Sequence[LawFit]) -> Table:
@@ -83,13 +77,6 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
         )
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
-
-
-def program_table(rows: Sequence[ResultRow]) -> Table:
-    """Programs that are timed without epochs, by processes."""
-    columns = numbers.program_columns(rows)
-    lines = tuple(map(tuple, numbers.cells(rows, columns)))
-    return Table(tuple(c.heading for c in columns), lines, tuple(c.number for c in columns))
 
 
 # --------------------------------------------------------------------------- where each number was read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from labtui.export.measurements import stamp_of
@@ -11,11 +11,11 @@ from labtui.results.measured import cite
 from labtui.results.numbers import (
     AS_PRINTED,
     PRECISE,
-    cells,
+    Table,
     clean,
-    columns_of,
     note_lines,
     program_columns,
+    table_of,
 )
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import program_json, row_json
@@ -111,33 +111,23 @@ def latex(text: str) -> str:
 
 # --------------------------------------------------------------------------- Markdown and LaTeX
 
-Grid = tuple[Sequence[str], list[Sequence[str]], Sequence[bool]]
 
-
-def _grids(results: Results) -> list[tuple[str, Grid]]:
-    """Title, headings, lines, and which columns hold numbers, of every table."""
+def _tables(results: Results) -> list[tuple[str, Table]]:
+    """Every table with its title."""
     tables = (
-        ("Precise", results.rows, columns_of(results.rows, PRECISE)),
-        (
-            "As printed (whole seconds of epoch 2)",
-            results.measured,
-            columns_of(results.measured, AS_PRINTED),
-        ),
+        ("Precise", results.rows, PRECISE),
+        ("As printed (whole seconds of epoch 2)", results.measured, AS_PRINTED),
         ("Programs timed without epochs", results.programs, program_columns(results.programs)),
     )
-    return [
-        (title, ([each.heading for each in columns], list(cells(rows, columns)), [c.number for c in columns]))
-        for title, rows, columns in tables
-        if rows
-    ]
+    return [(title, table_of(rows, columns)) for title, rows, columns in tables if rows]
 
 
 def markdown_text(results: Results) -> str:
     """Both readings as Markdown tables, and the notes as a list."""
     parts = []
-    for title, (headings, lines, numbers) in _grids(results):
-        rule = ["---:" if number else ":---" for number in numbers]
-        grid = [headings, rule, *([markdown(cell) for cell in line] for line in lines)]
+    for title, table in _tables(results):
+        rule = ["---:" if number else ":---" for number in table.numeric]
+        grid = [table.headings, rule, *([markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     parts += [
         "\n".join(f"- {markdown_line(note)}" for note in note_lines(results)),
@@ -157,9 +147,9 @@ def markdown_line(text: str) -> str:
 def latex_text(results: Results) -> str:
     """Both readings as LaTeX tabulars with the rules of the standard classes."""
     tables = []
-    for _, (headings, lines, numbers) in _grids(results):
-        layout = "".join("r" if number else "l" for number in numbers)
-        body = [" & ".join(map(latex, line)) + r" \\" for line in (headings, *lines)]
+    for _, table in _tables(results):
+        layout = "".join("r" if number else "l" for number in table.numeric)
+        body = [" & ".join(map(latex, line)) + r" \\" for line in (table.headings, *table.rows)]
         tables.append("\n".join([
             rf"\begin{{tabular}}{{{layout}}}", r"\hline", body[0], r"\hline", *body[1:], r"\hline", r"\end{tabular}",
         ]))  # fmt: skip

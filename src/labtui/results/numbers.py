@@ -189,11 +189,29 @@ def with_uncertainty(row: ResultRow, value: Interval | None, baseline: ResultRow
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: heading, the cell of a row, and whether it holds numbers (set to the right)."""
+    """A column: heading, the cell of a row, and whether it holds numbers (set to the right).
+
+    It is left out of a table in which no row `has` it.
+    """
 
     heading: str
     cell: Callable[[ResultRow], str]
     number: bool = True
+    has: Callable[[ResultRow], bool] = lambda row: True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts; `numeric` says which columns stand to the right.
+
+    `groups` are headings over several columns each, with how many. A row of one cell is a heading within the table.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+    groups: tuple[tuple[str, int], ...] = ()
+    note: str = ""
 
 
 def _plain(number: float | None, form: str) -> str:
@@ -223,19 +241,31 @@ _WHAT = (
 )
 
 BATCH = _WHAT[2]
-EPOCH = Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds))
+EPOCH = Column(
+    "epoch, s",
+    lambda row: with_uncertainty(row, row.epoch_seconds),
+    has=lambda row: row.epoch_seconds is not None or not row.from_rate,
+)
 RATE = Column("images/s", lambda row: rate_text(row.throughput))
+PER_GPU = Column(
+    "images/s per GPU",
+    lambda row: rate_text(row.per_gpu_throughput),
+    has=lambda row: row.configuration.unit == "tokens",
+)
+MEMORY = Column(
+    "GPU memory, GB", lambda row: memory_text(row.gpu_memory), has=lambda row: row.gpu_memory is not None
+)
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (
-    Column("epoch, s", lambda row: _plain(row.as_printed.epoch_seconds, "g")),
+    Column("epoch, s", lambda row: _plain(row.as_printed.epoch_seconds, "g"), has=EPOCH.has),
     Column("images/s", lambda row: _plain(row.as_printed.throughput, ",.0f")),
     Column("speedup", lambda row: ratio_text(row.as_printed.speedup)),
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
 
-_NUMBERS = (EPOCH, RATE, SPEEDUP, EFFICIENCY)
+_NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, SPEEDUP, EFFICIENCY)
 _FACTORS = (
     Column("batch factor", lambda row: percent_text(row.batch_factor)),
     Column("step factor", lambda row: percent_text(row.step_factor)),
@@ -297,10 +327,6 @@ def _half_width(time: Interval | None) -> str:
     return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
 
 
-MEMORY = Column("GPU memory, GB", lambda row: memory_text(row.gpu_memory))
-PER_GPU = Column("images/s per GPU", lambda row: rate_text(row.per_gpu_throughput))
-
-
 def memory_text(memory: Interval | None) -> str:
     """GiB that rank 0 held: ``53`` for a number its script cut off, ``61.89`` for one it rounded."""
     if memory is None:
@@ -314,26 +340,21 @@ def unit_of(rows: Sequence[ResultRow]) -> str:
     return units.pop() if len(units) == 1 else "units" if units else "images"
 
 
-def with_unit(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with the unit of these rows in their headings."""
-    unit = unit_of(rows)
-    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in columns)
-
-
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with the unit of these rows in their headings; memory too, where a log tells it."""
+    """The columns that these rows have, with the unit of their rates in the headings."""
     unit = unit_of(rows)
-    named = list(with_unit(rows, columns))
-    if any(row.gpu_memory is not None for row in rows) and columns is not AS_PRINTED:
-        named.insert(len(_WHAT) + 2, MEMORY)
-    if unit == "tokens":
-        named.insert(len(_WHAT) + 2, replace(PER_GPU, heading="tokens/s per GPU"))
-        named = [each for each in named if each.heading != "epoch, s"]
-    return tuple(named)
+    found = (each for each in columns if any(map(each.has, rows)))
+    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in found)
 
 
-def cells(rows: Sequence[ResultRow], columns: Sequence[Column]) -> list[list[str]]:
-    return [[column.cell(row) for column in columns] for row in rows]
+def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
+    """The table of some rows, for a terminal, a file or a page."""
+    columns = columns_of(rows, columns)
+    return Table(
+        tuple(column.heading for column in columns),
+        tuple(tuple(column.cell(row) for column in columns) for row in rows),
+        tuple(column.number for column in columns),
+    )
 
 
 NAMING = 3
@@ -345,8 +366,8 @@ def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int 
     """An aligned table for a terminal, parted where it is wider than `width` cells; "" without rows."""
     if not rows:
         return ""
-    grid = [[column.heading for column in columns], *cells(rows, columns)]
-    return grid_text(grid, [column.number for column in columns], naming=NAMING, width=width)
+    table = table_of(rows, columns)
+    return grid_text([table.headings, *table.rows], table.numeric, naming=NAMING, width=width)
 
 
 def grid_text(

@@ -17,7 +17,6 @@ from labtui.results.numbers import (
     Column,
     bounds_text,
     clean,
-    columns_of,
     fit_sentence,
     law_lines,
     left_out_lines,
@@ -106,7 +105,6 @@ def _programs(results: Results, width: int | None) -> list[str]:
 def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
     if not rows:
         return ""
-    columns = columns_of(rows, columns)
     lines = [*fitted_lines([title], width), text_table(rows, columns, width)]
     return "".join(f"{line}\n" for line in lines)
 
