@@ -229,9 +229,8 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
     if run is None:
         return
     run.last_line = line
-    rate = said.metrics.get("throughput") if said.form == CLOCK else None
-    if rate is not None:
-        run.claimed = (rate, line)
+    if said.form == CLOCK and "throughput" in said.metrics:
+        run.claimed = (said.metrics["throughput"], line)
     if said.form == IMAGENET:
         run.imagenet.metrics.update(said.metrics)
         spans.complete(fold, run, proven=True)

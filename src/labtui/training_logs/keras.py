@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,7 +46,8 @@ _FIRST_BAR = re.compile(
 _FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
 CLOCK_SECONDS = 1e-4
 """By how much Keras's own clock and a callback's may differ, seconds."""
-_SCALE = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+_UNITS = {"s": (1.0, 1.0, math.inf), "ms": (1e-3, 1e-3, 1.0), "us": (1e-6, 0.0, 1e-3)}
+"""Of a unit: its seconds, and the times from which and up to which Keras prints it."""
 
 Bounds = tuple[float, float]
 """Seconds between which a time lies."""
@@ -62,13 +62,9 @@ class TimeUnit(NamedTuple):
     @property
     def bounds(self) -> tuple[float, float]:
         """Seconds between which the unrounded value lies, by Keras's choice of unit and rounding."""
-        scale = _SCALE[self.unit]
-        low, high = max(0.0, (self.number - 0.5) * scale), (self.number + 0.5) * scale
-        if self.unit == "s":
-            return (0.0, high) if self.number == 0 else (max(low, 1.0), high)
-        if self.unit == "ms":
-            return max(low, 1e-3), min(high, 1.0)
-        return low, min(high, 1e-3)
+        scale, least, most = _UNITS[self.unit]
+        least = least if self.number else 0.0
+        return max(least, (self.number - 0.5) * scale), min(most, (self.number + 0.5) * scale)
 
 
 @dataclass(slots=True)
@@ -83,8 +79,8 @@ class Summary:
     seconds: int
     total: int | None = None
     bar: bool = False
-    units: Mapping[str, TimeUnit] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    units: dict[str, TimeUnit] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     thin: bool = False
     first: Bounds | None = None
     twice: bool = False
@@ -143,47 +139,39 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
     match = _COUNTED.match(text)
     if match is None:
         old = _UNCOUNTED.match(text) if " - " in text else None
-        units, metrics = _read_rest(old["rest"]) if old is not None else ({}, {})
-        if old is None or not metrics:
-            return False
-        return Summary(int(old["seconds"]), units=units, metrics=metrics, validates=_validates(metrics))
-    units, metrics = _read_rest(match["rest"])
-    done, bar = match["done"], match["bar"]
-    old_bar = bar is not None and bar[0] == "["
-    if not (units or metrics or old_bar):
+        summary = None if old is None else _summary(old["seconds"], old["rest"])
+        return summary if summary is not None and summary.metrics else False
+    summary, bar = _summary(match["seconds"], match["rest"]), match["bar"]
+    if not (summary.units or summary.metrics or (bar and bar[0] == "[")):
         return False
-    if done != match["total"]:
+    if match["done"] != match["total"]:
         return True
-    total = int(done)
-    summary = Summary(int(match["seconds"]), total, bar is not None, units, metrics, continues=continues)
+    summary.total = total = int(match["done"])
+    summary.bar, summary.continues = bar is not None, continues
     if bar is not None:
-        summary.thin = not old_bar
+        summary.thin = bar[0] != "["
         first = read_first_step(head or text)
         summary.first = first.seconds if first is not None and first.total in (None, total) else None
         summary.twice = (first is not None and first.total is None) or _FULL_BAR.search(before) is not None
-        unit = units.get("step")
+        unit = summary.units.get("step")
         # Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N
         if summary.seconds == 0 and unit is not None and (total - 1) * unit.bounds[0] > 0.5:
             return True
-    summary.validates = _validates(metrics)
     return summary
 
 
-def _validates(metrics: Mapping[str, float]) -> bool:
-    return "val_" in " ".join(metrics) and any(name.startswith("val_") for name in metrics)
-
-
-def _read_rest(rest: str) -> tuple[dict[str, TimeUnit], dict[str, float]]:
-    units: dict[str, TimeUnit] = {}
-    metrics: dict[str, float] = {}
+def _summary(seconds: str, rest: str) -> Summary:
+    """What stands behind the count and the bar: seconds, times by their unit, metrics."""
+    summary = Summary(int(seconds))
     for part in rest.split(" - "):
         word = part.strip().removeprefix("- ")
         if ": " in word:
             if metric := _METRIC.match(word):
-                metrics.setdefault(metric[1], float(metric[2]))
+                summary.metrics.setdefault(metric[1], float(metric[2]))
+                summary.validates = summary.validates or word.startswith("val_")
         elif word and (unit := _UNIT.match(word)):
-            units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
-    return units, metrics
+            summary.units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
+    return summary
 
 
 def epoch_interval(summary: Summary) -> Interval:
@@ -193,12 +181,10 @@ def epoch_interval(summary: Summary) -> Interval:
     would leave nothing is not what it looks like (another program's count, say) and is left out.
     """
     low, high = _seconds_field(summary)
-    for name in ("epoch", "step", "batch", "sample"):
-        unit, count = summary.units.get(name), 1 if name == "epoch" else summary.total
-        if unit is None or not count:
-            continue
+    for name, unit in summary.units.items():  # that of the epoch comes first
+        count = 1 if name == "epoch" else summary.total or 0
         least, most = unit.bounds
-        readings = [(least * count, most * count)]
+        readings = [(least * count, most * count)] if count else []
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
         common = [(max(low, least), min(high, most)) for least, most in readings]

@@ -27,7 +27,7 @@ from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit", "v_num"}
 MAX_PATTERN_CHARS = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
 
@@ -45,7 +45,7 @@ _HEAD = re.compile(
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
 _KEY = re.compile(
-    r"(?P<key>(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
+    r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
     r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
 _OTHER_TIME = re.compile(
@@ -72,15 +72,14 @@ def read_hand_written(text: str) -> Said | None:
         return None
     for found in _KEY.finditer(lower):
         groups, before = given(found), rest[: found.start()]
-        groups.pop("key", None)
         if not any(name in groups for name in TIMES) or _OTHER_TIME.search(before.lower()):
             continue
         metrics = {
-            name.strip(" -"): value + "%" * bool(percent)
-            for name, value, percent in _METRIC.findall(before)[:10]
+            name: value + "%" * bool(percent)
+            for spaced, value, percent in _METRIC.findall(before)[:10]
+            if (name := spaced.strip(" -")) not in _KNOWN
         }
-        named = {name: value for name, value in metrics.items() if name not in _KNOWN}
-        return epoch_of("hand-written", {**named, **given(head), **groups})
+        return epoch_of("hand-written", {**metrics, **given(head), **groups})
     return None
 
 
@@ -104,9 +103,7 @@ def read_bar(text: str) -> Said | None:
     named = _BAR_EPOCH.search(bar["label"])
     if named is None and bar["label"].strip(" :"):
         return None  # a download, a tokenizer, anything
-    metrics = {
-        name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in {*_KNOWN, "v_num"}
-    }
+    metrics = {name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in _KNOWN}
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
     return epoch_of("tqdm", groups, cut=True)
 
