@@ -179,7 +179,7 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is this run's: nothing else has trained in it, the plan is its own, the number goes on."""
     keras = run.keras
-    if run.ended or run.form not in ("", KERAS) or run.rated:
+    if run.ended or run.form not in ("", KERAS) or run.rates:
         return False
     if run.form == "":
         return number == run.clock[0] if run.clock is not None else not run.clocked

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit
+from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import KerasLines
 from labtui.training_logs.runs import (
@@ -59,13 +60,7 @@ class OpenRun:
     keras: KerasLines = field(default_factory=KerasLines)
     imagenet: ImagenetLines = field(default_factory=ImagenetLines)
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
-    rated: bool = False
-    throughput: Interval | None = None
-    throughput_printed: float | None = None
-    unit: WorkUnit = "images"
-    rates: deque[Interval] = field(default_factory=lambda: deque(maxlen=MAX_RATES))
-    steps: deque[Interval] = field(default_factory=lambda: deque(maxlen=MAX_RATES))
-    per_gpu: bool = False
+    rates: deque[Rate] = field(default_factory=lambda: deque(maxlen=MAX_RATES))
     totals_line: int | None = None
     out_of_data: int | None = None
     started: bool = False  # MLPerf run_start
@@ -95,7 +90,7 @@ class OpenRun:
     @property
     def trained(self) -> bool:
         """Whether lines of the training itself have come."""
-        return bool(self.form or self.clock or self.clocked or self.rated)
+        return bool(self.form or self.clock or self.clocked)
 
     @property
     def done(self) -> bool:
@@ -118,7 +113,7 @@ class OpenRun:
         """Whether this run is the one that the line announces: it has not trained, and nobody said so before."""
         if said.by == "record":
             again = said.text == "run_start" and self.started
-            other = self.rated or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
+            other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
             return not (self.ended or other or (again and (self.trained or self.fresh)))
         if said.by == "config":
             return not (self.ended or self.success or self.epochs or self.clocked)
@@ -228,49 +223,43 @@ class OpenRun:
 
     def is_a_ranks(self, said: Rate) -> bool:
         """Whether a rate is another rank's of this run, which has given its total; the bounds hold all of them."""
-        if not self.ended or self.form != said.form or not self.rated:
+        if not self.ended or self.form != said.form or not self.rates:
             return False
         if not said.total:
             return not said.first
-        total, rate = self.throughput, said.rate
+        total, rate = self.rates[-1].rate, said.rate
         if rate is None or total is None or abs(total.value - rate.value) >= APART / 2 * total.value:
             return False
-        self.throughput = _both(total, rate)
+        self.rates[-1] = replace(self.rates[-1], rate=_both(total, rate))
         self.interleaved = True
         return True
 
     def rate(self, said: Rate, line: int) -> None:
-        """Take a rate: a total counts as printed, of others the middle one with all bounds."""
-        self.form, self.rated, self.last_line = said.form, True, line
+        """Take a rate, or the time of a step."""
+        self.form, self.last_line = said.form, line
         self.update_facts(said.facts)
-        self.unit, self.per_gpu = said.unit, said.per_gpu
         self.totals_line = line if said.per_gpu else self.totals_line
-        if said.step_seconds is not None:
-            self.steps.append(said.step_seconds)
-        if said.rate is not None and (said.total or said.printed is not None):
-            self.throughput, self.throughput_printed = said.rate, said.printed
-        elif said.rate is not None:
-            self.rates.append(said.rate)
         if said.note:
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
             self.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-        facts, seconds = self.facts, said.facts.total_seconds
-        if said.total and said.rate and seconds and facts.images and facts.epochs_planned:
-            self._decide(said, said.rate, seconds, facts.images * facts.epochs_planned)
+        self.rates.append(self._checked(said))
 
-    def _decide(self, said: Rate, rate: Interval, seconds: Interval, work: int) -> None:
+    def _checked(self, said: Rate) -> Rate:
         """Samples x epochs over the whole time is the rate; one that is steps per second does not count."""
-        if seconds.lo <= 0:
-            return
+        rate, seconds = said.rate, said.facts.total_seconds
+        work = (self.facts.images or 0) * (self.facts.epochs_planned or 0)
+        if not (said.total and rate and seconds and work and seconds.lo > 0):
+            return said
         expected = Interval.exact(float(work)).over(seconds)
-        if _apart(expected, rate):
-            known = said.steps_rate is None or not _apart(said.steps_rate, rate)
-            self.throughput = expected if known else None
-            self.note(
-                f"The log prints {rate.value:g} samples per second, but {self.facts.images:,} samples x "
-                f"{self.facts.epochs_planned} epochs in {seconds.value:g} s are {expected.value:,.1f}."
-            )
+        if not _apart(expected, rate):
+            return said
+        self.note(
+            f"The log prints {rate.value:g} samples per second, but {self.facts.images:,} samples x "
+            f"{self.facts.epochs_planned} epochs in {seconds.value:g} s are {expected.value:,.1f}."
+        )
+        known = said.steps_rate is None or not _apart(said.steps_rate, rate)
+        return replace(said, rate=expected if known else None)
 
     def end(self, said: Ends, line: int) -> None:
         if said.early:
@@ -335,16 +324,16 @@ class OpenRun:
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)
-        rate = None if self.refused else self._rate(samples)
+        rate, printed = (None, None) if self.refused else self._rate(samples)
         run = ParsedRun(
             **told,
             outcome=self.outcome,
             epochs=samples,
             throughput=rate,
-            throughput_printed=self.throughput_printed if rate is not None else None,
+            throughput_printed=printed,
             batch_seconds=None if self.refused else self._step(),
             totals_line=self.totals_line,
-            unit=self.unit,
+            unit=self.rates[-1].unit if self.rates else "images",
             notes=notes,
             interleaved=self.interleaved,
             first_line=self.first_line,
@@ -376,28 +365,32 @@ class OpenRun:
 
     def _step(self) -> Interval | None:
         """Seconds of a batch, as printed."""
+        steps = [one.step_seconds for one in self.rates if one.step_seconds is not None]
         last = self.imagenet.last
-        return _middle(self.steps) if self.steps else None if last is None else last.mean
+        return _middle(steps) if steps else None if last is None else last.mean
 
-    def _rate(self, samples: tuple[EpochSample, ...]) -> Interval | None:
-        """Work per second as printed, or the batch over the printed time of a step."""
-        rate = self.throughput
-        if rate is None and self.rates:
-            rate = _middle(self.rates)
-        if rate is not None and self.per_gpu:
-            return rate.scaled(self.facts.n_gpus) if self.facts.n_gpus else None
+    def _rate(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
+        """Work per second as printed, or the batch over the printed time of a step; and its digits.
+
+        A total, or a running mean, counts as printed; of others the middle one, with all bounds.
+        """
+        found = [one for one in self.rates if one.rate is not None]
+        sure = [one for one in found if one.total or one.printed is not None]
+        printed = sure[-1].printed if sure else None
+        rate = sure[-1].rate if sure else _middle([one.rate for one in found if one.rate]) if found else None
+        if rate is not None and self.rates[-1].per_gpu:
+            return (rate.scaled(self.facts.n_gpus), printed) if self.facts.n_gpus else (None, None)
         if rate is None and self.claimed is not None and not samples:
-            return Interval.exact(self.claimed[0])
+            return Interval.exact(self.claimed[0]), None
         step, batch = self._step(), self.facts.tokens_per_step or self.facts.batch_size
-        prints_steps = self.rated or self.form == "pytorch"
-        if rate is None and prints_steps and batch and step is not None and step.lo > 0:
-            return Interval.exact(float(batch)).over(step)
-        return rate
+        if rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
+            return Interval.exact(float(batch)).over(step), None
+        return rate, printed
 
 
-def _middle(values: deque[Interval]) -> Interval:
+def _middle(values: Sequence[Interval]) -> Interval:
     """The median of what was printed now and then, with bounds that hold all but the first, which is warm-up."""
-    known = list(values)[1:] or list(values)
+    known = values[1:] or values
     middle = statistics.median_low(value.value for value in known)
     return Interval(middle, min(value.lo for value in known), max(value.hi for value in known))
 

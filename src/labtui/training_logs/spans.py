@@ -29,7 +29,7 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
     """Whether MLPerf's clock may begin an epoch of this number in a run."""
     if run.clocked or run.clock is not None or not run.trained:
         return True
-    if run.rated or given is None:
+    if run.rates or given is None:
         return not run.epochs
     number = int(given)
     opened = run.keras.last or (run.began[0] if run.began else None)
