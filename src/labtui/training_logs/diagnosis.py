@@ -53,6 +53,8 @@ SUSPECT: tuple[str, ...] = tuple(
 )
 """A quick look: a line without any of these needs no rule."""
 _SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
+_FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}
+"""What Slurm does to the other processes of a step, and after which sign: no failures of their own."""
 _HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmless", "passed_on"))
 NO_GPU_SIGN = "There are non-GPU devices in"
 """TensorFlow's own word that a MirroredStrategy runs on the CPU."""
@@ -80,12 +82,10 @@ class Diagnoser:
         self.in_trace = False  # until it ends, every line may matter
         self._run = 0
         self._first = 0  # the place in `_found` where this run's begin
-        self._chained = self._skip_trace = False
+        self._signs: set[str] = set()  # that change how what follows is read
         # line, text and advice of a traceback: no news if the training goes on after it
         self._waiting: tuple[int, str, str] | None = None
         self._last = (0, "")
-        self._failed = False  # a process of this run has failed
-        self._ending = False  # srun ends the other processes of the step: no failures of their own
         self._container = False  # the log shows a container
         self._new_episode()
 
@@ -110,14 +110,12 @@ class Diagnoser:
             return None
         if _shows("traceback", text):
             self.in_trace, self._frame, self._frame_own = True, "", False
-            if self._traced and not self._chained and not self._skip_trace:
+            if self._traced and not self._signs & {"chained", "harmless_trace"}:
                 self._new_episode()
-            self._chained = False
+            self._signs.discard("chained")
             return None
-        self._chained |= _shows("chained", text)
-        self._skip_trace |= _shows("harmless_trace", text)
-        self._ending |= _shows("ending", text)
-        if (self._ending and _shows("task_ended", text)) or (self._failed and _shows("step_cancelled", text)):
+        self._signs.update(sign for sign in ("chained", "harmless_trace", "ending") if _shows(sign, text))
+        if any(_shows(sign, text) for since, sign in _FOLLOWS.items() if since in self._signs):
             return None
         return self._judge(number, text)
 
@@ -128,7 +126,7 @@ class Diagnoser:
     def finish(self) -> Failure | None:
         """The log is complete: the traceback it ends in, if it does, and the failure when it was cut short."""
         failure = None
-        if self.in_trace and self._frame and not self._skip_trace:
+        if self.in_trace and self._frame and "harmless_trace" not in self._signs:
             place = f"The log ends inside a traceback at {self._frame}"
             self._wait_for(*self._last, f"{place}: its last line, which names the error, is missing.")
             failure = self._fail("failed", self._last[0])
@@ -158,8 +156,8 @@ class Diagnoser:
         self.in_trace = False
         if not _shows("raised", text):
             return self._judge(number, text)  # glued or cut: read it as any other line
-        if self._skip_trace:
-            self._skip_trace = False
+        if "harmless_trace" in self._signs:
+            self._signs.discard("harmless_trace")
             return None
         self._traced = True
         failure = self._judge(number, text)
@@ -198,7 +196,7 @@ class Diagnoser:
         if run != self._run:
             self._settle()
             self._new_episode()
-            self._failed = self._ending = False
+            self._signs -= _FOLLOWS.keys()
             self._run, self._first = run, len(self._found)
 
     # ------------------------------------------------------------------ rules
@@ -243,7 +241,7 @@ class Diagnoser:
             if all(old.outcome != outcome for old in self.failures if old.job_level):
                 self.failures.append(failure)
             return failure
-        self._failed = True
+        self._signs.add("failed")
         if place is None and len(self.failures) < _LIMIT:
             self._failure = len(self.failures)
             self.failures.append(failure)

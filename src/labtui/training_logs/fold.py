@@ -269,7 +269,7 @@ def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
         return
     if run is None or run.ended or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)
-    run.form, run.last_line, run.steps_printed = said.form, line, said.steps
+    run.form, run.last_line = said.form, line
     if run.facts.epochs_planned is None and said.planned is not None:
         run.update_facts(RunFacts(epochs_planned=said.planned))
     if not run.epochs:

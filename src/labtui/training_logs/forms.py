@@ -6,6 +6,7 @@ order of trust for an epoch's time: MLPerf records, then Keras's lines, then oth
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -177,19 +178,18 @@ class Forms:
     """The forms of one log: those that all logs may have, a person's own, and the lines of an edition's programs."""
 
     def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
-        self._own = tuple(own)
-        self._programs = [
-            (program, patterns.line_pattern(line)) for program in programs for line in program.lines
+        lines = ((program, patterns.line_pattern(line)) for program in programs for line in program.lines)
+        self._own: list[Callable[[str], list[Said] | None]] = [
+            *(functools.partial(patterns.read_program, *each) for each in lines),
+            *(functools.partial(patterns.read_own, each) for each in own),
         ]
-        self.every_line = bool(own or programs)
+        self.every_line = bool(self._own)
 
     def read(self, line: LogLine, text: str) -> Sequence[Said] | None:
         """What `text`, the line without its marks, says; None when no form reads it."""
-        if self.every_line:
-            if (said := patterns.read_program(self._programs, text)) is not None:
-                return said
-            if (one := patterns.read_own(self._own, text)) is not None:
-                return [one]
+        for read in self._own:
+            if (own := read(text)) is not None:
+                return own
         if mlperf.MARK in text and (records := mlperf.read_records(text)):
             return [said for record in records for said in mlperf.said_of(line.number, record)]
         keras = _keras(line, text)

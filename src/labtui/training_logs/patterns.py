@@ -14,7 +14,7 @@ braces: `line_pattern` says how.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import re2
@@ -212,12 +212,11 @@ def own_pattern(text: str) -> OwnPattern:
     return own
 
 
-def read_own(patterns: Sequence[OwnPattern], text: str) -> Said | None:
+def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
     """A line that one of a person's own patterns describes."""
-    for regex in patterns:
-        if (match := regex.search(text[:MAX_PATTERN_CHARS])) is not None:
-            return epoch_of("pattern", given(match))
-    return None
+    match = pattern.search(text[:MAX_PATTERN_CHARS])
+    said = None if match is None else epoch_of("pattern", given(match))
+    return None if said is None else [said]
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
@@ -307,16 +306,12 @@ def line_pattern(line: str) -> re.Pattern[str]:
     return re.compile("".join(pieces).replace(r"[ \t]{1,20}[ \t]{0,20}", r"[ \t]{1,20}"), re.ASCII)
 
 
-def read_program(lines: Sequence[tuple[Program, re.Pattern[str]]], text: str) -> list[Said] | None:
-    """A line that one of these programs prints: a run of one time, and over."""
-    text = text.strip() if len(text) <= MAX_LINE_CHARS else ""
-    for program, regex in lines if text else ():
-        if (match := regex.fullmatch(text)) is not None:
-            return _program(program, match.groupdict())
-    return None
-
-
-def _program(program: Program, groups: dict[str, str]) -> list[Said]:
+def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[Said] | None:
+    """A line that a program prints: a run of one time, and over."""
+    match = pattern.fullmatch(text.strip()) if len(text) <= MAX_LINE_CHARS else None
+    if match is None:
+        return None
+    groups = match.groupdict()
     times = {
         name.rpartition("_")[0]: rounded(text).scaled(1e-3 if "milli" in name else 1.0)
         for name, text in groups.items()

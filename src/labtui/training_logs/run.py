@@ -47,7 +47,6 @@ class OpenRun:
     options: dict[str, str] = field(default_factory=dict)
     epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
     shift: int = 0  # added to numbers that count from 0
-    steps_printed: int | None = None
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
     clocked: dict[int, EpochSample] = field(default_factory=dict)  # by MLPerf's clock
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
@@ -131,8 +130,9 @@ class OpenRun:
         number = last if said.number is None else int(said.number)
         if self.form != said.form:
             return bool(self.form or self.clocked) and number >= last - 1  # from 0 or from 1
-        goes_on = number + self.shift >= last
-        return goes_on and None not in (said.steps, self.steps_printed) and said.steps != self.steps_printed
+        before = self.epochs.get(self.last)
+        steps = {said.steps, before.steps if before else None} - {None}
+        return number + self.shift >= last and len(steps) > 1
 
     def includes(self, said: Epoch, coming: RunFacts) -> bool:
         """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on.
