@@ -85,12 +85,12 @@ class Fold:
         self.before = run
         self.closed.append(run.view())
 
-    def here(self, line: int, form: str = "") -> OpenRun:
+    def here(self, line: int, form: str) -> OpenRun:
         """The open run, or a new one; a run of another form, or one that has ended, is closed."""
         run = self.open
-        if run is None or run.ended or (form and run.form not in ("", form)):
+        if run is None or run.ended or run.form not in ("", form):
             run = self.begin(line)
-        run.last_line = line
+        run.form, run.last_line = form, line
         return run
 
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
@@ -215,15 +215,6 @@ def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
 # --------------------------------------------------------------------------- epochs
 
 
-def _opens(fold: Fold, line: int, said: Opens) -> None:
-    if said.form == KERAS:
-        keras_runs.take_header(fold, line, said)
-    elif said.form == COURSE:
-        spans.start_course_epoch(fold, line, said)
-    else:
-        spans.start_clock(fold, line, said)
-
-
 def _measures(fold: Fold, line: int, said: Measures) -> None:
     run = fold.open
     if run is None:
@@ -242,21 +233,11 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
         run.measures.setdefault(number, {}).update(said.metrics)
 
 
-def _epoch(fold: Fold, line: int, said: Epoch) -> None:
-    if said.form == CLOCK:
-        spans.stop_clock(fold, line, said)
-    elif said.form == COURSE:
-        spans.end_course_epoch(fold, line, said)
-    elif said.form == IMAGENET:  # its validation begins
-        if fold.open is not None and fold.open.form == IMAGENET:
-            spans.complete(fold, fold.open, proven=True)
-    elif said.seconds is not None:
-        _printed(fold, line, said, said.seconds)
-
-
-def _printed(fold: Fold, line: int, said: Epoch, seconds: Interval) -> None:
+def _printed(fold: Fold, line: int, said: Epoch) -> None:
     """An epoch that one line tells."""
-    run = fold.open
+    run, seconds = fold.open, said.seconds
+    if seconds is None:
+        return
     if run is not None and said.form == "tqdm" and run.keras.open is not None and run.keras.total is None:
         # a full bar below a line ``Epoch k/N``: the header was not Keras's own; a second bar is the validation's
         number, run.keras.open = run.keras.open, None
@@ -331,14 +312,17 @@ def _ends(fold: Fold, line: int, said: Ends) -> None:
     run.end(said, line)
 
 
+_OPENS = {KERAS: keras_runs.take_header, COURSE: spans.start_course_epoch, CLOCK: spans.start_clock}
+_ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock, IMAGENET: spans.validates}
+"""What takes the beginning, and the end, of an epoch of these forms."""
 _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Says: _says,
     Begins: _begins,
-    Opens: _opens,
+    Opens: lambda fold, line, said: _OPENS[said.form](fold, line, said),
     Summary: keras_runs.take_summary,
     FirstStep: keras_runs.take_first_step,
     Batch: spans.take_batch,
-    Epoch: _epoch,
+    Epoch: lambda fold, line, said: _ENDS.get(said.form, _printed)(fold, line, said),
     Measures: _measures,
     Rate: _rate,
     Ends: _ends,

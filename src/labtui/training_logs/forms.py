@@ -18,7 +18,7 @@ from typing import Any
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
 from labtui.training_logs import mlperf, patterns, run_headers
-from labtui.training_logs.keras import read_first_step, read_header, read_summary
+from labtui.training_logs.keras import Summary, read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
@@ -198,15 +198,13 @@ class Forms:
 
 def _keras(line: LogLine, text: str) -> Sequence[Said] | None:
     if "Epoch" in text and (header := read_header(text)):
-        return (Opens("keras", header[0], header[1]),)
+        return (Opens("keras", *header),)
     summary = read_summary(text, line.head, line.before, line.continues)
-    if summary is False:
-        first = read_first_step(text) if "1/" in text else None
-        return None if first is None else (first,)
-    if summary is True:  # a bar on its way
-        first = read_first_step(line.head or text)
-        return () if first is None else (first,)
-    return (summary,)
+    if isinstance(summary, Summary):
+        return (summary,)
+    begins = line.head or text if summary else text
+    first = read_first_step(begins) if summary or "1/" in text else None
+    return (first,) if first is not None else () if summary else None
 
 
 def _by_table(number: int, text: str) -> list[Said] | None:

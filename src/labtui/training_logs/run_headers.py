@@ -128,17 +128,14 @@ def _split(text: str) -> list[str]:
 
 def _script_index(words: Sequence[str]) -> int | None:
     """Where the .py of a command stands: after a python or a launcher, with no other word that ends it."""
-    for index, word in enumerate(words):
-        name = PurePosixPath(word).name
-        if not (_PYTHON.match(name) or name in _LAUNCHERS):
-            continue
-        for place in range(index + 1, len(words)):
-            if words[place] == "-c":
-                return None
-            launches = "launch" in words[place] and any(word.endswith(".py") for word in words[place + 1 :])
-            if words[place].endswith(".py") and not launches:
-                return place
-        return None
+    names = [PurePosixPath(word).name for word in words]
+    starts = (at for at, name in enumerate(names) if _PYTHON.match(name) or name in _LAUNCHERS)
+    for place in range(next(starts, len(words)) + 1, len(words)):
+        if words[place] == "-c":
+            return None
+        launches = "launch" in words[place] and any(word.endswith(".py") for word in words[place + 1 :])
+        if words[place].endswith(".py") and not launches:
+            return place
     return None
 
 
@@ -173,20 +170,18 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         tuning=tuning_of(named_options(after)) or None,
         sequence_length=_count(after, "sequence_length") or None,
     )
-    workers = (
-        stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
-    )  # batch of one of them
+    # the batch is that of one of them
+    workers = stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
     ranks, told = _ranks(before)
     gpus = _count(after, *GPU_OPTIONS)
     if ranks == 1 and told:
         gpus = gpus or 1
     elif ranks is not None and (ranks > 1 or workers):
         gpus = ranks * (1 if told else gpus or 1)
-    if facts.batch_size is not None and workers:
-        facts = replace(facts, batch_size=facts.batch_size * max(1, gpus or 1))
-    elif facts.batch_size is not None and told and ranks != 1:  # each process gets the same options
-        total = facts.batch_size * gpus if gpus else None
-        facts = replace(facts, batch_size=total, batch_per_gpu=facts.batch_size)
+    if (batch := facts.batch_size) is not None and workers:
+        facts = replace(facts, batch_size=batch * max(1, gpus or 1))
+    elif batch is not None and told and ranks != 1:  # each process gets the same options
+        facts = replace(facts, batch_size=batch * gpus if gpus else None, batch_per_gpu=batch)
     if on_cpu and gpus:
         return replace(facts, device="gpu", n_gpus=gpus, small=True)  # CPU devices stand in for GPUs
     if on_cpu or _container_without_gpu(before):

@@ -95,7 +95,7 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
 
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
     run = fold.here(line, COURSE)
-    run.form, run.began = COURSE, (int(said.number or 0), said.at)
+    run.began = (int(said.number or 0), said.at)
     run.start_epoch()
 
 
@@ -106,7 +106,6 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     tells, the clock's interval is the epoch's.
     """
     run = fold.here(line, COURSE)
-    run.form = COURSE
     number, rate, samples = int(said.number or 0), said.rate, run.facts.process_samples
     if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
         return
@@ -215,6 +214,12 @@ def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
     if sample is not None and not run.has_epoch(sample.epoch):
         fold.keep(run, sample)
         run.whole = True
+
+
+def validates(fold: Fold, _line: int, _said: Epoch) -> None:
+    """Its validation begins."""
+    if fold.open is not None and fold.open.form == IMAGENET:
+        complete(fold, fold.open, proven=True)
 
 
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
