@@ -14,7 +14,7 @@ import msgspec
 from labtui.domain.tuning import Tuning, named_options, tuning_of
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """A value inside closed bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
 

@@ -9,6 +9,7 @@ were. Any other is open for reading only: no connection, nothing sent, nothing w
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -208,6 +209,7 @@ def profile_of_host(host: str) -> str:
     return next((each for each in found if load_profile(each).status == "current"), "") if name else ""
 
 
+@functools.lru_cache(maxsize=8)  # a start asks for the same one three times
 def parse_profile(text: str, name: str) -> Profile:
     """A profile from its TOML text.
 
