@@ -1,4 +1,4 @@
-"""Lies and silence of a real Slurm, logs of every kind, politeness: against a real sshd and slurmctld."""
+"""A large log in little memory, and what labtui costs the login node: against a real sshd and slurmctld."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,34 +14,14 @@ from typing import Any
 import paramiko
 import pytest
 
-from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
-from labtui.session.worker_context import Clock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import HEAD, draft, make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
-
-
-class JumpingClock(Clock):
-    """The real clock, with a wall that a test can move: the computer slept."""
-
-    def __init__(self) -> None:
-        self.slept = 0.0
-
-    def wall(self) -> float:
-        return super().wall() + self.slept
-
-
-@contextmanager
-def session_on(path: Path, student: Student, port: int, clock: Clock | None = None) -> Iterator[Session]:
-    """A lab folder with a running session."""
-    folder = make_lab(path, student, port)
-    with Session.open(folder.path, clock=clock) as session:
-        yield session
 
 
 def submit(session: Session, student: Student, script: str) -> str:
@@ -54,17 +32,6 @@ def submit(session: Session, student: Student, script: str) -> str:
 
 def of(session: Session, token: str) -> SubmissionState:
     return session.state.submissions[token]
-
-
-def phase(session: Session, token: str) -> JobPhase:
-    job = of(session, token).job
-    assert job is not None
-    return job.phase
-
-
-def mirror(session: Session, token: str) -> bytes:
-    path = session.log_path(token, "out")
-    return path.read_bytes() if path else b""
 
 
 def remote(cluster: Cluster, session: Session, token: str) -> Path:
@@ -78,83 +45,10 @@ def complete(session: Session, token: str) -> bool:
     return all(stream in item.logs and item.logs[stream].complete for stream in item.remote_logs)
 
 
-LIES = {
-    "fails with a word": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
-    "is empty": "exit 0",
-    "prints half": '/usr/bin/squeue "$@" | head -c 40; exit 0',
-    "is slow": 'sleep 30; exec /usr/bin/squeue "$@"',
-}
-
-
-@pytest.fixture
-def session(
-    tmp_path: Path, cluster: Cluster, student: Student, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Session]:
-    """A session that may ask as often as a test looks; how often it asks is tests/session's subject."""
-    for module in ("slurm.queue", "session.polling"):
-        monkeypatch.setattr(f"labtui.{module}.POLLS_PER_MINUTE", 60)
-    with session_on(tmp_path / "lab", student, student.port) as opened:
-        yield opened
-
-
-def test_a_squeue_that_lies_never_ends_a_job(cluster, student, session):
-    token = submit(session, student, "sleep 600\n")
-
-    def ticks() -> int:
-        return sum(one.name == "tick" for one in session.commands)
-
-    wait_until(lambda: phase(session, token) is JobPhase.RUNNING, what="the job to run")
-    try:
-        for name, script in LIES.items():
-            cluster.wrap_program("squeue", script)
-            seen = ticks()
-            wait_until(
-                lambda seen=seen: ticks() > seen or session.refresh(), what=f"an answer while squeue {name}"
-            )
-            assert phase(session, token) is not JobPhase.FINISHED, name
-            assert all(run.outcome is None for run in session.state.runs.values()), name
-    finally:
-        cluster.wrap_program("squeue", None)
-
-    def healed() -> bool:
-        session.refresh()
-        job = of(session, token).job
-        assert job is not None
-        return job.phase is JobPhase.RUNNING and job.unknown_since is None and not session.state.problems
-
-    wait_until(healed, what="the truth to come back by itself")
-    session.cancel(1).result(240)
-
-
-def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(tmp_path, cluster, student):
-    clock = JumpingClock()
-    with (
-        FaultProxy((student.host, student.port)) as proxy,
-        session_on(tmp_path / "lab", student, proxy.port, clock) as session,
-    ):
-        token = submit(session, student, "for i in $(seq 1 4000); do echo line $i; sleep 0.1; done\n")
-        session.watch_logs({token})
-        wait_until(lambda: b"line 3\n" in mirror(session, token), what="the first lines")
-        connections = proxy.connections
-        statuses: list[str] = []  # as they are told: waking may connect again at once
-        session.subscribe(lambda update: statuses.append(update.state.connection.status))
-        proxy.freeze()
-        clock.slept += 600
-        wait_until(lambda: any(status != "online" for status in statuses), what="the dead line to be noticed")
-        wait_until(lambda: session.state.connection.status == "online", what="the new connection")
-        assert proxy.connections > connections
-        seen = len(mirror(session, token))
-        wait_until(lambda: len(mirror(session, token)) > seen, what="the log to go on")
-        copied = mirror(session, token)  # first, for the log goes on growing
-        assert remote(cluster, session, token).read_bytes().startswith(copied)
-        session.cancel(1).result(240)
-
-
 FETCH = r"""
 import re, sys, time
 from pathlib import Path
 from labtui.session.session import Session
-from labtui.session.worker_context import Clock
 with Session.open(sys.argv[1]) as session:
     token = next(iter(session.state.submissions))
     session.watch_logs({token})

@@ -47,6 +47,16 @@ def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):
     assert bench.session.state.problems == ()
 
 
+def test_a_queue_that_shows_no_job_ends_none_that_accounting_calls_running(bench):
+    accepted(bench)
+    bench.cluster.end("100", "RUNNING", in_queue=False)
+    bench.run(200)
+    assert only(bench).job.phase is not JobPhase.FINISHED and bench.session.state.runs[1].outcome is None
+    bench.cluster.end("100", "RUNNING")
+    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    assert bench.session.state.problems == ()
+
+
 def test_a_job_nobody_remembers_is_unknown_in_the_end(bench):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False
