@@ -192,10 +192,8 @@ def pair() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def student(cluster: Cluster) -> Iterator[Student]:
-    """The student of `cluster`, with an empty queue and all daemons up, before the test and after it."""
+def student(cluster: Cluster) -> Student:
+    """The student of `cluster`, with an empty queue and all daemons up; the next test clears away what is left."""
     cluster.repair()
     cluster.cancel_all()
-    yield cluster.student
-    cluster.repair()
-    cluster.cancel_all()
+    return cluster.student

@@ -17,24 +17,40 @@ SAID_BY_SBATCH = {
 """Refused by sbatch itself, before it speaks to the controller."""
 
 
+TRIES = ("sbatch --parsable", f"{PINNED}sbatch --test-only")
+
+
+@pytest.fixture(scope="module")
+def refusals(jobs: Jobs) -> dict[tuple[str, str], tuple[int, str, str]]:
+    """Status and both streams of each of `REFUSALS` in each way of `TRIES`; one login shell asks them all."""
+    before = living(jobs)
+    asked = [
+        f"({way} {text.format_map(jobs.words)}) >said 2>wrong; "
+        f"printf '%s\\037' {name} '{way}' $? \"$(cat said)\" \"$(cat wrong)\""
+        for name, (text, _, _) in REFUSALS.items()
+        for way in TRIES
+    ]
+    answer = jobs.run("; ".join(asked))
+    words = answer.stdout.decode().split("\x1f")[:-1]
+    assert living(jobs) <= before, "a refused submission lives in the queue"
+    return {
+        (words[i], words[i + 1]): (int(words[i + 2]), *words[i + 3 : i + 5]) for i in range(0, len(words), 5)
+    }
+
+
+def living(jobs: Jobs) -> set[str]:
+    return {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
+
+
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals(jobs, name):
-    text, status, words = REFUSALS[name]
-    options = text.format_map(jobs.words)
-    before = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
-    refused = jobs.run(f"sbatch --parsable {options}")
-    assert refused.status == status, refused.err
-    assert refused.out == ""
-    assert re.search(words, refused.err), refused.err
-    alive = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
-    assert alive <= before, "a refused submission lives in the queue"
-    tried = jobs.run(f"{PINNED}sbatch --test-only {options}")
-    assert (tried.status, tried.out) == (status, "")
-    assert re.search(words, tried.err), tried.err
+def test_refusals(refusals, name):
+    _, status, words = REFUSALS[name]
+    for way in TRIES:
+        found, out, err = refusals[name, way]
+        assert (found, out) == (status, ""), err
+        assert re.search(words, err), err
     if name not in SAID_BY_SBATCH and name != "bad-gres":
-        assert re.search(r"^(sbatch: error: .*\n)*(sbatch: error: )?allocation failure: \S", tried.err), (
-            tried.err
-        )
+        assert re.search(r"^(sbatch: error: .*\n)*(sbatch: error: )?allocation failure: \S", err), err
 
 
 def test_test_only_tells_when_and_where(jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ SCRIPTS = dict.fromkeys(TRAININGS, b"import tensorflow as tf\n") | {
 }
 
 
+@cache
 def findings(name: str) -> set[str]:
     """``rule:line`` of each finding in one file, beside the scripts it runs."""
     file = f"{name}.slurm"

@@ -346,12 +346,16 @@ class Cluster:
 
 
 def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 240.0) -> None:
-    """Ask again and again until it holds; `TimeoutError` names what was waited for."""
-    deadline = time.monotonic() + deadline_s
+    """Ask again and again, ever more seldom, until it holds; `TimeoutError` names what was waited for.
+
+    Asking may start a program in the cluster: twenty a second would keep half a core busy.
+    """
+    deadline, pause_s = time.monotonic() + deadline_s, 0.02
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {deadline_s:.0f} s for {what}")
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.3)
 
 
 def alive(pid: int) -> bool:
