@@ -82,10 +82,5 @@ def test_secrets_are_read_without_an_echo(monkeypatch):
     assert TerminalPrompter().ask(question("password")) == "secret"
 
 
-def test_nobody_is_asked_in_a_pipe(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert TerminalPrompter().ask(question("password")) is None
-
-
 def test_a_secret_does_not_show_itself():
     assert "hunter2" not in f"{Secret('hunter2')!r} {Secret('hunter2')}"

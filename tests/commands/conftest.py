@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import labtui as package
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings
 from tests.real_cluster import Cluster, Student
 from tests.remote.warm import Process, Warm
 
@@ -91,6 +93,19 @@ class Labtui:
     def lines(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
         """The JSON lines a command prints."""
         return [json.loads(line) for line in self(*arguments, "--json", code=code).stdout.splitlines()]
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """An empty lab folder that is the current directory; its cluster is a port where nobody listens.
+
+    Its parameter says whether it is a folder for practice.
+    """
+    given = {"edition": "hpc4ai-ch10", "profile": "mn5", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
+    practice = getattr(request, "param", False)
+    made = LabFolder.create(tmp_path / "lab", Settings(account="nct_000", practice=practice, **given))
+    monkeypatch.chdir(made.path)
+    return made
 
 
 @pytest.fixture

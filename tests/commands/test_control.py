@@ -7,19 +7,8 @@ import re
 import pytest
 
 from labtui.commands.cli import main
-from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
 
 DRY = ["--dry-run", "--offline"]
-
-
-@pytest.fixture
-def folder(request: pytest.FixtureRequest, tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
-    given = {"edition": "hpc4ai-ch10", "profile": "mn5", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
-    practice = getattr(request, "param", False)
-    made = LabFolder.create(tmp_path / "lab", Settings(account="nct_000", practice=practice, **given))
-    monkeypatch.chdir(made.path)
-    return made
 
 
 @pytest.mark.parametrize(("control", "sizes"), [("independent", {2, 4}), ("one-batch", {1, 2, 4})])

@@ -17,23 +17,8 @@ from labtui.commands.terminal import Open, TerminalPrompter, _settled
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.domain.state import ConnectionState
-from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
 from tests.changes import ended
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
-    """An empty lab folder that is the current directory; its cluster is a port where nobody listens."""
-    made = LabFolder.create(
-        tmp_path / "lab",
-        Settings(
-            edition="hpc4ai-ch10", profile="mn5", host="127.0.0.1", port=1, user="nct01000", account="nct_000"
-        ),
-    )
-    monkeypatch.chdir(made.path)
-    return made
 
 
 def test_an_empty_folder_answers_every_reading_verb(folder, capsys):

@@ -10,7 +10,6 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 
@@ -62,15 +61,10 @@ RANK=$((node * each)) WORLD_SIZE=$((nodes * each)) exec python "$@"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
-    """A lab folder that is the current directory; its cluster is a port where nobody listens."""
-    settings = Settings(
-        edition="hpc4ai-ch10", profile="mn5", host="127.0.0.1", port=1, user="nct01000", account="nct_000"
-    )
-    made = LabFolder.create(tmp_path / "lab", settings)
-    monkeypatch.chdir(made.path)
-    (made.path / "train.py").write_text("print('training')\n")
-    return made
+def folder(folder: LabFolder) -> LabFolder:
+    """An empty lab folder with a script beside its settings."""
+    (folder.path / "train.py").write_text("print('training')\n")
+    return folder
 
 
 def found(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> list[dict[str, object]]:

@@ -120,29 +120,6 @@ def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_p
 SHIPPED = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
 
 
-@given(st.data())
-def test_a_damaged_file_is_read_or_refused_in_a_sentence(data):
-    """Lines lost, doubled, swapped for others or for noise: never anything but a DataError with a sentence."""
-    lines = SHIPPED.splitlines()
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(lines) - 1))
-        kind = data.draw(st.sampled_from(["drop", "double", "noise", "cut"]))
-        if kind == "drop":
-            del lines[at]
-        elif kind == "double":
-            lines.insert(at, lines[at])
-        elif kind == "noise":
-            lines[at] = data.draw(st.text(max_size=40))
-        else:
-            lines[at] = lines[at][: len(lines[at]) // 2]
-    try:
-        parse_edition("\n".join(lines), "x.toml")
-    except DataError as error:
-        assert error.sentence
-        assert error.line is None or 1 <= error.line <= len(lines) + 2
-        assert "Traceback" not in error.sentence
-
-
 @given(st.text(max_size=400))
 def test_any_text_is_refused_in_a_sentence(text):
     with pytest.raises(DataError):

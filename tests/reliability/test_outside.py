@@ -90,10 +90,13 @@ READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
 @example(seed=1071, evil="\ud800")
 def test_a_mutilated_file_is_read_or_refused_with_a_sentence(kind, seed, evil, tmp_path):
     reader, text = READERS[kind]
+    text = _mutilated(text, seed, evil)
     try:
-        reader(_mutilated(text, seed, evil), tmp_path)
+        reader(text, tmp_path)
     except LabError as error:
-        assert error.sentence
+        line = getattr(error, "line", None)
+        assert error.sentence and "Traceback" not in error.sentence
+        assert line is None or 1 <= line <= len(text.splitlines()) + 2
 
 
 READ_FILE: dict[str, Callable[[Path, Path], object]] = {

@@ -261,17 +261,20 @@ def test_a_database_of_another_version_is_closed_again(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
+from labtui.domain.model import RunSpec
 from labtui.session.opening import lock_folder
 from labtui.session.store import Store
-from tests.session.test_store import planned
+from tests.changes import planned
 
 folder = Path(sys.argv[1])
 lock = lock_folder(folder / "lock")
 assert lock is not None, "the lock outlived its process"
 store = Store(folder / "labtui.db")
 state = store.load()
+spec = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=256, epochs=500, script="ResNet50.py")
 while True:
-    before, state = state, planned(len(state.runs) + 1)(state)
+    number = len(state.runs) + 1
+    before, state = state, planned(f"lt{number:02d}", {number: spec})(state)
     store.write(before, state)
     print(len(state.runs), flush=True)
 """
