@@ -165,13 +165,14 @@ _BY_WORD: dict[str, list[Form]] = {}
 for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)
 
-_READERS: tuple[tuple[tuple[str, ...], Callable[[str], Said | None]], ...] = (
-    (("100%",), patterns.read_bar),
-    (("poch", "POCH"), patterns.read_hand_written),
-    (("run-",), run_headers.read_job_header),
-    ((".py",), run_headers.read_command),
+_READERS: tuple[tuple[str, Callable[[str], Said | None]], ...] = (
+    ("100%", patterns.read_bar),
+    ("poch", patterns.read_hand_written),
+    ("POCH", patterns.read_hand_written),
+    ("run-", run_headers.read_job_header),
+    (".py", run_headers.read_command),
 )
-"""Words, of which such a line holds one, and its reader."""
+"""A word that such a line holds, and its reader."""
 
 
 class Forms:
@@ -216,8 +217,8 @@ def _by_table(number: int, text: str) -> list[Said] | None:
             for form in forms:
                 if (said := form.read(number, text, at)) is not None:
                     return said
-    for words, read in _READERS:
-        if any(word in text for word in words) and (one := read(text)) is not None:
+    for word, read in _READERS:
+        if word in text and (one := read(text)) is not None:
             return [one]
     return None
 

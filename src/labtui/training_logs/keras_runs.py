@@ -140,7 +140,7 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         return
     keras.seen.append((summary, line))
     if keras.workers == 1 or keras.open is not None:
-        _alone(fold, run, summary, line)
+        _alone(fold, run, summary)
     if keras.workers > 1 and keras.total not in (None, summary.total):
         reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
         fold.refuse(line, f"{summary.total}/{summary.total}", reason)
@@ -213,19 +213,15 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
-    if len(keras.seen) == 1 and keras.kept == 0:
-        keras.place, keras.alike = 0, False
-        return
     place = keras.own_place() if len(keras.seen) > 1 else 0
-    own, line = keras.seen[place]
     if place != keras.kept:
-        _store(fold, run, epoch, own, line, corrects=keras.kept >= 0)
-        keras.kept = place
+        _store(fold, run, epoch, place)
+    own, _ = keras.seen[place]
     keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
     keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
-def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
+def _alone(fold: Fold, run: OpenRun, summary: Summary) -> None:
     """A summary line where one process writes."""
     keras = run.keras
     if keras.open is not None:
@@ -245,8 +241,7 @@ def _alone(fold: Fold, run: OpenRun, summary: Summary, line: int) -> None:
             run.note("Keras prints such a line for a training of one epoch, and for `evaluate`.")
         run.update_facts(RunFacts(epochs_planned=1))
         epoch = 1
-    _store(fold, run, epoch, summary, line, corrects=keras.kept >= 0)
-    keras.kept = len(keras.seen) - 1
+    _store(fold, run, epoch, len(keras.seen) - 1)
 
 
 def _announced(run: OpenRun) -> bool:
@@ -267,11 +262,11 @@ def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
     return True
 
 
-def _store(
-    fold: Fold, run: OpenRun, epoch: int, summary: Summary, line: int, *, corrects: bool = False
-) -> None:
-    """Make a sample of a line and keep it."""
+def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
+    """Make a sample of one of the lines seen and keep it, in the place of another that was kept before."""
     keras = run.keras
+    summary, line = keras.seen[place]
+    corrects, keras.kept = keras.kept >= 0, place
     if not _is_whole(run, epoch, summary):
         return
     keras.total = summary.total if keras.total is None or corrects else keras.total

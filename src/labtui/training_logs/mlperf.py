@@ -36,7 +36,10 @@ class Record:
         """Its value, where it is the record of one of these names; else their first finite number in its metadata."""
         if self.key in names:
             return finite(self.value)
-        return next((one for name in names if (one := finite(self.metadata.get(name))) is not None), None)
+        for name in names:
+            if name in self.metadata and (number := finite(self.metadata[name])) is not None:
+                return number
+        return None
 
     def count(self, *names: str) -> int | None:
         """The same as a number of things: whole, not negative, at most 10^12."""
