@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
 
-Work = dict[str, Callable[[], Mapping[str, bytes]]]
-"""What is being made, and what makes its files."""
+Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
+"""What makes a file, by its name; or what makes several files at once, by what they show."""
 DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
 
@@ -72,9 +72,7 @@ def export_lab(
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
     notes, work = _documents(contents, formats, reports, template)
     if plots:
-        charts = _plots(contents)
-        made = drawings(charts, stamp=stamp_of(contents.results))
-        work |= {name: partial(_below, "plots", make) for name, make in made.items()}
+        work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it uses what typesetting has released, and the peak is 15 MB lower
     files = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None)
     if not contents.results.measured and not contents.results.programs:
@@ -90,20 +88,17 @@ def write_files(work: Work, target: Path, root: Path | None) -> tuple[Path, ...]
     """
     files: list[Path] = []
     problems: list[ExportError] = []
-    for make in work.values():
+    for name, make in work.items():
         try:
-            for path, data in make().items():
-                write_whole(target / path, data, root)
+            made = make()
+            for path, data in (made if isinstance(made, Mapping) else {name: made}).items():
+                write_whole(target / path, data.encode() if isinstance(data, str) else data, root)
                 files.append(target / path)
         except ExportError as error:
             problems.append(error)
     if problems:
         raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
     return tuple(files)
-
-
-def _below(folder: str, make: Callable[[], Mapping[str, bytes]]) -> dict[str, bytes]:
-    return {f"{folder}/{name}": data for name, data in make().items()}
 
 
 def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
@@ -114,26 +109,23 @@ def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
 def _tables(contents: LabContents) -> Work:
     from labtui.export.tables import FORMS
 
-    made: dict[str, Callable[[], str | bytes]] = {
-        "results.json": partial(contents.measurements.json_text, contents.results),
-        **{f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()},
-    }
-    return {name: partial(_one, name, make) for name, make in made.items()}
-
-
-def _one(name: str, make: Callable[[], str | bytes]) -> dict[str, bytes]:
-    made = make()
-    return {name: made.encode() if isinstance(made, str) else made}
+    made: Work = {"results.json": partial(contents.measurements.json_text, contents.results)}
+    return made | {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
 
 
 def drawings(
-    charts: Sequence[ChartSpec], formats: Sequence[Format] = ("png", "svg"), stamp: str = ""
+    charts: Sequence[ChartSpec],
+    formats: Sequence[Format] = ("png", "svg"),
+    *,
+    stamp: str = "",
+    folder: str = "",
 ) -> Work:
     """What makes each chart in these formats, of one figure; a file is called by its chart's key."""
     from labtui.export.plots import pictures
 
     def drawn(chart: ChartSpec) -> dict[str, bytes]:
-        return {f"{chart.key}.{form}": data for form, data in pictures(chart, formats, stamp=stamp).items()}
+        made = pictures(chart, formats, stamp=stamp)
+        return {f"{folder}{chart.key}.{form}": data for form, data in made.items()}
 
     return {f"chart {each.key}": partial(drawn, each) for each in charts}
 
@@ -175,13 +167,13 @@ def _documents(
     from labtui.export.powerpoint import pptx
 
     document = hand_in(contents)
-    known: dict[str, Callable[[], str | bytes]] = {
+    known: Work = {
         "deck.pptx": partial(pptx, document, template),
         "deck.pdf": partial(pdf, document, "slides"),
         "report.pdf": partial(pdf, document, "report"),
         "analysis.ipynb": partial(notebook, document),
     }
-    return document.notes, {name: partial(_one, name, known[name]) for name in _names(formats, reports)}
+    return document.notes, {name: known[name] for name in _names(formats, reports)}
 
 
 def notebook(document: HandInDocument) -> str:

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import LabState
+from labtui.results.compute import compute_results
+from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
+from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
-from labtui.results.rows import Results
-from labtui.results.serialize import results_json
+from labtui.results.rows import Results, of_rows
+from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
+from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 if TYPE_CHECKING:
-    from labtui.results.cost import LabCost, RunUtilization
-    from labtui.results.measured import MeasuredRun
-    from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
-    from labtui.training_logs.gpu_sampler import GpuSample
 
 
 def stamp_of(results: Results) -> str:
@@ -55,8 +55,6 @@ def stamp_of(results: Results) -> str:
 
 def without_small(results: Results) -> Results:
     """The results that the lab's charts show: small runs are left out where there are others."""
-    from labtui.results.rows import of_rows
-
     rows = [row for row in results.rows if not row.small]
     return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
 
@@ -87,31 +85,22 @@ class Measurements:
 
     def results(self, images: int | None = None) -> Results:
         """The numbers; `images` per epoch go before the edition's, where a log does not say them."""
-        from labtui.results.compute import compute_results
-
         return compute_results(self.runs, images=images or self.images, insist=images is not None)
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:
         """What the GPUs did in each run whose job had a sampler."""
-        from labtui.results.cost import run_utilization
-
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
     def json(self, results: Results) -> dict[str, Any]:
         """Everything `labtui results --json` says."""
-        from labtui.results import serialize
-        from labtui.results.serialize import results_json
-
-        document = results_json(results)
-
-        document["export"] = stamp_of(results)
-        document["accuracy"] = serialize.accuracy_json(results)
-        document["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
-        if self.cost is not None:
-            document["cost"] = serialize.cost_json(self.cost)
-        return document
+        return results_json(results) | {
+            "export": stamp_of(results),
+            "accuracy": accuracy_json(results),
+            "gpu_use": [utilization_json(use) for use in self.uses],
+            **({} if self.cost is None else {"cost": cost_json(self.cost)}),
+        }
 
     def json_text(self, results: Results) -> str:
         return json.dumps(self.json(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -124,8 +113,6 @@ def beside(log: str) -> Path | None:
 
 def samples_in(path: Path | None) -> tuple[GpuSample, ...]:
     """What the sampler wrote; nothing when there is no such file: GPU use is an addition, not the answer."""
-    from labtui.training_logs.gpu_sampler import read_samples
-
     try:
         return read_samples(path.read_bytes()) if path is not None else ()
     except OSError:
@@ -138,11 +125,7 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
     Raises:
         StoreError: when the database cannot be read.
     """
-    from labtui.results.cost import lab_cost
-    from labtui.results.measured import measured_from_state
-
-    if state is None:
-        state = stored_state(folder)
+    state = stored_state(folder) if state is None else state
     runs = measured_from_state(state)
     sources = {one.source for one in runs if one.source}
     return Measurements(

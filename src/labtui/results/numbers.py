@@ -41,22 +41,24 @@ def rate_text(rate: Interval | None) -> str:
     return fixed(rate.value, 0 if rate.value >= 10 else 2)
 
 
+def _supported(value: Interval | float, most: int) -> str:
+    """A number with as many decimals as its interval supports, at most so many."""
+    if not isinstance(value, Interval):
+        return fixed(value, most)
+    return fixed(value.value, decimals(value.half_width, most))
+
+
 def ratio_text(ratio: Interval | float | None) -> str:
     """A ratio with at most two decimals: ``1.68``; ``1.7`` where it is known to a tenth."""
-    if ratio is None:
-        return ABSENT
-    if not isinstance(ratio, Interval):
-        return fixed(ratio, 2)
-    return fixed(ratio.value, decimals(ratio.half_width, 2))
+    return ABSENT if ratio is None else _supported(ratio, 2)
 
 
 def percent_text(fraction: Interval | float | None) -> str:
     """A fraction of 1 as percent with at most one decimal: ``84.0 %``; ``84 %`` where it is known to a percent."""
     if fraction is None:
         return ABSENT
-    if not isinstance(fraction, Interval):
-        return f"{fixed(100 * fraction, 1)} %"
-    return f"{fixed(100 * fraction.value, decimals(100 * fraction.half_width, 1))} %"
+    percent = fraction.scaled(100) if isinstance(fraction, Interval) else 100 * fraction
+    return f"{_supported(percent, 1)} %"
 
 
 def lost_text(efficiency: Interval | None) -> str:

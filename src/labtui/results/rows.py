@@ -99,13 +99,11 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
     columns = [[metrics.get(name, math.nan) for metrics in told] for name in names]
     if len(told) < MIN_EPOCHS or not all(math.isfinite(value) for column in columns for value in column):
         return None
-    means = [_mean_time(column) for column in columns]
-    if means[0].value <= 0:
+    seconds, data, compute, imbalance, allreduce = map(_mean_time, columns)
+    if seconds.value <= 0:
         return None
-    ranks = {metrics.get(LAST_RANK) for metrics in told if metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3}
-    every = all(metrics.get(LAST_RANK_SHARE, 0.0) >= 2 / 3 for metrics in told)
-    slowest = ranks.pop() if every and len(ranks) == 1 else None
-    seconds, data, compute, imbalance, allreduce = means
+    ranks = {m.get(LAST_RANK) if m.get(LAST_RANK_SHARE, 0.0) >= 2 / 3 else None for m in told}
+    slowest = ranks.pop() if len(ranks) == 1 else None
     rank = None if slowest is None else int(slowest)
     return StepTimes(seconds, data, compute, imbalance, allreduce, rank)
 

@@ -262,12 +262,8 @@ def pop_metrics(row: ResultRow) -> dict[str, Interval]:
 
     The fastest GPU's computing stands for the mean of all. Waiting for data is part of the communication efficiency.
     """
-    mine, base = row.step_times, row.baseline_step_times
-    if (
-        mine is None
-        or base is None
-        or min(base.compute_seconds.lo, mine.compute_seconds.lo, mine.seconds.lo) <= 0
-    ):
+    mine, base = _step_times(row) or (None, None)
+    if not mine or not base or min(base.compute_seconds.lo, mine.compute_seconds.lo, mine.seconds.lo) <= 0:
         return {}
     longest = mine.compute_seconds.value + mine.imbalance_seconds.value
     return {
