@@ -18,8 +18,8 @@ from pptx import Presentation
 from labtui.domain.errors import ExportError
 from labtui.export import notebook
 from labtui.export.documents import chart_height, pdf
-from labtui.export.formulas import formula_picture, formula_text
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
+from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.powerpoint import pptx

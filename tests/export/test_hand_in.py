@@ -16,13 +16,12 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import panels, y_ticks
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, panels, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
 from labtui.export.result_tables import readings_table
-from labtui.export.style import PRACTICE_MARK, SMALL_MARK
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken
 from labtui.results.compute import compute_results

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from labtui.export import style
+from labtui.export import drawing
 from tests.export.helpers import has
 
-WORDS = style.PRACTICE_MARK
+WORDS = drawing.PRACTICE_MARK
 
 
 def unmarked(files: Iterable[Path]) -> list[str]:
@@ -63,7 +63,7 @@ def _pixels(path: Path) -> bool:
     """The mark stands in the lower right corner, in a colour that nothing else in a chart has."""
     from PIL import Image
 
-    mark = tuple(bytes.fromhex(style.PRACTICE.lstrip("#")))
+    mark = tuple(bytes.fromhex(drawing.PRACTICE.lstrip("#")))
     with Image.open(path) as image:
         corner = image.crop((image.width // 2, image.height * 9 // 10, image.width, image.height))
         colours = corner.convert("RGB").getcolors(maxcolors=1 << 20)

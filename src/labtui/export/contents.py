@@ -13,8 +13,8 @@ from pathlib import Path
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState, SubmissionState
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
 from labtui.export.measurements import Measurements, measurements_of, stored_state
-from labtui.export.style import PRACTICE_MARK, SMALL_MARK
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import NEVER_SENT, AnswerSheet

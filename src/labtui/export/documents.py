@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from labtui.domain.errors import ExportError
-from labtui.export import style
+from labtui.export import drawing
 from labtui.export.drawing import panels
-from labtui.export.formulas import formula_picture
 from labtui.export.hand_in import HandInDocument, Page, Run, chart_text
+from labtui.export.markdown import formula_picture
 from labtui.export.plots import chart_picture
 
 WIDE, WITH_FACTS = 873.0, 640.0
@@ -40,7 +40,7 @@ def pdf(document: HandInDocument, form: str) -> bytes:
             data = {**_plain(document, folder), "form": form, "footer": document.footer, "pages": pages}
             (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
             made = typst.compile(
-                folder / "document.typ", root=folder, font_paths=[style.font_folder()], format="pdf"
+                folder / "document.typ", root=folder, font_paths=[drawing.font_folder()], format="pdf"
             )
         except OSError as error:
             raise ExportError(

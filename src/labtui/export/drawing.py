@@ -1,18 +1,40 @@
-"""What both drawers of a chart ask, matplotlib and PowerPoint: colours, limits, ticks, and the texts at marks. Pure."""
+"""How exported things look, and what both drawers of a chart ask: colours, limits, ticks, texts at marks. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
 
-from labtui.export import style
 from labtui.results.charts import ChartSpec, Point, Series, value_text
 from labtui.results.numbers import clean, tick_text
 
+FONT = "Carlito"
+"""Shipped with its licence (SIL Open Font Licence); as wide as Calibri, which PowerPoint uses."""
+SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
+"""Networks first, by their slots in `results.charts`; also told apart in grey and by colour-blind readers."""
+MARKS = ("o", "D", "^", "s")
+TEXT = "#1B2733"
+AXIS = "#5B6773"
+OTHER = "#C5CCD3"
+GRID = "#E1E6EA"
+PART = "#E0A458"
+PRACTICE = "#8A5A00"
+PRACTICE_MARK = "Practice cluster, not measured"
+SMALL_MARK = "Small run, no result of the lab"
 MAX_LINES = 4
 MAX_MARKED = 14
 """Lines of more points than this have no marks."""
 _MAX_TICKS = 12
+
+
+def font_folder() -> Path:
+    return Path(str(files("labtui.export").joinpath("fonts")))
+
+
+def font_files() -> tuple[Path, ...]:
+    return tuple(sorted(font_folder().glob("*.ttf")))
 
 
 def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
@@ -32,7 +54,7 @@ def slots(spec: ChartSpec) -> dict[str, int]:
         if series.hue is not None:
             own.setdefault(series.hue, series.name)
     fixed = {name: slot for slot, name in own.items()}
-    free = iter([slot for slot in range(len(style.SERIES)) if slot not in own])
+    free = iter([slot for slot in range(len(SERIES)) if slot not in own])
     return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
 
 

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from labtui.export import style
+from labtui.export import drawing
 from labtui.export.drawing import panels
-from labtui.export.plot_bars import draw_bars, draw_lost, draw_repeats, draw_rows
-from labtui.export.plot_lines import draw_lines, spread_names
+from labtui.export.plot_series import draw_bars, draw_lines, draw_lost, draw_repeats, draw_rows, spread_names
 from labtui.results.charts import ChartSpec, Series
 from labtui.results.numbers import clean
 
@@ -38,15 +37,15 @@ def look(*, outlines: bool = True) -> Iterator[None]:
     import matplotlib as mpl
     from matplotlib.font_manager import fontManager
 
-    if style.FONT not in {font.name for font in fontManager.ttflist}:
-        for path in style.font_files():
+    if drawing.FONT not in {font.name for font in fontManager.ttflist}:
+        for path in drawing.font_files():
             fontManager.addfont(str(path))
     settings: dict[str, Any] = {
-        "font.family": [style.FONT, "DejaVu Sans"], "font.size": TEXT, "text.parse_math": False,
-        "text.color": style.TEXT, "axes.labelcolor": style.AXIS, "axes.edgecolor": style.AXIS,
-        "xtick.color": style.AXIS, "ytick.color": style.AXIS, "axes.titlelocation": "left", "axes.titlesize": 17,
+        "font.family": [drawing.FONT, "DejaVu Sans"], "font.size": TEXT, "text.parse_math": False,
+        "text.color": drawing.TEXT, "axes.labelcolor": drawing.AXIS, "axes.edgecolor": drawing.AXIS,
+        "xtick.color": drawing.AXIS, "ytick.color": drawing.AXIS, "axes.titlelocation": "left", "axes.titlesize": 17,
         "axes.titleweight": "bold", "axes.titlepad": 14, "axes.axisbelow": True,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "grid.color": style.GRID,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "grid.color": drawing.GRID,
         "ytick.major.size": 0, "xtick.major.size": 4, "lines.linewidth": 2.6, "lines.markersize": 8,
         "hatch.color": "white", "svg.hashsalt": "labtui", "svg.fonttype": "path" if outlines else "none",
         "pdf.fonttype": 42,
@@ -67,10 +66,10 @@ def pictures(
         figure.suptitle(title, size=TITLE, weight="bold", **place)
         note = " ".join(dict.fromkeys(map(clean, spec.notes)))
         room = WIDTH - 3.2 * spec.practice
-        figure.supxlabel(_wrapped(note, room, 14, 3) or " ", size=14, color=style.AXIS, **place)
+        figure.supxlabel(_wrapped(note, room, 14, 3) or " ", size=14, color=drawing.AXIS, **place)
         if spec.practice:
-            mark = style.SMALL_MARK if spec.small else style.PRACTICE_MARK
-            figure.text(0.985, 0.012, mark, ha="right", color=style.PRACTICE, size=14)
+            mark = drawing.SMALL_MARK if spec.small else drawing.PRACTICE_MARK
+            figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
         place_labels(figure)
         drawn = {name: _saved(figure, name, stamp) for name in formats}
         figure.canvas.renderer = None  # its pixels would stay until the next collection of garbage

@@ -26,10 +26,9 @@ from pptx.oxml.ns import qn
 from pptx.util import Emu, Inches, Pt
 
 from labtui.domain.errors import ExportError
-from labtui.export import style
+from labtui.export import drawing
 from labtui.export.documents import chart_height, shortened
 from labtui.export.drawing import panels
-from labtui.export.formulas import formula_picture, formula_text
 from labtui.export.hand_in import (
     Block,
     HandInDocument,
@@ -41,6 +40,7 @@ from labtui.export.hand_in import (
     chart_text,
     plain,
 )
+from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import add_chart
 from labtui.results.charts import ChartSpec
@@ -127,7 +127,7 @@ def _slide(
 
 @functools.lru_cache(maxsize=1)
 def _face() -> Any:
-    return ImageFont.truetype(str(style.font_files()[-1]), 100)
+    return ImageFont.truetype(str(drawing.font_files()[-1]), 100)
 
 
 def _inches(text: str, size: float) -> float:

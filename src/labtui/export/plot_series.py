@@ -1,0 +1,271 @@
+"""Lines and bars of a chart drawn with matplotlib: marks, intervals, labels at the ends, axes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from labtui.export import drawing
+from labtui.export.drawing import bounds, is_tall, ordered, slots
+from labtui.results.charts import ChartSpec, Point, Series, spread, unbroken, value_text
+from labtui.results.numbers import clean, in_digits_of, tick_text
+from labtui.results.scaling import COLOUR_OF_PART
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DASHES = {"ideal": "--", "reference": "--", "fit": "-"}
+
+
+def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
+    """`lines` in colour, the other measured ones in grey; those of a panel take the colours from the first on."""
+    places = (
+        {series.name: at % len(drawing.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
+    )
+    labelled = drawing.has_numbers(spec) and not panel
+    for series in spec.series:
+        if not series.points:
+            continue
+        xs, ys = [p.x for p in series.points], [p.y for p in series.points]
+        if series.role in _DASHES:
+            axes.plot(xs, ys, _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
+            if not panel and (series.role != "ideal" or named or len(lines) == 1):
+                name_line(axes, series, drawing.end_text(spec, series, named=True), drawing.AXIS, bold=False)
+        elif series not in lines:
+            for piece in unbroken(spec, series):
+                axes.plot([p.x for p in piece], [p.y for p in piece], color=drawing.OTHER, lw=1.2, zorder=1)
+    for at, series in enumerate(lines):
+        place = places[series.name]
+        shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
+        _draw_line(axes, spec, series, place, shift)
+        text = drawing.end_text(spec, series, named=named and len(lines) > 1)
+        short = panel and len(lines) > 1
+        name_line(axes, series, clean(series.short) if short else text, drawing.SERIES[place], bold=named)
+        for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
+            axes.annotate(
+                number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
+                color=drawing.SERIES[place],
+                ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
+            )  # fmt: skip
+    _dress_axes(axes, spec, labelled=labelled, panel=panel)
+
+
+def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
+    colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
+    mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
+    for piece in unbroken(spec, series):
+        axes.plot([p.x for p in piece], [p.y for p in piece], color=colour, zorder=4, **mark)
+    hollow = [p for p in series.points if p.hollow and marked]
+    axes.plot(
+        [p.x for p in hollow],
+        [p.y for p in hollow],
+        drawing.MARKS[place],
+        mfc="white",
+        mec=colour,
+        mew=2,
+        zorder=5,
+    )
+    for point in series.points:
+        if is_tall(spec, point) and not spec.over_time:
+            low, high = bounds(point)
+            x = point.x * (2 ** (shift / 2) if spec.x_log else 1) + (0 if spec.x_log else shift)
+            axes.errorbar(x, point.y, [[low], [high]], color=colour, capsize=4, lw=1.8, zorder=3)
+
+
+def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
+    """A label right of the axes, at the height of the line's end; `spread_names` moves it."""
+    last = ordered(series)[-1]
+    if text:
+        note = axes.annotate(
+            text, xy=(last.x, last.y), xytext=(10, 0), textcoords="offset points", color=colour, va="center",
+            weight="bold" if bold else "normal", annotation_clip=False, zorder=6,
+        )  # fmt: skip
+        note.set_gid("name")
+
+
+def spread_names(axes: Any) -> None:
+    """Names that would touch are spread round their lines, with thin leaders where they had to move far."""
+    names: list[Any] = [text for text in axes.texts if text.get_gid() == "name"]
+    if not names:
+        return
+    scale = axes.figure.dpi / 72
+    points = [axes.transData.transform(name.xy) / scale for name in names]
+    right = max(x for x, _ in points)
+    height = max(name.get_window_extent().height for name in names) / scale
+    lowest = axes.get_window_extent().y0 / scale + height / 2
+    places = spread([y for _, y in points], height * 1.04, lowest)
+    for name, (x, y), place in zip(names, points, places, strict=True):
+        name.set_position((10 + right - x, place - y))
+        if abs(place - y) > height / 2:
+            axes.annotate(
+                "", name.xy, (9 + right - x, place - y), textcoords="offset points", annotation_clip=False,
+                arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
+            )  # fmt: skip
+
+
+def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> None:
+    """Limits, scales and ticks; where every mark has its number there is no y axis."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
+    if spec.x_log:
+        axes.set_xscale("log", base=2)
+    if spec.y_log:
+        axes.set_yscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
+    axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
+    axes.set_xlabel(clean(spec.x_label))
+    axes.set_ylim(*drawing.y_limits(spec))
+    if spec.x_log:
+        axes.set_xlim(min(xs) * 0.84, max(xs) * 1.12)
+    else:
+        margin = (max(xs) - min(xs)) * (0.02 if spec.over_time else 0.12) or 0.5
+        axes.set_xlim(min(xs) - margin, max(xs) + margin * 0.6)
+    if labelled:
+        axes.yaxis.set_major_locator(NullLocator())
+        return
+    unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
+    axes.yaxis.set_major_locator(FixedLocator(drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
+    axes.grid(axis="y")
+
+
+# --------------------------------------------------------------------------- bars
+
+_ERROR: dict[str, Any] = {"color": drawing.TEXT, "capsize": 4, "lw": 1.4}
+_MAX_COUNTED = 25
+"""Of more bars that fit into another every tenth has its number."""
+
+
+def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
+    """Bars from 0 side by side with their values on top; the ideal as a dashed step over each group."""
+    from matplotlib.patheffects import withStroke
+
+    places, lines = slots(spec), spec.measured
+    counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
+    ideal = [each for each in spec.series if each.role == "ideal" and each.points]
+    width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
+    for at, series in enumerate(lines):
+        points, colour = ordered(series), drawing.SERIES[places[series.name]]
+        xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
+        shown: Any = {"color": colour, "label": clean(series.short or series.name)}
+        bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)
+        for x, bar, point in zip(xs, bars, points, strict=True):
+            if point.hollow or point.live:
+                bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
+            if is_tall(spec, point):
+                axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
+        # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
+        place: Any = {"padding": -19, "color": "white", "weight": "bold"}
+        if not ideal:
+            rim = [withStroke(linewidth=4, foreground="white")]
+            place = {"padding": 3, "color": drawing.TEXT, "path_effects": rim}
+        labels = [value_text(spec, p).removesuffix("×") for p in points]
+        numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
+        for number, point in zip(numbers, points, strict=True):
+            if point.hollow or point.live:
+                number.set_color(drawing.TEXT)
+    for series in ideal:
+        xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
+        axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], drawing.AXIS, "--", lw=1.7, zorder=5)
+        end = replace(series, points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
+        name_line(axes, end, "ideal" if named else "", drawing.AXIS, bold=False)
+    axes.set_xticks(range(len(counts)), [clean(label) for _, label in spec.x_ticks])
+    axes.set_xlabel(clean(spec.x_label))
+    ys = [p.y + bounds(p)[1] for s in spec.series for p in s.points]
+    axes.set_ylim(min(0.0, *ys), max(ys) * 1.12)
+    axes.set_yticks([])
+    if named and len(lines) > 1:
+        _legend(axes, len(lines))
+
+
+def _legend(axes: Axes, count: int) -> None:
+    """The names above the axes, the chart's heading above them."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=count, frameon=False, borderaxespad=0.1)
+    axes.set_title(axes.get_title(loc="left"), pad=36)
+
+
+def _rows(axes: Axes, names: list[str]) -> None:
+    """Rows from above with their names and nothing else."""
+    axes.set_yticks(range(len(names)), names, color=drawing.TEXT)
+    axes.invert_yaxis()
+
+
+def draw_rows(axes: Axes, spec: ChartSpec) -> None:
+    """Bars that have names: a row each, the name left, the value right; the longest in colour."""
+    best = max(p.y for s in spec.measured for p in s.points)
+    for series in spec.measured:
+        points = ordered(series)
+        shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
+        bars = axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
+        for point in points:
+            if is_tall(spec, point):
+                axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
+        axes.bar_label(bars, [value_text(spec, p) for p in points], padding=7)
+    _rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
+    axes.set_xlim(0, best * 1.12)
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+
+
+def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
+    """One bar, and below it as many of the shorter ones as fit into its length: a factor as one sees it."""
+    long, short = sorted(spec.measured[0].points, key=lambda point: -point.y)[:2]
+    whole = int(long.y // short.y)
+    bars = axes.barh(0, long.y, 0.56, color=drawing.OTHER)
+    axes.bar_label(bars, ["1 epoch"], label_type="center", weight="bold")
+    starts = [short.y * number for number in range(whole)]
+    bars = axes.barh([1] * whole, short.y, 0.56, starts, color=drawing.SERIES[0], edgecolor="white", lw=2)
+    counted = range(1, whole + 1) if whole <= _MAX_COUNTED else range(10, whole + 1, 10)
+    labels = [str(number) if number in counted else "" for number in range(1, whole + 1)]
+    axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
+    axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)
+    ticks = dict(spec.x_ticks)
+    _rows(axes, [f"{clean(ticks.get(p.x, ''))}: {p.label} {spec.unit}\nper epoch" for p in (long, short)])
+    axes.set_xlim(0, long.y * 1.02)
+    axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))
+
+
+def draw_lost(axes: Axes, spec: ChartSpec) -> None:
+    """What was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
+    parts = [series for series in spec.measured if series.part == "lost"]
+    kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
+    left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
+    rows = {x: row for row, x in enumerate(left)}
+    shades = (
+        drawing.SERIES[2],
+        drawing.SERIES[1],
+        drawing.PART,
+        drawing.SERIES[3],
+        drawing.SERIES[0],
+        drawing.OTHER,
+    )
+    for order, part in enumerate(parts):
+        shade = shades[COLOUR_OF_PART.get(part.short, -1)]
+        ink = "white" if shade in (drawing.SERIES[0], drawing.SERIES[1], drawing.SERIES[3]) else drawing.TEXT
+        labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
+        at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
+        shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
+        bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
+        axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
+        for point in part.points:
+            if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
+                ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
+                axes.plot(
+                    ends, [rows[point.x] + 0.33 + 0.04 * order] * 2, "|-", color=drawing.TEXT, lw=1.6, ms=7
+                )
+            left[point.x] += 100 * point.y
+    for x, total in left.items():
+        text = f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost"
+        place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
+        axes.annotate(text, (max(total, 0.0), rows[x]), **place)
+    names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]
+    _rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
+    axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
+    axes.set_xlabel("points of efficiency")
+    _legend(axes, min(3, len(parts)))
+    axes.set_title("")
