@@ -27,7 +27,7 @@ from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
-from labtui.results.numbers import Table
+from labtui.results.numbers import PRECISE, Table, text_table
 from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words, practice_of
 from tests.results.helpers import run as measured_run
 
@@ -250,7 +250,8 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     for name in ("md", "ipynb"):
         assert "<img" not in texts[name] and not re.search(r"(?<!\\)\]\(java", texts[name]), name
     assert '"=HYP' not in texts["csv"] and "\n=HYP" not in texts["csv"]
-    assert r"\input{" not in texts["tex"]
+    assert r"\input{" not in texts["tex"] and r"\$" in texts["tex"] and r"\|" in texts["md"]
+    assert "\x1b" not in text_table(results.rows, PRECISE)
     assert pdf(document, "slides").startswith(b"%PDF") and pdf(document, "report").startswith(b"%PDF")
     slides = presentation_of(pptx(document)).slides
     assert len(slides) > len(document.pages)

@@ -23,7 +23,7 @@ from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
 from labtui.export.result_tables import readings_table
 from labtui.results.catalogue import lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.numbers import Table
@@ -304,12 +304,6 @@ def test_a_picture_is_the_same_each_time_and_says_practice():
     assert one == other and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]
     assert b"<!-- Practice" not in pictures(spec_of({1: 4.0}), ("svg",))["svg"]
-
-
-def test_no_line_crosses_a_size_that_others_have():
-    spec = spec_of({1: 1.0, 4: 3.0}, {1: 1.0, 2: 1.9, 4: 3.5})
-    assert [len(piece) for piece in unbroken(spec, spec.series[0])] == [1, 1]
-    assert [len(piece) for piece in unbroken(spec, spec.series[1])] == [3]
 
 
 def test_more_than_four_lines_become_panels():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,12 @@ def course_log(
     lines += ["Training finished!", f"Complete training Time: {told[0]} s "]
     lines += [f"Training throughput:    {rate} imgs/s", f"GPU memory reserved:    {told[1]} GB"]
     return ("\n".join(lines) + "\n").encode()
+
+
+def mllog(key: str, kind: str, value: object, **metadata: object) -> str:
+    """A line as MLPerf's logging library prints it."""
+    head = {"namespace": "", "time_ms": 1, "event_type": kind, "key": key, "value": value}
+    return ":::MLLOG " + json.dumps({**head, "metadata": metadata})
 
 
 def epoch(

@@ -90,14 +90,6 @@ def test_two_series_of_one_network_are_told_apart():
     ]
 
 
-def test_lost_efficiency_adds_up_to_all_of_it():
-    chart = by_key(lab_charts(results_of(BOTH[0])))["efficiency-loss-ResNet50"]
-    for kept, batch, steps in zip(*(series.points for series in chart.series), strict=True):
-        assert kept.y + batch.y + steps.y == pytest.approx(1)
-    lost_to_batch = chart.series[1].points[1]
-    assert round(100 * lost_to_batch.y, 1) == 10.7
-
-
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:

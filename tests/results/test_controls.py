@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -16,6 +15,8 @@ from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
 
+from .helpers import mllog
+
 IMAGES, BATCH = 2560, 64
 INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 
@@ -27,17 +28,15 @@ def log(
     steps = IMAGES // (BATCH * gpus)
     facts = {"model_name": "ResNet50", "device": "gpu", "n_gpus": gpus, "global_batch_size": BATCH * gpus}
     facts |= {"train_samples": IMAGES, "epochs": 5, **({"control": control} if control else {})}
-    records = [("POINT_IN_TIME", key, value, {}) for key, value in facts.items()]
-    records.append(("INTERVAL_START", "run_start", None, {}))
+    lines = [mllog(key, "POINT_IN_TIME", value) for key, value in facts.items()]
+    lines.append(mllog("run_start", "INTERVAL_START", None))
     for number, factor in enumerate((3.0, 1 - noise, 1 + noise, 1 - noise, 1 + noise), start=1):
         told = {"epoch_num": number, "seconds": step_s * steps * factor, "steps": steps, "samples": IMAGES}
-        records.append(("INTERVAL_END", "epoch_stop", None, told))
+        lines.append(mllog("epoch_stop", "INTERVAL_END", None, **told))
         if told_of_epochs:
-            records.append(("POINT_IN_TIME", "tracked_stats", told_of_epochs, {"epoch_num": number}))
-    records.append(("INTERVAL_END", "run_stop", None, {"status": "success"}))
-    names = ("event_type", "key", "value", "metadata")
-    lines = [json.dumps({"time_ms": 1, **dict(zip(names, each, strict=True))}) for each in records]
-    return "".join(f":::MLLOG {line}\n" for line in lines).encode()
+            lines.append(mllog("tracked_stats", "POINT_IN_TIME", told_of_epochs, epoch_num=number))
+    lines.append(mllog("run_stop", "INTERVAL_END", None, status="success"))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def results(*logs: bytes) -> Results:

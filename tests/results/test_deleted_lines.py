@@ -22,7 +22,7 @@ from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport
 from tests.training_logs.test_bars import bars
 
-from .helpers import PUBLISHED
+from .helpers import PUBLISHED, mllog
 
 NUMBERS = (
     "epoch_seconds",
@@ -48,25 +48,18 @@ def keras_log(gpus: int, step: float, *, epochs: int = 4, batch: int = 64, steps
     return "\n".join(lines) + "\n"
 
 
-def record(key: str, kind: str, value: object, **metadata: object) -> str:
-    import json
-
-    head = {"namespace": "", "time_ms": 1, "event_type": kind, "key": key, "value": value}
-    return ":::MLLOG " + json.dumps({**head, "metadata": metadata})
-
-
 def mlperf_log() -> str:
     lines = [
-        record("submission_benchmark", "POINT_IN_TIME", "resnet50"),
-        record("num_replicas", "POINT_IN_TIME", 2),
-        record("global_batch_size", "POINT_IN_TIME", 512),
-        record("train_samples", "POINT_IN_TIME", 10_000),
-        record("run_start", "INTERVAL_START", None),
+        mllog("submission_benchmark", "POINT_IN_TIME", "resnet50"),
+        mllog("num_replicas", "POINT_IN_TIME", 2),
+        mllog("global_batch_size", "POINT_IN_TIME", 512),
+        mllog("train_samples", "POINT_IN_TIME", 10_000),
+        mllog("run_start", "INTERVAL_START", None),
     ]
     for epoch, seconds in enumerate((9.0, 4.1, 4.3), start=1):
-        lines += [record("epoch_start", "INTERVAL_START", None, epoch_num=epoch)]
-        lines += [record("epoch_stop", "INTERVAL_END", None, epoch_num=epoch, seconds=seconds, steps=20)]
-    lines += [record("run_stop", "INTERVAL_END", None, status="success")]
+        lines += [mllog("epoch_start", "INTERVAL_START", None, epoch_num=epoch)]
+        lines += [mllog("epoch_stop", "INTERVAL_END", None, epoch_num=epoch, seconds=seconds, steps=20)]
+    lines += [mllog("run_stop", "INTERVAL_END", None, status="success")]
     return "\n".join(lines) + "\n"
 
 
@@ -211,17 +204,6 @@ def test_a_run_of_37_steps_without_a_batch_has_no_throughput(tmp_path):
     (run,), (row,) = parsed["runs"], from_both["rows"]
     assert run["throughput"] is None and row["throughput"] is None and row["images"] is None
     assert any("--images" in note for note in row["notes"]) and "--images" in text
-
-
-def test_a_batch_makes_a_bound_of_the_steps(tmp_path):
-    epochs = "".join(f"Epoch {k}/3\n37/37 - 5s - loss: 1.0 - 5s/epoch - 135ms/step\n" for k in (1, 2, 3))
-    _, parsed, _ = both(written(tmp_path, "Batch size: 32\n" + epochs))
-    (row,) = parsed["rows"]
-    assert (row["images_bound"]["lo"], row["images_bound"]["hi"]) == (36 * 32 + 1, 37 * 32)
-    seconds = row["epoch_seconds"]
-    assert row["throughput"]["lo"] == pytest.approx((36 * 32 + 1) / seconds["hi"])
-    assert row["throughput"]["hi"] == pytest.approx(37 * 32 / seconds["lo"])
-    assert any("1,153 to 1,184" in note for note in row["notes"])
 
 
 def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():

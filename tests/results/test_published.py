@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.export.measurements import Measurements
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
-from labtui.results.measured import MeasuredRun, measured_from_reports, round_half_up
+from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, SLOWER_STEPS, lost_efficiency
 from labtui.results.serialize import results_json
@@ -56,14 +55,6 @@ def test_what_a_published_table_loses_is_split_without_a_contradiction(table):
         if row.efficiency:
             assert sum(part.share.value for part in parts) == pytest.approx(1 - row.efficiency.value)
             assert all(part.share.value >= 0 for part in parts)
-
-
-def test_the_books_efficiency_is_that_of_the_rounded_speedup():
-    """91.5 % for 33 s and 18 s on two GPUs is only got from 1.83; unrounded it would be 91.7 %."""
-    unrounded = Fraction(33, 18)
-    assert round_half_up(unrounded / 2 * 100, 1) == 91.7
-    plain = row_at(results_of("ResNet152.31338.out"), 2, "ResNet152").as_printed
-    assert round(100 * plain.efficiency, 1) == 91.5
 
 
 @pytest.mark.parametrize("chapter", [11, 12, 15])
