@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,13 +130,11 @@ pytestmark = [
 
 
 @pytest.fixture
-def member(pair: Cluster) -> Iterator[Student]:
+def member(pair: Cluster) -> Student:
     """The student of the two nodes, with an empty queue."""
     pair.repair()
     pair.cancel_all()
-    yield pair.student
-    pair.repair()
-    pair.cancel_all()
+    return pair.student
 
 
 def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str = str(TORCH_PYTHON)) -> Labtui:
@@ -310,37 +307,3 @@ def test_two_workers_of_tensorflow(pair, member, tmp_path):
         assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2], charts.keys()
         (job,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert job.job is not None and job.job.node == "node[1-2]"
-
-
-SLOW_RANK = """
-                if self.team.rank == 1 and self.step_times.number % 2 == 0:
-                    loss.register_hook(lambda gradient: time.sleep(1.0))
-"""
-"""In its backward pass of each step that is timed."""
-
-
-def mirrors(labtui: Labtui) -> list[str]:
-    """The copied log of each run."""
-    with Session.open(labtui.folder, start=False) as session:
-        runs = session.state.runs.values()
-        return [str(session.log_path(run.token, "out")) for run in runs]
-
-
-@pytest.mark.torch
-def test_a_slow_rank_on_the_other_node_is_named(pair, member, tmp_path):
-    labtui = new_lab(tmp_path, member, gpus_per_node=1)
-    scripts = labtui.folder / "scripts" / "pytorch"
-    train = (scripts / "train_ddp.py").read_text()
-    loss = "loss = functional.cross_entropy(outputs, labels)\n"
-    assert train.count(loss) == 2
-    (scripts / "train_ddp.py").write_text(train.replace(loss, f"{loss}{SLOW_RANK.lstrip(chr(10))}", 1))
-    times = scripts / "step_times.py"
-    times.write_text(times.read_text().replace("EVERY = 10\n", "EVERY = 2\n"))
-    for gpus in ("1", "2"):
-        labtui("submit", "1", "--gpus", gpus, "--epochs", "3", "--yes", "--force")
-    labtui.lines("watch")
-    assert outcomes(labtui) == ["completed"] * 2
-    (row,) = labtui.json("why", *mirrors(labtui))["rows"]
-    assert row["slowest_rank"] == 1, row
-    lost = sum(part["share"]["value"] for part in row["parts"])
-    assert lost == pytest.approx(1 - row["efficiency"]["value"])

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from tests.remote.torch_ranks import SMALL, TRAIN, Ranks, errors, run_script, torchrun
+from tests.remote.torch_ranks import SMALL, TRAIN, Ranks, errors, run_script
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 HOST = os.uname().nodename
@@ -53,10 +53,10 @@ def test_srun_without_an_address(tmp_path):
 
 
 def test_wrong_world_size(tmp_path):
-    ended = torchrun(2, *SMALL, "--expect_world_size", "8", cwd=tmp_path)
-    assert ended.code != 0 and len(ended.errors) == 1, ended.err
-    assert "--expect_world_size is 8, but the launcher started 2 processes" in ended.errors[0]
-    assert "exitcode  : 4" in ended.err
+    ended = Ranks(tmp_path, 2, *SMALL, "--expect_world_size", "8").ended()
+    (sentence,) = errors(ended)
+    assert "--expect_world_size is 8, but the launcher started 2 processes" in sentence
+    assert ended[0].code == 4 and ended[1].code != 0
 
 
 def test_data_missing_on_one_rank(tmp_path, data):

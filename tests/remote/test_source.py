@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.remote.conftest import REMOTE, environment
+from tests.remote.conftest import REMOTE, ended, environment, started
 
 FILES = sorted(path for path in REMOTE.rglob("*.py"))
 SCRIPTS = [path for path in FILES if path.name.startswith("ResNet")]
@@ -111,11 +111,12 @@ def test_a_wrong_number_of_tasks_is_said_once(tmp_path):
 @pytest.mark.slow
 @pytest.mark.xdist_group("tensorflow")
 def test_without_tf_keras_a_sentence_says_what_to_install(tmp_path):
-    hide = "import sys, importlib.util as u; find = u.find_spec\n"
-    hide += "u.find_spec = lambda name, *more: None if name == 'tf_keras' else find(name, *more)\n"
-    hide += f"import runpy; sys.argv[0] = {str(SCRIPT)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
-    command = [sys.executable, "-c", hide, "--device", "cpu", "--model", "small", "--dataset", "synthetic"]
-    done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path
+    hide = tmp_path / "hide.py"
+    hide.write_text(
+        "import sys, runpy, importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'tf_keras' else find(name, *more)\n"
+        f"sys.argv[0] = {str(SCRIPT)!r}; runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    assert done.returncode == 4 and "pip install tf_keras" in done.stderr, done.stderr
+    words = ["--device", "cpu", "--model", "small", "--dataset", "synthetic"]
+    done = ended(started(tmp_path, str(hide), *words), tmp_path)
+    assert done.status == 4 and b"pip install tf_keras" in done.err, done.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from labtui.commands.cli import main
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.scaling import lost_efficiency
@@ -107,19 +108,26 @@ def weights(ended: list[Ended]) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a training on one rank."""
+    folder = tmp_path_factory.mktemp("one") / "run"
+    ranks(folder, 1)
+    return folder / "0.out"
+
+
+@pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[Ended]:
     return ranks(tmp_path_factory.mktemp("two") / "run", 2)
 
 
-def test_the_parts_that_are_printed_add_up_to_what_is_lost(tmp_path: Path, two: list[Ended]) -> None:
-    one = ranks(tmp_path / "one", 1)
-    logs = [(name, parse_log(each[0].out.encode())) for name, each in (("one", one), ("two", two))]
+def test_the_parts_that_are_printed_add_up_to_what_is_lost(one: Path, two: list[Ended]) -> None:
+    logs = [("one", parse_log(one.read_bytes())), ("two", parse_log(two[0].out.encode()))]
     (row,) = (each for each in compute_results(measured_from_reports(logs)).rows if each.n_gpus == 2)
     assert row.efficiency is not None and row.step_times is not None
     parts = lost_efficiency(row)
     assert sum(part.share.value for part in parts) == pytest.approx(1 - row.efficiency.value)
     assert parts[-1].name == "unexplained", "the logs say where the time of a step goes"
-    for run in (told(one[0]), told(two[0])):
+    for run in (logs[0][1].runs[0], told(two[0])):
         assert timed(run) == [KEYS] * EPOCHS
         for epoch in run.epochs:
             seconds = sum(epoch.metrics[f"step_{part}_seconds"] for part in PARTS)
@@ -132,10 +140,13 @@ def test_timing_changes_no_loss(tmp_path: Path, two: list[Ended]) -> None:
     assert losses(untimed) == losses(told(two[0])) and len(losses(untimed)) == EPOCHS
 
 
-def test_the_slow_rank_is_named(tmp_path: Path) -> None:
-    """Half a second in its backward pass, where all ranks show the same."""
+def test_the_slow_rank_is_named(tmp_path: Path, one: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half a second in its backward pass, where all ranks show the same; `labtui why` reads it from the logs."""
     for epoch in told(ranks(tmp_path / "run", 2, SLOW_RANK=1)[0]).epochs:
         assert epoch.metrics["last_rank"] == 1 and epoch.metrics["last_rank_share"] >= 2 / 3, epoch
+    assert main(["why", "--json", str(one), str(tmp_path / "run" / "0.out")]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["slowest_rank"] == 1, row
 
 
 def test_the_last_rank_is_the_one_that_waits_least(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from labtui.training_logs.reader import parse_log
 from tests.real_cluster.dataset import write_cifar
 from tests.remote.conftest import REMOTE, ended, started, trained
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
 MULTIWORKER = REMOTE / "tensorflow" / "train_multiworker.py"
 STEPS, EPOCHS = 3, 2

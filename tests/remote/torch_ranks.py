@@ -68,15 +68,6 @@ def run(words: list[str], cwd: Path, **more: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def torchrun(ranks: int, *words: str, cwd: Path) -> Ended:
-    """Train under torchrun on this machine."""
-    return run([str(TORCH_PYTHON), "-m", "torch.distributed.run", *_local(ranks), TRAIN, *words], cwd)
-
-
-def _local(ranks: int) -> list[str]:
-    return ["--nnodes=1", f"--nproc_per_node={ranks}", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-
-
 class Ranks:
     """Ranks started one by one, as by `srun python`; `fewer` of them are never started.
 
