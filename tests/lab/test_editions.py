@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.lab.edition import TRAINING_SCRIPTS, EditedCheck, Edition
+from labtui.export import _plots as exported_charts
+from labtui.lab.edition import TRAINING_SCRIPTS, ChartsCheck, EditedCheck, Edition
 from labtui.lab.proof import prove, published_row
+from labtui.results.charts import slug
 from labtui.session.labs import list_editions, load_edition
+from tests.export.helpers import make_lab, practice_of
 
 IDS = (
     "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "hpc4ai-ch4", "hpc4ai-ch6",
@@ -64,3 +67,15 @@ def test_every_planned_run_has_published_numbers(editions, name):
     for task in edition.tasks:
         for run in task.runs:
             assert published_row(edition, task, run) is not None, (task.id, run)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_chart_that_a_task_asks_for_is_exported_and_of_rehearsed_runs_with_the_mark(name, tmp_path):
+    lab = practice_of(make_lab(tmp_path / "lab", name))
+    charts = exported_charts(lab.contents())
+    assert all(chart.practice for chart in charts)
+    checks = [check for task in lab.edition.tasks for check in task.checks if isinstance(check, ChartsCheck)]
+    for check in checks:
+        models = [slug(lab.edition.names.get(model, model)) for model in check.models]
+        for wanted in (f"{chart}-{model}" for chart in check.charts for model in models):
+            assert any(chart.key.startswith(wanted) for chart in charts), wanted
