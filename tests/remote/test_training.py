@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser
 
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
+from tests.real_cluster.cluster import alive, wait_until
 from tests.remote.conftest import IMAGES, REMOTE, Trained, ended, started, trained, training
+from tests.remote.warm import Process
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -181,6 +183,7 @@ LONG_STEP = """\
         return number + 1, images
 
     def forever(images):
+        tf.print("begun", output_stream="file://begun")
         start = (tf.constant(0, tf.int64), images)
         return images + 0 * tf.stop_gradient(tf.while_loop(lambda number, _: number < 10**12, turn, start)[1])
 
@@ -202,30 +205,19 @@ def test_termination_does_not_wait_for_the_step(data, small_scripts, tmp_path):
     head, body = script.read_text(encoding="ascii").split('instead of fifty."""\n')
     _, rest = body.split("\n\n\ndef train")
     script.write_text(f'{head}instead of fifty."""\n{LONG_STEP}\n\ndef train{rest}', encoding="ascii")
-    assert_terminated(terminated_after(b"Epoch 1/", scripts, data, tmp_path))
-
-
-def terminated_after(text: bytes, scripts: Path, data: Path, folder: Path) -> Trained:
-    """A long run that gets SIGTERM as soon as its log has the text."""
     words = ["--epochs", "100000", "--batch_size", "8", "--images", "8", "--data", str(data)]
-    process = started(folder, *training(str(scripts / "ResNet50_seq.py"), *words))
-    until = time.monotonic() + 480
-    while text not in (folder / "job.out").read_bytes():
-        assert process.poll() is None and time.monotonic() < until, (folder / "job.err").read_text()
-        time.sleep(0.05)
-    time.sleep(0.5)
+    process = started(tmp_path, *training(str(script), *words))
+    begun = tmp_path / "begun"
+    wait_until(lambda: begun.exists() or process.poll() is not None, what="the step", deadline_s=480)
     process.terminate()
-    return ended(process, folder)
-
-
-def assert_terminated(run: Trained) -> None:
+    run = ended(process, tmp_path)
     assert run.status == 143, run.err.decode()
-    stops = [line for line in run.lines if '"run_stop"' in line]
-    assert len(stops) == 1
-    end = json.loads(stops[0].removeprefix(":::MLLOG "))["metadata"]
-    assert (end["status"], end["reason"]) == ("aborted", "terminated")
+    (end,) = [line for line in run.lines if '"run_stop"' in line]
+    stop = json.loads(end.removeprefix(":::MLLOG "))["metadata"]
+    assert (stop["status"], stop["reason"]) == ("aborted", "terminated")
     assert run.err.decode().strip().splitlines()[-1].startswith("error: The training was terminated")
     assert b"Traceback" not in run.err
+    assert parse_log(run.out).runs[0].outcome == "cancelled"
 
 
 def test_independent_trainings_speak_of_all_of_them(data, small_scripts, tmp_path):
@@ -238,24 +230,38 @@ def test_independent_trainings_speak_of_all_of_them(data, small_scripts, tmp_pat
     assert [epoch.steps for epoch in read.epochs] == [2, 2]
 
 
-def test_independent_trainings_end_with_the_worst_exit_code(small_scripts, tmp_path):
-    words = ["--n_gpus", "2", "--data", "/nowhere", "--control", "independent"]
-    assert trained(tmp_path, str(small_scripts / "ResNet50.py"), *words).status == 3
+APART = """\
+import os, sys, time, types
+from pathlib import Path
+share = os.environ.get("INDEPENDENT_TRAINING")
+if share is None:
+    sys.path.insert(0, sys.argv[1])
+    import resnet_lab
+    resnet_lab.on_sigterm(resnet_lab._terminated)
+    sys.exit(resnet_lab.train_apart(types.SimpleNamespace(replicas=2)))
+Path("started-" + share).write_text(str(os.getpid()))
+time.sleep(int(sys.argv[2]))
+sys.exit(3 * int(share))
+"""
 
 
-def test_cancelled_independent_trainings_all_end(data, small_scripts, tmp_path):
-    words = ["--epochs", "5000", "--batch_size", "16", "--n_gpus", "2", "--images", "32", "--data", str(data)]
-    script = str(small_scripts / "ResNet50.py")
-    process = started(tmp_path, *training(script, *words, "--control", "independent"))
-    until = time.monotonic() + 300
-    while b"Epoch 2/" not in (tmp_path / "job.out").read_bytes() and time.monotonic() < until:
-        time.sleep(0.1)
+def trained_apart(folder: Path, seconds: int) -> Process | subprocess.Popen[bytes]:
+    """Two processes that only take this long, started as independent trainings are; the second fails."""
+    (folder / "apart.py").write_text(APART, encoding="ascii")
+    return started(folder, str(folder / "apart.py"), str(REMOTE), str(seconds))
+
+
+def test_independent_trainings_end_with_the_worst_exit_code(tmp_path):
+    assert ended(trained_apart(tmp_path, 0), tmp_path).status == 3
+
+
+def test_cancelled_independent_trainings_all_end(tmp_path):
+    process = trained_apart(tmp_path, 600)
+    pids = [tmp_path / f"started-{number}" for number in range(2)]
+    wait_until(lambda: all(path.exists() and path.read_text() for path in pids), what="two trainings")
     process.terminate()
-    run = ended(process, tmp_path)
-    assert run.status == 143
-    while b"run_stop" not in run.file.read_bytes() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert parse_log(run.file.read_bytes()).runs[0].outcome == "cancelled"
+    assert ended(process, tmp_path).status == 143
+    wait_until(lambda: not any(alive(int(path.read_text())) for path in pids), what="both to end")
 
 
 # --------------------------------------------------------------------------- what the scripts say without training
