@@ -42,12 +42,13 @@ async def charts(session: FedSession, **how: Any) -> AsyncIterator[tuple[LabApp,
         yield app, pilot
 
 
-async def test_each_number_is_a_view(filled_session):
+async def test_each_number_is_a_view_with_a_name(filled_session):
     async with charts(filled_session) as (app, pilot):
         assert pane_of(app).view_name == "speedup"
         for number, name in enumerate(VIEWS, 1):
             await pilot.press(str(number))
             await until(pilot, lambda name=name: shown(app) == {name}, name)
+            assert text(app, "sentence").strip(), name
 
 
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):

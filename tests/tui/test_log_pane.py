@@ -39,7 +39,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
 
 async def test_each_line_says_what_it_counts_for(filled_session):
     async with screens(filled_session, "log") as (app, pilot):
-        app.view_model.choose_run(2)
+        app.view_model.run_id = 2
         app.repaint()
         await until(pilot, lambda: "warm-up" in text_of(app) and "13.6 s" in text_of(app))
         rows = [
@@ -59,7 +59,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         )
     write_log(session, "lt1", "".join(f"line {number}\n" for number in range(1, 13)))
     async with screens(session, "log") as (app, pilot):
-        app.view_model.choose_run(2)
+        app.view_model.run_id = 2
         app.repaint()
         await until(pilot, lambda: "with run 1" in text_of(app))
         ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
@@ -71,7 +71,7 @@ async def test_not_found_is_not_said_of_another_run(filled_session):
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))
-        app.view_model.choose_run(3)
+        app.view_model.run_id = 3
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app))
         assert "not found" not in title(app)
@@ -126,12 +126,12 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))
     async with screens(session, "log", size=(80, 24)) as (app, pilot):
         app.view_model.choose_task("10.5")
-        app.view_model.choose_run(1)
+        app.view_model.run_id = 1
         app.repaint()
         await until(pilot, lambda: "Run 1" in title(app) and "lines below (end)" in title(app))
         assert f"text {line}\n" in "".join(f"{row.strip()}\n" for row in text_of(app).splitlines())
         assert f"text {line + 5}" not in text_of(app)
-        app.view_model.choose_run(2)
+        app.view_model.run_id = 2
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.events import Key
 from textual.widgets import TextArea
 
@@ -31,6 +32,7 @@ from tests.tui.fed_session import (
     online,
     planned,
     spec,
+    write_log,
 )
 from tests.tui.waiting import chooses, screens, text_of, types, until
 
@@ -244,24 +246,28 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
     async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
         await pilot.press("l")
-        await until(pilot, lambda: "why it failed: o" in text_of(app))
+        await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
+        write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
         await pilot.press("o")
-        await until(pilot, lambda: "why it failed: o" not in text_of(app))
+        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3\n" in text_of(app))
 
 
-async def test_a_failed_run_says_what_to_do(session):
-    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
+@pytest.mark.parametrize(
+    ("batch", "label", "then"), [(2048, "Halve the batch", 1024), (8192, "Take the plan's batch", 2048)]
+)
+async def test_a_failed_run_says_what_to_do(session, batch, label, then):
+    session.feed(*finished_run("lt1", "10.5", 1, spec(batch=batch), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (advice,)))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "failed: out of memory" in text_of(app))
         first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
-        assert "Run 1 ran out of GPU memory at 2,048 images per GPU." in first[2]
-        assert "h  Halve the batch" in text_of(app)
+        assert f"Run 1 ran out of GPU memory at {batch:,} images per GPU." in first[2]
+        assert f"h  {label}" in text_of(app)
         await pilot.press("h")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
-        assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
+        assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [then] * 3  # type: ignore[attr-defined]
 
 
 async def test_a_copy_is_offered(session):
@@ -310,7 +316,7 @@ async def test_a_waiting_run_is_held_and_released(filled_session, monkeypatch):
     monkeypatch.setattr(filled_session, "hold", hold)
     filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
-        app.view_model.choose_run(6)
+        app.view_model.run_id = 6
         app.repaint()
         await pilot.press("H")
         await until(pilot, lambda: held == [(6, True)])

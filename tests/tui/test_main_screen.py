@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ from tests.tui.conftest import SIZES
 from tests.tui.fed_session import (
     NOW,
     epoch,
+    finished_run,
     lab_session,
+    live_run,
     make_folder,
     observed,
     online,
@@ -31,7 +34,7 @@ from tests.tui.fed_session import (
     spec,
     write_log,
 )
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import open_plan, screens, submit, text_of, until
 
 
 def flat(app: LabApp) -> str:
@@ -103,6 +106,18 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session):
         await until(pilot, lambda: main_of(app).pane == "task")
         await click_words(pilot, "s Submit")
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
+
+
+async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
+    """The CPU's run of the task before is not its own."""
+    session.feed(*finished_run("lt1", "10.3", 1, spec(gpus=0), "9"), *online())
+    async with screens(session, "task") as (app, pilot):
+        app.go_to_task("10.4")
+        for pane in "trlca":
+            await pilot.press(pane)
+            await until(pilot, lambda: "No run yet. Press s to submit 1" in text_of(app), pane)
+            assert "○ no run yet" in text_of(app) and "img/s" not in text_of(app), pane
+            assert "epoch 2" not in text_of(app), pane
 
 
 async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session):
@@ -216,6 +231,25 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         assert table.selected_key == "3"
         await pilot.press("c")
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
+
+
+async def test_the_selected_run_stays_selected_until_the_student_submits(filled_session, monkeypatch):
+    """Whatever starts meanwhile; what the student submits is selected."""
+
+    def send(draft: Any, **_: Any) -> Future[str]:
+        number = max(filled_session.state.runs) + 1
+        filled_session.feed(planned(f"lt{number}", "10.5", number, draft.runs[0]))
+        return Future()
+
+    async with screens(filled_session) as (app, pilot):
+        assert app.view_model.run_id == 4, "at first the run that trains"
+        filled_session.feed(*live_run("lt000000000000000ff1", "10.5", 6, spec(gpus=1), "31339", 2))
+        await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.every)
+        assert app.view_model.run_id == 4
+        monkeypatch.setattr(filled_session, "submit", send)
+        await open_plan(app, pilot)
+        await submit(pilot)
+        await until(pilot, lambda: app.view_model.run_id == 7 and app.screen is app.main)
 
 
 async def test_keys_that_left_the_foot_leave_memory(filled_session):

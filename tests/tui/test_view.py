@@ -27,10 +27,10 @@ from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import next_step, oom_run, result, status_line, title_state
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, View, compared_with, make_view, scope_of
+from labtui.tui.view import LIVE, View, make_view, runs_of
 from labtui.tui.view_model import read_busy
 from labtui.tui.widgets.frame import task_text
-from labtui.tui.widgets.runs_pane import failed_line, run_facts, state_text, table_of
+from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
 from tests.tui.fed_session import NOW, spec
 
 ROLES = Roles(*["white"] * 10)
@@ -138,10 +138,29 @@ def test_no_two_parts_contradict_each_other(state):
 
 
 @pytest.mark.parametrize(
-    ("task", "scope"), [("10.5", {"10.5"}), ("10.7", {"10.5", "10.6", "10.7"}), ("10.1", {"10.1"})]
+    ("task", "charted", "scope"),
+    [
+        ("10.5", False, {"10.5", "own 10.5"}),
+        ("10.7", False, {"10.5", "10.6", "10.7"}),
+        ("10.1", False, {"10.1"}),
+        ("10.4", False, {"10.4"}),
+        ("10.4", True, {"10.3", "10.4"}),
+    ],
 )
-def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
-    assert scope_of(EDITION.task(task), task) == scope
+def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
+    """Of another task's own job files only what that task plans."""
+    names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5")
+    runs, submissions = {}, {}
+    for number, name in enumerate(names, 1):
+        what = replace(spec(), model="mine") if name.startswith("own") else spec()
+        of = name.removeprefix("own ")
+        runs[number] = RunState(run_id=number, token=name, task_id=of, spec=what)
+        submissions[name] = SubmissionState(
+            token=name, task_id=of, form="own", job_name="j", run_ids=(number,), planned_at=NOW,
+            job_file="mine.slurm" if name.startswith("own") else "",
+        )  # fmt: skip
+    state = LabState(runs=runs, submissions=submissions)
+    assert {run.token for run in runs_of(state, EDITION, task, charted=charted)} == scope
 
 
 def test_an_ended_job_whose_log_is_not_read_is_not_running():
@@ -233,7 +252,6 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
         )  # fmt: skip
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
-    assert compared_with(EDITION.task("10.4"), "10.4") == {"10.3", "10.4"}
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
     assert speedup.family == "cpu-gpu" and "times as fast as the CPU" in speedup.message
@@ -259,6 +277,24 @@ def test_only_a_later_job_answers_an_out_of_memory(token, open_):
     second = RunState(run_id=2, token=token, task_id="10.5", spec=spec(batch=1024), outcome="completed")
     found = oom_run(seen(LabState(runs={1: first, 2: second})))
     assert (found is not None) is open_
+
+
+@pytest.mark.parametrize(
+    ("batch", "label", "advice"),
+    [
+        (8192, "Take the plan's batch", "The task plans 2,048 images per GPU, on every size."),
+        (2048, "Halve the batch", "Halve the batch on every size, then run all again."),
+    ],
+)
+def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, label, advice):
+    run = RunState(
+        run_id=1, token="a", task_id="10.5", spec=spec(batch=batch), outcome="oom", diagnosis=(OOM,)
+    )
+    view = seen(
+        LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=ConnectionState(status="online"))
+    )
+    card = error_card(view, view.every[1], ROLES).plain
+    assert next_step(view).label == label and f"h  {label} " in card and advice in card
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

@@ -110,7 +110,7 @@ COMMANDS: dict[str, str] = {
     "log": "show a run's output",
     "gpus": "show what the GPUs of a running job do",
     "cancel": "cancel runs, or any job of yours",
-    "retry": "submit a run again: the same, with more time, or half the batch",
+    "retry": "submit a run again: the same, with more time, or a smaller batch",
     "hold": "hold waiting runs until they are released",
     "release": "release held runs",
     "check": "show which tasks are done, based on evidence",

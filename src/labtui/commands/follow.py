@@ -185,7 +185,7 @@ def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
     for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
         if batch := too_large(lab.session.state.runs.values(), run.spec.model):
             say(f"{run.spec.model}: {batch:,} images per GPU do not fit.")
-        say(f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
+        say(f"  a smaller batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
 
 
 def all_over(state: LabState) -> bool:

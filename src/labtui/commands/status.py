@@ -192,7 +192,7 @@ def _how_it_ended(row: dict[str, Any]) -> str:
     if row["outcome"] == "oom" and not row["smaller_batch_helps"]:
         return "out of the node's main memory: ask for more CPUs, memory comes with them"
     if row["outcome"] == "oom":
-        return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` tries half the batch"
+        return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` plans a smaller batch"
     if row["outcome"] == "time-limit":
         return "ended by its time limit"
     if row["outcome"] == "failed" and row["diagnosis"]:

@@ -79,7 +79,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     words = "the plan's control runs instead: short runs by which `labtui why` tells causes apart"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
-    words = "after a run that ran out of memory: the task's plan again with half its batch per GPU"
+    words = "after a run that ran out of memory: the task's plan again with a smaller batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
     add_sending_arguments(parser)
 

@@ -169,6 +169,16 @@ def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
     )
 
 
+def smaller_batch(spec: RunSpec, task: Task | None) -> int:
+    """Images per GPU after a run that ran out of memory: what its task plans where that is less, else half of it."""
+    plans = task.runs if task is not None else ()
+    planned = [
+        plan.spec.per_gpu_batch for plan in plans if plan.spec.model == spec.model and plan.spec.n_gpus
+    ]
+    least = min(planned, default=spec.per_gpu_batch)
+    return least if least < spec.per_gpu_batch else spec.per_gpu_batch // 2
+
+
 def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
     """Base x GPUs, unless the run plans its own."""
     return (

@@ -200,7 +200,7 @@ def too_large(runs: Iterable[RunState], model: str) -> int | None:
 
 
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
-    """The plan of a run's task again, for its model on all sizes, with half the batch per GPU that did not fit.
+    """The plan of a run's task again, for its model on all sizes, with a smaller batch than the one that did not fit.
 
     Raises:
         UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
@@ -218,18 +218,20 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
             f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
             "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
         )
-    half = _half_batch(run)
-    planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=half))
+    batch = _smaller_batch(session, run)
+    planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=batch))
     drafts = tuple(kept for draft in planned if (kept := _of_model(draft, run.spec.model)) is not None)
-    sentence = f"Out of memory: try {half:,} images per GPU, on all sizes, so that they stay comparable."
+    sentence = f"Out of memory: try {batch:,} images per GPU, on all sizes, so that they stay comparable."
     return Proposal(drafts=drafts, sentence=sentence)
 
 
-def _half_batch(run: RunState) -> int:
-    """Half the images per GPU of a run that ran out of memory."""
+def _smaller_batch(session: Session, run: RunState) -> int:
+    """Images per GPU to try after a run that ran out of memory."""
+    from labtui.lab.plan import smaller_batch
+
     if run.spec.per_gpu_batch < 2:
         raise UsageError(f"There is no smaller batch to try for run {run.run_id}.", "Try another GPU.")
-    return run.spec.per_gpu_batch // 2
+    return smaller_batch(run.spec, session.edition.task(run.task_id))
 
 
 def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
@@ -246,7 +248,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
     After a time-out twice the time, or what the runs should take where that is more, as far as the queue allows;
-    after an out-of-memory on the GPU half the batch.
+    after an out-of-memory on the GPU a smaller batch.
     `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
     Raises:
@@ -282,11 +284,11 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     if halve:
-        half, before = _half_batch(run), run.spec.per_gpu_batch
+        batch, before = _smaller_batch(session, run), run.spec.per_gpu_batch
         specs = tuple(
-            replace(spec, batch_size=max(1, spec.per_gpu_batch // 2) * spec.replicas) for spec in specs
+            replace(spec, batch_size=min(batch, spec.per_gpu_batch) * spec.replicas) for spec in specs
         )
-        reason = f"It ran out of GPU memory: {half:,} images per GPU instead of {before:,}."
+        reason = f"It ran out of GPU memory: {batch:,} images per GPU instead of {before:,}."
     draft = _again(session, submission, specs, limit)
     if longer:
         limit = max(limit, time_limit(draft, session.edition, session.profile))

@@ -250,7 +250,7 @@ class LabApp(SanitizedApp[int]):
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
         """Another run of the task on the screen."""
-        self.view_model.choose_run(run_id)
+        self.view_model.run_id = run_id
         self.repaint()
         if open_log and self.main is not None:
             await self.main.show_pane("log")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from labtui.domain.model import RunPhase, SubmissionStatus, plural
 from labtui.tui import format as words
-from labtui.tui.view import TRAINING, RunLine, TaskLine, View, connected
+from labtui.tui.view import SMALL, TRAINING, RunLine, TaskLine, View, connected
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
@@ -51,7 +51,9 @@ def next_step(view: View) -> NextStep:
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
     failed = oom_run(view)
     if failed is not None:
-        return NextStep("Halve the batch", f"Run {failed.run_id} ran out of memory.", "halve_batch")
+        return NextStep(
+            after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
+        )
     item = view.check.next_item if view.check is not None else None
     waits = view.live and (
         item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}
@@ -84,6 +86,17 @@ def oom_run(view: View) -> RunLine | None:
         if line.run.gpu_memory_ran_out and not any(smaller):
             return line
     return None
+
+
+def after_oom(view: View, line: RunLine) -> tuple[str, str]:
+    """What the key for a smaller batch does after a run that ran out of memory, and why."""
+    from labtui.lab.plan import smaller_batch
+
+    spec, task = line.run.spec, view.edition.task(line.run.task_id) if view.edition is not None else None
+    batch = smaller_batch(spec, task)
+    if batch == spec.per_gpu_batch // 2:
+        return "Halve the batch", "Halve the batch on every size, then run all again."
+    return "Take the plan's batch", f"The task plans {batch:,} images per GPU, on every size."
 
 
 def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
@@ -168,12 +181,32 @@ def instead_of_runs(view: View) -> str:
     )
 
 
-def no_run_yet(view: View) -> str:
-    """The runs and charts of a task before its first run."""
+def headline(view: View) -> str:
+    """What the runs of the task say, else what is missing for that: the same words in every pane."""
     planned = len(view.task.runs) if view.task is not None else 0
-    if planned:
-        return f"No run yet. Press s to submit {plural(planned, 'run')}."
-    return instead_of_runs(view)
+    if not view.lines:
+        return (
+            f"No run yet. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
+        )
+    measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
+    training = any(line.phase is RunPhase.RUNNING and line.run.spec.program is None for line in view.lines)
+    if training and not measured:
+        return "Epoch 1 is warm-up and is not counted."
+    return result_line(view)
+
+
+def instead_of_chart(view: View) -> str:
+    """What a chart without a number waits for."""
+    rows = view.results.rows if view.results is not None else ()
+    if any(line.why_not == SMALL for line in view.lines):
+        return "Small runs on stand-in devices are in no chart."
+    if any(row.epoch_seconds is not None for row in rows):
+        reasons = (note for row in rows for note in row.notes if note.endswith("no speedup."))
+        return next(reasons, "This chart needs runs on more than one size.")
+    if view.task is None or not view.task.runs:
+        return ""
+    timed = all(run.spec.program is not None for run in view.task.runs)
+    return f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
 
 
 def finished_warning(view: View) -> str:
@@ -207,7 +240,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines:
-        return "open", "not sent yet", ""
+        return "open", "no run yet", ""
     return line.status, line.word, ""
 
 

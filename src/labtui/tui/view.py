@@ -18,6 +18,7 @@ from labtui.tui import format as words
 from labtui.tui.format import NO_LINE
 
 if TYPE_CHECKING:
+    from labtui.domain.model import RunSpec
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
@@ -145,8 +146,8 @@ class View:
     @cached_property
     def lines(self) -> tuple[RunLine, ...]:
         """The runs of the task on the screen, in the order of their numbers."""
-        scope = scope_of(self.task, self.task_id)
-        return tuple(line for _, line in sorted(self.every.items()) if line.run.task_id in scope)
+        mine = {run.run_id for run in runs_of(self.state, self.edition, self.task_id)}
+        return tuple(line for number, line in sorted(self.every.items()) if number in mine)
 
     @property
     def line(self) -> RunLine | None:
@@ -216,21 +217,37 @@ class View:
         return Count(sum(row.status == "done" for row in self.tasks), len(self.tasks))
 
 
-def scope_of(task: Task | None, task_id: str) -> frozenset[str]:
-    """The tasks whose runs are this one's: its own, or those it compares where it plans none."""
-    if task is None or task.runs:
-        return frozenset({task_id})
-    return frozenset({task_id, *(name for check in task.checks for name in check.tasks)})
+def runs_of(
+    state: LabState, edition: Edition | None, task_id: str, *, charted: bool = False
+) -> tuple[RunState, ...]:
+    """The runs of a task: its own, and those of the tasks it compares where it plans none.
+
+    With `charted` also those its charts set beside them: a GPU's epoch is compared with the CPU's of the task before.
+    What another task's own job files ran counts only where that task plans such a run.
+    """
+    task = edition.task(task_id) if edition is not None else None
+    others = {} if edition is None or task is None else _compared(edition, task, charted=charted)
+
+    def shown(run: RunState) -> bool:
+        submission = state.submissions.get(run.token)
+        own = submission is not None and bool(submission.job_file)
+        planned = others.get(run.task_id)
+        return run.task_id == task_id or (planned is not None and (not own or _size(run.spec) in planned))
+
+    return tuple(run for run in state.runs.values() if shown(run))
 
 
-def compared_with(task: Task | None, task_id: str) -> frozenset[str]:
-    """The tasks whose runs are in this one's charts: a GPU's epoch is compared with the CPU's of the task before."""
-    if task is None:
-        return frozenset({task_id})
+def _compared(edition: Edition, task: Task, *, charted: bool) -> dict[str, set[tuple[object, ...]]]:
+    """What the tasks plan whose runs a task shows beside its own, by the task's name."""
     from labtui.lab.edition import RunsCheck
 
-    named = (name for check in task.checks if isinstance(check, RunsCheck) for name in check.tasks)
-    return scope_of(task, task_id).union(named)
+    checks = [each for each in task.checks if not task.runs or (charted and isinstance(each, RunsCheck))]
+    named = {name for check in checks for name in check.tasks} - {task.id}
+    return {each.id: {_size(plan.spec) for plan in each.runs} for each in edition.tasks if each.id in named}
+
+
+def _size(spec: RunSpec) -> tuple[object, ...]:
+    return spec.model, spec.devices, spec.size, spec.processes
 
 
 # ------------------------------------------------------------------ what a run's line says

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import TRAINING, View, compared_with, first_task, make_view, scope_of
+from labtui.tui.view import TRAINING, View, first_task, make_view, runs_of
 
 if TYPE_CHECKING:
     from labtui.domain.state import RunState
@@ -52,7 +52,6 @@ class ViewModel:
         self._checking = threading.Lock()
         self._wanted = False  # whether another look is asked for
         self._checked_files: frozenset[tuple[str, int, int]] = frozenset()
-        self._by_hand = False  # whether the student chose the run: else the one that trains is shown
         self.cancelling: frozenset[str] = frozenset()
         self.task_id = first_task(self._decided())
         self.run_id = self._newest_run()
@@ -75,19 +74,11 @@ class ViewModel:
     def choose_task(self, task_id: str) -> None:
         """Another task; its newest run is selected."""
         self.task_id = task_id
-        self._by_hand = False
         self.run_id = self._newest_run()
 
-    def choose_run(self, run_id: int | None) -> None:
-        self.run_id, self._by_hand = run_id, True
-
-    def _mine(self) -> list[RunState]:
+    def _mine(self) -> tuple[RunState, ...]:
         """The runs of the task on the screen."""
-        task = self.edition.task(self.task_id) if self.edition is not None else None
-        return self._of_tasks(scope_of(task, self.task_id))
-
-    def _of_tasks(self, names: frozenset[str]) -> list[RunState]:
-        return [run for run in self.state.runs.values() if run.task_id in names]
+        return runs_of(self.state, self.edition, self.task_id)
 
     def _newest_run(self) -> int | None:
         """The run that trains now, else the next to start, else the last one."""
@@ -99,8 +90,9 @@ class ViewModel:
         return max((run.run_id for run in runs), default=None)
 
     def arrived(self, state: LabState) -> None:
+        """A newer state. The selected run stays selected while the task has it."""
         self.state = state
-        if not self._by_hand or self.run_id not in {run.run_id for run in self._mine()}:
+        if self.run_id not in {run.run_id for run in self._mine()}:
             self.run_id = self._newest_run()
 
     # ------------------------------------------------------------------ the view
@@ -134,21 +126,20 @@ class ViewModel:
         return bool(self.session.settings.practice or self.session.profile.status == "practice")
 
     def task_results(self) -> Results | None:
-        """The numbers of the task's runs and of those they are compared with; the same until something changes."""
-        if not self.loaded:
-            return None
-        task = self.edition.task(self.task_id) if self.edition is not None else None
-        mine = tuple(self._of_tasks(compared_with(task, self.task_id)))
-        if self._results[0] != mine:
-            results = None
-            if any(run.epochs or run.throughput for run in mine):
-                from labtui.results.compute import compute_results
-                from labtui.results.measured import measured_from_state
+        """The numbers of the task's runs and of those they are compared with; the same until something changes.
 
-                images = self.edition.images if self.edition is not None else 50_000
-                state = replace(self.state, runs={run.run_id: run for run in mine})
-                results = compute_results(measured_from_state(state), images=images)
-            self._results = (mine, results)
+        None before a run of the task itself has one.
+        """
+        if not self.loaded or not any(run.epochs or run.throughput for run in self._mine()):
+            return None
+        mine = runs_of(self.state, self.edition, self.task_id, charted=True)
+        if self._results[0] != mine:
+            from labtui.results.compute import compute_results
+            from labtui.results.measured import measured_from_state
+
+            images = self.edition.images if self.edition is not None else 50_000
+            state = replace(self.state, runs={run.run_id: run for run in mine})
+            self._results = (mine, compute_results(measured_from_state(state), images=images))
         return self._results[1]
 
     def _charts_now(self) -> tuple[ChartSpec, ...]:

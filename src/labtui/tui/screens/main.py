@@ -150,12 +150,12 @@ class MainScreen(FramedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer has what acts here: `l` and `c` are offered on the runs, `b` where a task asks for a copy."""
         view = self.view
-        if action in {"halve_batch", "retry_run"} and view is not None:
+        if action in {"smaller_batch", "retry_run"} and view is not None:
             if self.pane not in {"runs", "log"}:
                 return False
             oom = oom_run(view) is not None or (view.line is not None and view.line.run.gpu_memory_ran_out)
             bad = view.line is not None and view.line.phase in ENDED_BADLY
-            return oom if action == "halve_batch" else bad
+            return oom if action == "smaller_batch" else bad
         if action == "start_copy":
             return any(not path.is_file() for path in self._copies())
         if action == "edit":
@@ -239,8 +239,8 @@ class MainScreen(FramedScreen):
             return
         await self.app.show_plan(task_id, drafts, finished_warning(self._now))
 
-    async def action_halve_batch(self) -> None:
-        """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
+    async def action_smaller_batch(self) -> None:
+        """After an out-of-memory: the plan again with a smaller batch on every GPU count of that model."""
         from labtui.session.planning import halve_after
 
         view = self._now
@@ -270,11 +270,11 @@ class MainScreen(FramedScreen):
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 
-    def show_submitted(self) -> None:
-        """Show the runs that were just put into the submission queue."""
-        model = self.app.view_model
-        model.arrived(self.app.session.state)
-        model.choose_task(model.task_id)
+    def show_submitted(self, before: int) -> None:
+        """Show the runs just put into the submission queue, whose numbers follow `before`, and select the first."""
+        model, state = self.app.view_model, self.app.session.state
+        model.run_id = min((number for number in state.runs if number > before), default=model.run_id)
+        model.arrived(state)
         self.app.repaint()
         self.call_later(self.show_pane, "runs")
 

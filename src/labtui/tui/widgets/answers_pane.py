@@ -25,6 +25,7 @@ from labtui.lab.edition import Task
 from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
 from labtui.session.labs import AnswerFiles
 from labtui.tui import format as words
+from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import VIEWS, ChartView
@@ -337,8 +338,6 @@ def text_beside(view: View, question: int) -> Text:
     _facts(text, f"For question {question + 1}", bearing)
     _numbers(text, view)
     _facts(text, "Other facts of this task", [fact for fact in facts if fact not in bearing])
-    if not text.plain:
-        text.append("The numbers of your runs appear here.", style="dim")
     text.rstrip()
     return text
 
@@ -364,9 +363,10 @@ def _numbers(text: Text, view: View) -> None:
             time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"
             name = row.configuration.label + (", so far" if row.live else "")
             lines.append((name, time, row.speedup, row.efficiency))
-    text.append("Your numbers\n" if lines else "", style="bold underline")
+    text.append("Your numbers\n", style="bold underline")
+    text.append("" if lines else f"{headline(view)}\n")
     for name, time, speedup, share in lines:
         text.append(f"{name}\n", style="bold").append(f"  {time}\n")
         if speedup is not None:
             text.append(f"  speedup {words.ratio(speedup)}, {words.percent(share)}\n")
-    text.append("\n" if lines else "")
+    text.append("\n")

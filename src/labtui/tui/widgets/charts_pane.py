@@ -17,9 +17,9 @@ from textual.widgets import Static
 
 from labtui.results.charts import ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.tui import format as words
-from labtui.tui.guidance import no_run_yet, result_line
+from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import SMALL, RunLine, View
+from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import ends, key
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of, place_text, plain, value_text
 from labtui.tui.widgets.tail_view import LogText
@@ -34,14 +34,21 @@ UNITS = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
-    """The axes of a view of the task on the screen, with the sizes that it plans."""
+    """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
     task, unit = view.task, UNITS[name]
     sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
     ticks = tuple((float(size), str(size)) for size in sizes)
     title = VIEWS[name]
     return doubling_axes(
         ChartSpec(
-            key="empty", title=title, x_label="GPUs", y_label=unit, heading=title, x_ticks=ticks, unit=unit
+            key="empty",
+            title=title,
+            x_label="GPUs",
+            y_label=unit,
+            heading=title,
+            x_ticks=ticks,
+            unit=unit,
+            message=instead_of_chart(view),
         )
     )
 
@@ -318,17 +325,9 @@ class ChartsPane(Container, can_focus=True):
         view, spec = self._view, self.spec
         if view is None:
             return Text("")
-        text = spec.message if spec is not None else ""
-        if text or not view.lines:
-            text = text or no_run_yet(view)
-        elif spec is not None:
-            text = "" if spec.over_time else result_line(view)
-        elif any(line.why_not == SMALL for line in view.lines):
-            text = "Small runs on stand-in devices are in no chart."
-        else:
-            notes = (note for row in view.results.rows for note in row.notes) if view.results else ()
-            reasons = (note for note in notes if note.endswith("no speedup."))
-            text = next(reasons, "Nothing to show yet: it needs runs on more than one size.")
+        text = headline(view)
+        if spec is not None:
+            text = spec.message or (spec.title if spec.over_time else text)
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 

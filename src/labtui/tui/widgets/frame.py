@@ -335,7 +335,7 @@ class FramedScreen(Screen[None]):
                 part.show(view)
 
 
-_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "halve_batch"}
+_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "smaller_batch"}
 _PLAN = {"plan", "send", "fix", "test_only"}
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
 CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})

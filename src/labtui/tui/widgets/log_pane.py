@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from labtui.domain.model import RunPhase, Stream, plural
+from labtui.domain.model import Stream, plural
 from labtui.tui import format as words
-from labtui.tui.guidance import last_line
-from labtui.tui.themes import ink, roles
-from labtui.tui.view import View
+from labtui.tui.guidance import headline, last_line
+from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.view import TRAINING, RunLine, View
 from labtui.tui.widgets.frame import ends, key
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
@@ -56,8 +57,8 @@ class LogPane(RunPane):
         tail.numbered = self.size.width >= 72
         tail.show_file(self.app.view_model.log_path(self._stream), self.app.session.folder.path)
         tail.read_as = {}
-        if self._stream == "out" and self.size.width >= 84 and (file := tail.file) is not None:
-            tail.read_as = {file.shown_before(at): text for at, text in read_as(view).items()}
+        if self.size.width >= 84 and (file := tail.file) is not None:
+            tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self._stream).items()}
         if chosen:
             tail.show_end_of(last_line(view, line))
         self._show_title()
@@ -70,8 +71,12 @@ class LogPane(RunPane):
     def action_streams(self) -> None:
         """Standard error, or standard output again."""
         self._stream = "err" if self._stream == "out" else "out"
-        if self.view is not None:
-            self.show(self.view)
+        if self.view is None:
+            return
+        self.show(self.view)
+        found = self.view.line.run.diagnosis[:1] if self.view.line is not None else ()
+        if self._stream == "err" and found and found[0].stream == "err":
+            self.tail.show_end_of(found[0].line + 2)
 
     @on(TailView.Moved)
     def _moved(self, event: TailView.Moved) -> None:
@@ -79,26 +84,27 @@ class LogPane(RunPane):
         self._show_title()
 
     def _show_title(self) -> None:
-        line = self.view.line if self.view is not None else None
-        styles, view = roles(self.app), self.tail
-        if line is None:
-            self.query_one("#log-title", Static).update(ink("No run is selected.", styles.quiet))
+        if self.view is None:
             return
-        size = line.run.spec.devices
-        path = view.file.path if view.file is not None else None
-        which = (
-            path.name if path is not None else f"standard {'output' if self._stream == 'out' else 'error'}"
-        )
-        left = ink(f"Run {line.run_id}, {size}".removesuffix(", "), "bold")
+        styles, line = roles(self.app), self.view.line
+        text = ink(headline(self.view), styles.quiet)
+        if line is not None:
+            live = line.phase in TRAINING
+            followed = self.tail.follow and live
+            right = ink(place_of(self.tail, live=live), styles.busy if followed else styles.soft)
+            text = ends(self._about(line, styles), right, max(10, self.size.width))
+        self.query_one("#log-title", Static).update(text)
+
+    def _about(self, line: RunLine, styles: Roles) -> Text:
+        """Whose log it is and its file, or that the error is in the other one."""
+        text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
         if others := self._others(line):
-            left.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
-        left.append(f"   {which}", styles.soft)
-        in_err = any(found.stream == "err" for found in line.run.diagnosis[:1])
-        if in_err and self._stream == "out":
-            left.append("   why it failed: o", styles.warn)
-        live = line.phase in (RunPhase.STARTING, RunPhase.RUNNING)
-        right = ink(place_of(view, live=live), styles.busy if view.follow and live else styles.soft)
-        self.query_one("#log-title", Static).update(ends(left, right, max(10, self.size.width)))
+            text.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
+        file = self.tail.file
+        named = "standard output" if self._stream == "out" else "standard error"
+        if self._stream == "out" and (found := line.run.diagnosis[:1]) and found[0].stream == "err":
+            return text.append("   The error is in standard error: press o.", styles.warn)
+        return text.append(f"   {file.path.name if file is not None else named}", styles.soft)
 
     # ------------------------------------------------------------------ search and the rest
 
@@ -147,7 +153,7 @@ def place_of(view: TailView, *, live: bool) -> str:
     return "   ".join(parts)
 
 
-def read_as(view: View) -> dict[int, str]:
+def read_as(view: View, stream: Stream) -> dict[int, str]:
     """What each line of the selected run's log counts for: an epoch's time, warm-up, an error, the epoch that runs."""
     from labtui.results.numbers import three_digits
 
@@ -158,11 +164,11 @@ def read_as(view: View) -> dict[int, str]:
             continue
         whose = "" if line is chosen else f"run {line.run_id}  "
         for sample in line.run.epochs:
-            if sample.line:
+            if sample.line and stream == "out":
                 warm = sample.starts_process or sample is line.run.epochs[0]
                 counts = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
                 found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
-            if problem.stream == "out":
+            if problem.stream == stream:
                 found[problem.line] = f"{whose}error"
     return found

@@ -114,7 +114,13 @@ class RunPane(Vertical):
     app: LabApp
     view: View | None = None
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("h", "screen.halve_batch", "Halve batch", "plan the task again with half the batch", show=True),
+        key(
+            "h",
+            "screen.smaller_batch",
+            "Smaller batch",
+            "plan the task again with a batch that fits",
+            show=True,
+        ),
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),

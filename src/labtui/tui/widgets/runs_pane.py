@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Digits, Static
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import no_run_yet, result, result_line, timed_only
+from labtui.tui.guidance import after_oom, headline, result, timed_only
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
@@ -84,7 +84,7 @@ class RunsPane(RunPane):
             .append(f"    {detail}", styles.soft)
         )
         self.query_one("#result-words", Static).update(beside)
-        line = ink(result_line(view) or sentence_of(view), "bold")
+        line = ink(headline(view), "bold")
         waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
         self.query_one("#result-line", Static).update(line)
@@ -93,11 +93,11 @@ class RunsPane(RunPane):
     # ------------------------------------------------------------------ chart and facts
 
     def _show_glance(self, view: View, styles: Roles) -> None:
-        line, spec = view.line, glance_chart(view)
+        line, spec, failed = view.line, glance_chart(view), failed_line(view)
         glance = self.query_one("#glance")
         glance.display = bool(view.lines) and (line is not None or spec is not None)
         chart = self.query_one("#glance-chart", ChartView)
-        chart.display = spec is not None and failed_line(view) is None
+        chart.display = spec is not None and failed is None
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
         chart.spec = spec
         chart.cursor = Cursor()
@@ -106,7 +106,9 @@ class RunsPane(RunPane):
             if line is not None
             else Text("")
         )
-        log = self.app.view_model.log_path() if line is not None and line.run.started else None
+        found = failed.run.diagnosis[:1] if failed is not None else ()
+        stream = found[0].stream if found else "out"
+        log = self.app.view_model.log_path(stream) if line is not None and line.run.started else None
         if line is not None and log is not None:
             others = self._others(line)
             of = f"  of runs {', '.join(map(str, sorted((line.run_id, *others))))}" if others else ""
@@ -115,9 +117,8 @@ class RunsPane(RunPane):
         tail = self.query_one(TailView)
         tail.display = log is not None
         tail.show_file(log, self.app.session.folder.path)
-        failed = failed_line(view)
-        if failed is not None and failed.run.diagnosis and failed.run.diagnosis[0].stream == "out":
-            tail.show_end_of(failed.run.diagnosis[0].line + 2)
+        if found:
+            tail.show_end_of(found[0].line + 2)
 
     # ------------------------------------------------------------------ choosing
 
@@ -256,18 +257,6 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 # ------------------------------------------------------------------ sentences
 
 
-def sentence_of(view: View) -> str:
-    """Above the table while there is no speedup: what is missing for numbers."""
-    if not view.lines:
-        return no_run_yet(view)
-    training = [line for line in view.live if line.phase is RunPhase.RUNNING]
-    if training and not any(
-        line.row is not None and line.row.epoch_seconds is not None for line in view.lines
-    ):
-        return "Epoch 1 is warm-up and is not counted."
-    return ""
-
-
 def failed_line(view: View) -> RunLine | None:
     """The run whose failure is to be explained: the selected one, or the one that ended the selected one's job."""
     line = view.line
@@ -291,14 +280,14 @@ def error_card(view: View, line: RunLine, styles: Roles) -> Text:
         text.append("▌ ", styles.bad).append(
             f"line {found.line} of {stream}, run {line.run_id} on {where}\n\n", styles.quiet
         )
-    sentence, advice = explained(line, found.advice if found is not None else "")
-    text.append(f"{line.sign} ", styles.bad).append(f"{sentence}\n", "bold")
-    if advice:
-        text.append(f"  {advice}\n", styles.soft)
+    advice = found.advice if found is not None else ""
     keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     if line.run.gpu_memory_ran_out:
-        keys.insert(0, ("h", "Halve the batch", "screen.halve_batch"))
-    text.append("\n")
+        label, advice = after_oom(view, line)
+        keys.insert(0, ("h", label, "screen.smaller_batch"))
+    sentence, advice = explained(line, advice)
+    text.append(f"{line.sign} ", styles.bad).append(f"{sentence}\n", "bold")
+    text.append(f"  {advice}\n\n" if advice else "\n", styles.soft)
     for at, (name, label, action) in enumerate(keys):
         style = styles.chip if at == 0 else f"bold {styles.busy}"
         text.append(f" {name}  {label} ", Style.parse(style) + Style(meta={"@click": action})).append("  ")
@@ -310,10 +299,7 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
     run, spec = line.run, line.run.spec
     if run.gpu_memory_ran_out:
         size = f" at {spec.per_gpu_batch:,} images per GPU" if "batch_size" not in spec.unknown else ""
-        return (
-            f"Run {run.run_id} ran out of GPU memory{size}.",
-            "Halve the batch on every size, then run all again.",
-        )
+        return f"Run {run.run_id} ran out of GPU memory{size}.", advice
     if run.outcome == "oom":
         return f"Run {run.run_id} ran out of the node's main memory.", advice
     if run.outcome == "time-limit" or line.cause == "time limit":

@@ -14,7 +14,7 @@ from textual.events import Click
 from textual.widgets import Static
 
 from labtui.domain.model import plural
-from labtui.tui.guidance import instead_of_runs, result_line
+from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import ends, key
@@ -80,7 +80,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open is the first unfinished of runs, charts and answers, or the `whole` of it."""
     task = view.task
     if task is None:
-        return Text("" if view.loading else instead_of_runs(view))
+        return Text("" if view.loading else headline(view))
     page = ink(" ".join(task.what.split()), "bold")
     if task.why.strip():
         page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
@@ -162,9 +162,7 @@ def _sentence(view: View, kind: str) -> str:
     """What a section says in one line."""
     task = view.task
     if kind == "runs":
-        if text := result_line(view):
-            return text
-        return plural(len(view.lines), "run") if view.lines else "not sent yet"
+        return headline(view) or plural(len(view.lines), "run")
     if kind == "charts":
         return "none exported yet" if not view.count("charts").done else "exported"
     done = view.count("answers").done
