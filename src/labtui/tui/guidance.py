@@ -116,7 +116,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
         label = f"Answer question {done + 1}"
     if item.kind == "charts":
         charts = view.count("charts")
-        label = f"Export {plural(charts.of - charts.done, 'chart')}"
+        label = missing = f"Export {plural(charts.of - charts.done, 'chart')}"
     return NextStep(label, missing if label != missing else "", action)
 
 
@@ -184,6 +184,8 @@ def instead_of_runs(view: View) -> str:
 def headline(view: View) -> str:
     """What the runs of the task say, else what is missing for that: the same words in every pane."""
     planned = len(view.task.runs) if view.task is not None else 0
+    if view.loading:
+        return ""
     if not view.lines:
         return (
             f"No run yet. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
@@ -341,8 +343,3 @@ def last_line(view: View, line: RunLine | None) -> int | None:
         for other in view.state.runs.values()
     )
     return line.run.epochs[-1].line if any(later) else None
-
-
-def timed_only(view: View) -> bool:
-    """Whether all runs of the task are a program's, which have a time and no epochs."""
-    return bool(view.lines) and all(line.run.spec.program is not None for line in view.lines)

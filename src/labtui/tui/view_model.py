@@ -46,8 +46,7 @@ class ViewModel:
         self.loaded = False
         self.deck = ""
         self.checks: Mapping[str, TaskCheck] = {}
-        self._results: tuple[tuple[object, ...], Results | None] = ((), None)
-        self._charts: tuple[object, tuple[ChartSpec, ...]] = (None, ())
+        self._made: tuple[object, tuple[Results | None, tuple[ChartSpec, ...]]] = (None, (None, ()))
         self._busy: tuple[object, tuple[float, ...]] = (None, ())
         self._checking = threading.Lock()
         self._wanted = False  # whether another look is asked for
@@ -100,13 +99,14 @@ class ViewModel:
     def view(self) -> View:
         """Everything one repaint needs, as of now."""
         # Numbers come with the second view: what computes them need not be there for the first paint.
+        results, charts = self._numbers()
         return make_view(
             View(
                 state=self.state,
                 edition=self.edition,
                 loading=not self.loaded,
-                results=self.task_results(),
-                charts=self._charts_now(),
+                results=results,
+                charts=charts,
                 checks=self.checks,
                 task_id=self.task_id,
                 run_id=self.run_id,
@@ -125,33 +125,25 @@ class ViewModel:
         """Whether this lab folder belongs to a rehearsal."""
         return bool(self.session.settings.practice or self.session.profile.status == "practice")
 
-    def task_results(self) -> Results | None:
-        """The numbers of the task's runs and of those they are compared with; the same until something changes.
+    def _numbers(self) -> tuple[Results | None, tuple[ChartSpec, ...]]:
+        """The numbers and charts of the task's runs and of those they are compared with; the same until one changes.
 
         None before a run of the task itself has one.
         """
         if not self.loaded or not any(run.epochs or run.throughput for run in self._mine()):
-            return None
+            return None, ()
         mine = runs_of(self.state, self.edition, self.task_id, charted=True)
-        if self._results[0] != mine:
+        if self._made[0] != mine:
+            from labtui.results.catalogue import catalogue
             from labtui.results.compute import compute_results
             from labtui.results.measured import measured_from_state
 
             images = self.edition.images if self.edition is not None else 50_000
             state = replace(self.state, runs={run.run_id: run for run in mine})
-            self._results = (mine, compute_results(measured_from_state(state), images=images))
-        return self._results[1]
-
-    def _charts_now(self) -> tuple[ChartSpec, ...]:
-        results = self.task_results()
-        if results is None:
-            return ()
-        if self._charts[0] is not results:
-            from labtui.results.catalogue import catalogue
-
+            results = compute_results(measured_from_state(state), images=images)
             charts = tuple(chart for chart in catalogue(results) if chart.practice is self.practice)
-            self._charts = (results, charts)
-        return self._charts[1]
+            self._made = mine, (results, charts)
+        return self._made[1]
 
     def _gpu_hours(self) -> float | None:
         """What the lab has used; None where no job of it has a GPU."""

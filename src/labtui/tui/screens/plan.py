@@ -26,12 +26,10 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.frame import FramedScreen, TaskList, TitleBar, key
+from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
 if TYPE_CHECKING:
-    from textual.content import Content
-
     from labtui.lab.edition import Edition
     from labtui.session.preview import Preview
     from labtui.session.session import Session
@@ -91,19 +89,19 @@ class PlanScreen(FramedScreen):
                 with Vertical(id=f"ticket-{name}", classes="figure"):
                     with Horizontal():
                         yield Digits(classes="figure-digits")
-                        yield Static(classes="figure-unit", markup=False)
-                    yield Static(classes="figure-below", markup=False)
+                        yield Said(classes="figure-unit")
+                    yield Said(classes="figure-below")
             with Vertical(id="ticket-send"):
                 yield Button("", id="send")
-                yield Static(id="ticket-back", markup=False)
-        yield Static(id="ticket-line", markup=False)
-        yield Static(id="verdict", markup=False)
+                yield Said(id="ticket-back")
+        yield Said(id="ticket-line")
+        yield Said(id="verdict")
         with VerticalScroll(id="plan-body", can_focus=False):
-            yield Static(id="runs-title", markup=False)
+            yield Said(id="runs-title")
             yield PlanTable(id="plan-table")
-            yield Static(id="findings-title", markup=False)
+            yield Said(id="findings-title")
             yield OptionList(id="findings", compact=True)
-        yield Static(id="script-title", markup=False)
+        yield Said(id="script-title")
         with VerticalScroll(id="plan-text"):
             yield Static(id="plan-page", markup=False)
 
@@ -176,30 +174,22 @@ class PlanScreen(FramedScreen):
             part.display = at < len(figures)
             if at < len(figures):
                 part.query_one(Digits).update(figures[at].digits)
-                part.query_one(".figure-unit", Static).update(ink(f"\n\n{figures[at].unit}", "bold"))
-                part.query_one(".figure-below", Static).update(ink(figures[at].below, styles.soft))
+                say(part, ".figure-unit", ink(f"\n\n{figures[at].unit}", "bold"))
+                say(part, ".figure-below", ink(figures[at].below, styles.soft))
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")
         button.set_class(step.action != "send" or not plan.checked, "-quiet")
         title = plan_words.runs_title(plan, styles)
         self.query_one("#runs-title").set_class("  " in title.plain, "-form")
-        self._say(
-            {
-                "#ticket-back": ink("esc ", f"bold {styles.busy}").append("Back", styles.soft),
-                "#ticket-line": ink("   ".join(each.line for each in figures), "bold"),
-                "#verdict": plan_words.verdict_lines(plan, styles, width),
-                "#runs-title": title,
-                "#findings-title": plan_words.findings_title(plan, styles),
-            }
-        )
+        say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
+        say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
+        say(self, "#verdict", plan_words.verdict_lines(plan, styles, width))
+        say(self, "#runs-title", title)
+        say(self, "#findings-title", plan_words.findings_title(plan, styles))
         self._show_findings()
         self._show_script()
         self.show_frame(self.app.view)
         self.refresh_bindings()
-
-    def _say(self, texts: dict[str, Text | Content]) -> None:
-        for part, text in texts.items():
-            self.query_one(part, Static).update(text)
 
     @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
@@ -221,9 +211,9 @@ class PlanScreen(FramedScreen):
         styles, width = roles(self.app), self.query_one(TitleBar).size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
-        self._say({"#script-title": plan_words.script_title(self.plan, self.job, styles, width)})
+        say(self, "#script-title", plan_words.script_title(self.plan, self.job, styles, width))
         if self.has_class("-script"):
-            self._say({"#plan-page": plan_words.script(self.plan, self.job)})
+            self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
 
     def on_resize(self) -> None:
         """What stands where depends on the width."""

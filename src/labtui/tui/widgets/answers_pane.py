@@ -18,7 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.timer import Timer
-from textual.widgets import OptionList, Static, TextArea
+from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Task
@@ -29,7 +29,7 @@ from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import VIEWS, ChartView
-from labtui.tui.widgets.frame import key
+from labtui.tui.widgets.frame import Said, key, say
 
 if TYPE_CHECKING:
     from labtui.domain.model import Interval
@@ -79,19 +79,19 @@ class AnswersPane(Container):
         self._text = ""  # the whole file
         self._loaded = ""  # the answer in the editor as it was
         self._timer: Timer | None = None
-        self._view: View | None = None
+        self.view: View | None = None
         self._beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart")
             with VerticalScroll(id="answer-facts"):
-                yield Static(Text(""), id="answer-numbers", markup=False)
+                yield Said(id="answer-numbers")
         with Container(id="answer-main"):
             yield AnswerCards(id="answer-cards", classes="-first")
             with Vertical(id="answer-edit"):
-                yield Static(Text(""), id="answer-state", markup=False)
-                yield Static(Text(""), id="answer-question", markup=False)
+                yield Said(id="answer-state")
+                yield Said(id="answer-question")
                 yield TextArea(
                     id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True, classes="-first"
                 )
@@ -113,7 +113,7 @@ class AnswersPane(Container):
         """Another task, new numbers, or a file changed by another editor."""
         if not self.display:
             return
-        self._view = view
+        self.view = view
         task = view.task
         if self.files is None or task is None or view.loading:
             self._show_beside()
@@ -191,7 +191,7 @@ class AnswersPane(Container):
         self._show_beside()
 
     def _show_beside(self) -> None:
-        view = self._view
+        view = self.view
         if view is None:
             return
         charted = self.has_class("-chart")
@@ -202,15 +202,15 @@ class AnswersPane(Container):
         other = self._beside[-1:] != (what,)
         self._beside = shown
         text = text_beside(view, self.question)
-        self.query_one("#answer-numbers", Static).update(text)
+        say(self, "#answer-numbers", text)
         if other:
             self.query_one("#answer-facts").scroll_home(animate=False)
         self._show_chart()
 
     def _show_chart(self) -> None:
-        if self._view is None or not self.has_class("-chart"):
+        if self.view is None or not self.has_class("-chart"):
             return
-        chart = chart_beside(self._view, self.question)
+        chart = chart_beside(self.view, self.question)
         view = self.query_one("#answer-chart", ChartView)
         view.set_class(chart is None, "-nothing")
         view.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
@@ -236,9 +236,7 @@ class AnswersPane(Container):
         self.editor.load_text(answer_text(task, self._text, self.question))
         self._loaded = self.editor.text
         self.editor.move_cursor(place if keep_place else self.editor.document.end)
-        self.query_one("#answer-question", Static).update(
-            Text(one_line(task.questions[self.question].text), style="bold")
-        )
+        say(self, "#answer-question", Text(one_line(task.questions[self.question].text), style="bold"))
         self._show_state()
 
     def leave(self) -> None:
@@ -301,10 +299,12 @@ class AnswersPane(Container):
     def _show_state(self) -> None:
         empty = not self.query_one("#answer-text", TextArea).text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
-        self.query_one("#answer-state", Static).update(
+        say(
+            self,
+            "#answer-state",
             ink(f"Answer to question {self.question + 1}", "bold").append(
                 f"   {state}", roles(self.app).quiet
-            )
+            ),
         )
 
 

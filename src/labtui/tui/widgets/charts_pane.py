@@ -13,14 +13,13 @@ from textual.containers import Container
 from textual.events import Click
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Static
 
-from labtui.results.charts import ChartSpec, Kind, Point, Series, doubling_axes, with_kind
+from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.tui import format as words
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
-from labtui.tui.widgets.frame import ends, key
+from labtui.tui.widgets.frame import Pane, Said, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of, place_text, plain, value_text
 from labtui.tui.widgets.tail_view import LogText
 
@@ -30,27 +29,14 @@ if TYPE_CHECKING:
     from labtui.tui.view import View
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
-UNITS = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "%", "training": ""}
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
     """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
-    task, unit = view.task, UNITS[name]
-    sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
+    sizes = sorted({run.spec.n_gpus for run in view.task.runs} - {0}) if view.task is not None else []
     ticks = tuple((float(size), str(size)) for size in sizes)
-    title = VIEWS[name]
-    return doubling_axes(
-        ChartSpec(
-            key="empty",
-            title=title,
-            x_label="GPUs",
-            y_label=unit,
-            heading=title,
-            x_ticks=ticks,
-            unit=unit,
-            message=instead_of_chart(view),
-        )
-    )
+    family = next(each for each in FAMILIES.values() if each.view == name)
+    return doubling_axes(replace(family, x_label="GPUs", x_ticks=ticks, message=instead_of_chart(view)))
 
 
 class ChartView(Widget, can_focus=False):
@@ -88,7 +74,7 @@ FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 """What is shown first: the first of these that has something to show."""
 
 
-class ChartsPane(Container, can_focus=True):
+class ChartsPane(Pane, Container, can_focus=True):
     """Views, sentence, chart, the strip of the cursor."""
 
     app: LabApp
@@ -98,7 +84,7 @@ class ChartsPane(Container, can_focus=True):
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
         key("enter,space", "enlarge", "Enlarge", "on large windows: one chart or four", show=True),
-        key("m", "models(1)", "Models", "all models together, or one after the other", show=True),
+        key("m", "models", "Models", "all models together, or one after the other", show=True),
         key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
         *(
@@ -110,7 +96,6 @@ class ChartsPane(Container, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._view: View | None = None
         self._chosen = ""  # of the chosen view, once one was chosen
         self._turn = dict.fromkeys(VIEWS, 0)  # which chart of each view
         self._model: str | None = None
@@ -123,25 +108,23 @@ class ChartsPane(Container, can_focus=True):
         self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def compose(self) -> ComposeResult:
-        yield Static(id="chart-views", markup=False)
-        yield Static(id="chart-sentence", markup=False)
+        yield Said(id="chart-views")
+        yield Said(id="chart-sentence")
         with Container(id="chart-grid"):
             for name in VIEWS:
                 yield ChartView(id=f"chart-{name}")
-        yield Static(id="chart-strip", markup=False)
+        yield Said(id="chart-strip")
 
     # ------------------------------------------------------------------ what there is
 
     def show(self, view: View) -> None:
-        if self._view is not None and self._view.task_id != view.task_id:
+        if self.view is not None and self.view.task_id != view.task_id:
             self._chosen, self._model, self._x, self._place = "", None, None, 0
-        self._view = view
-        if self.display:
-            self._apply()
+        super().show(view)
 
     def _charts(self) -> tuple[ChartSpec, ...]:
         """The charts of the chosen model, or of all together."""
-        view = self._view
+        view = self.view
         if view is None or view.results is None:
             return ()
         if self._model is None:
@@ -155,11 +138,11 @@ class ChartsPane(Container, can_focus=True):
         return self._made[1]
 
     def _models(self) -> tuple[str, ...]:
-        if self._view is None or self._view.results is None:
+        if self.view is None or self.view.results is None:
             return ()
         from labtui.results.catalogue import networks
 
-        return networks(self._view.results)
+        return networks(self.view.results)
 
     def _of(self, name: str) -> ChartSpec | None:
         """The chart of a view that is its turn, as bars or lines, with the law where it is asked for."""
@@ -218,7 +201,7 @@ class ChartsPane(Container, can_focus=True):
         if name == self.view_name and self._chosen:
             self._turn[name] += 1
         self._chosen = name
-        self._apply()
+        self.on_resize()
 
     def action_point(self, step: int) -> None:
         """The point before or after."""
@@ -228,36 +211,36 @@ class ChartsPane(Container, can_focus=True):
         xs = sorted(point.x for point in found[0].points)
         place = xs.index(found[1].x) + step
         self._x = xs[max(0, min(len(xs) - 1, place))]
-        self._apply()
+        self.on_resize()
 
     def action_series(self, step: int) -> None:
         """The line before or after."""
         spec = self.spec
         if spec is not None and spec.measured:
             self._place = (self._place + step) % len(spec.measured)
-            self._apply()
+            self.on_resize()
 
-    def action_models(self, step: int) -> None:
+    def action_models(self) -> None:
         """All models together, or one after the other."""
         choices = (None, *self._models())
-        self._model = choices[(choices.index(self._model) + step) % len(choices)]
+        self._model = choices[(choices.index(self._model) + 1) % len(choices)]
         self._place, self._x = 0, None
-        self._apply()
+        self.on_resize()
 
     def action_bars(self) -> None:
         """Bars for lines, lines for bars, on all charts that can be both."""
         spec = self.spec
         self._kind = "lines" if spec is not None and spec.kind == "bars" else "bars"
-        self._apply()
+        self.on_resize()
 
     def action_law(self) -> None:
         """The fitted laws over the speedups, or not."""
         self._law = not self._law
-        self._apply()
+        self.on_resize()
 
     def action_enlarge(self) -> None:
         self._alone = not self._alone
-        self._apply()
+        self.on_resize()
 
     async def action_log_line(self) -> None:
         """The log of the run that the point comes from."""
@@ -273,22 +256,16 @@ class ChartsPane(Container, can_focus=True):
 
     # ------------------------------------------------------------------ showing
 
-    def on_resize(self) -> None:
-        """Four charts together only where each has at least 60 x 16 cells."""
-        self._apply()
-
     @property
     def _large(self) -> bool:
+        """Four charts together only where each has at least 60 x 16 cells."""
         return self.size.width >= 122 and self.size.height >= 40
 
-    def _apply(self) -> None:
-        view = self._view
-        if view is None or not self.size.width:
-            return
+    def paint(self, view: View) -> None:
         four = self._large and not self._alone and self.view_name != "training"
         self.set_class(four, "-four")
-        self.query_one("#chart-views", Static).update(self._views_text())
-        self.query_one("#chart-sentence", Static).update(self._sentence())
+        say(self, "#chart-views", self._views_text())
+        say(self, "#chart-sentence", self._sentence())
         found = self._point()
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chart = self.query_one(f"#chart-{name}", ChartView)
@@ -300,7 +277,7 @@ class ChartsPane(Container, can_focus=True):
             chart.spec = self._of(name) or empty_chart(view, name)
             x = found[1].x if found is not None and name == self.view_name else None
             chart.cursor = Cursor(self._place, x)
-        self.query_one("#chart-strip", Static).update(self._strip())
+        say(self, "#chart-strip", self._strip())
         self.refresh_bindings()
 
     def _views_text(self) -> Text:
@@ -322,7 +299,7 @@ class ChartsPane(Container, can_focus=True):
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:
-        view, spec = self._view, self.spec
+        view, spec = self.view, self.spec
         if view is None:
             return Text("")
         text = headline(view)
@@ -335,7 +312,7 @@ class ChartsPane(Container, can_focus=True):
 
     def _row(self) -> ResultRow | None:
         """The row that the point under the cursor shows."""
-        found, view = self._point(), self._view
+        found, view = self._point(), self.view
         if found is None or view is None or view.results is None:
             return None
         for row in view.results.rows:
@@ -348,7 +325,7 @@ class ChartsPane(Container, can_focus=True):
         ids = (
             [origin.run_id for origin in row.origins if origin.run_id is not None] if row is not None else []
         )
-        return self._view.every.get(ids[-1]) if ids and self._view is not None else None
+        return self.view.every.get(ids[-1]) if ids and self.view is not None else None
 
     def _strip(self) -> Text:
         found, spec, styles = self._point(), self.spec, roles(self.app)

@@ -28,10 +28,12 @@ from labtui.tui.view import TaskLine, View
 
 if TYPE_CHECKING:
     from textual.app import RenderResult
+    from textual.dom import DOMNode
 
     from labtui.tui.app import LabApp
 
 RAIL = 30
+EMPTY = Text("")
 PRACTICE_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 
 
@@ -42,13 +44,57 @@ def ends(left: Text, right: Text, width: int) -> Text:
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
-class Slice(Widget):
-    """A part of the screen that draws its slice of the view."""
+def look(cell: object) -> object:
+    """What makes two texts look alike. Rich calls texts equal that differ in their base style only."""
+    return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
-    view: reactive[View | None] = reactive(None, always_update=True)
+
+class Said(Static):
+    """Text, never markup; it is laid out and painted again only where it changed."""
+
+    def __init__(self, text: Text = EMPTY, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(text, id=id, classes=classes, markup=False)
+
+    def say(self, text: Text) -> None:
+        if look(text) != look(self.content):
+            self.update(text)
+
+
+def say(node: DOMNode, part: str, text: Text) -> None:
+    """The text of one part below a node."""
+    node.query_one(part, Said).say(text)
+
+
+class Pane(Widget):
+    """A pane that paints the view once it is laid out, and again at another size."""
+
+    view: View | None = None
 
     def show(self, view: View) -> None:
         self.view = view
+        if self.display and self.size.width:
+            self.paint(view)
+
+    def paint(self, view: View) -> None:
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        """What fits depends on the size."""
+        if self.view is not None:
+            self.show(self.view)
+
+
+class Slice(Widget):
+    """A part of the screen that draws its slice of the view, and again only where that changed."""
+
+    view: View | None = None
+    _drawn: object = None
+
+    def show(self, view: View) -> None:
+        self.view = view
+        if (drawn := look(self.render())) != self._drawn:
+            self._drawn = drawn
+            self.refresh(layout=self.styles.auto_dimensions)
 
     @property
     def step(self) -> NextStep:
@@ -176,8 +222,6 @@ class TaskList(OptionList):
 class NextStepText(Slice):
     """The next step with its key as a chip and one reason, cut after two lines; a click takes it."""
 
-    view: reactive[View | None] = reactive(None, always_update=True, layout=True)
-
     def render(self) -> RenderResult:
         step = self.step
         lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=2, placeholder=" …")
@@ -198,10 +242,10 @@ class Rail(Vertical):
     """The tasks and the next step."""
 
     def compose(self) -> ComposeResult:
-        yield Static(id="rail-title", markup=False)
+        yield Said(id="rail-title")
         yield TaskList(id="tasks")
-        yield Static(id="about", markup=False)
-        yield Static(ink("Next", "bold"), id="next-title", markup=False)
+        yield Said(id="about")
+        yield Said(ink("Next", "bold"), id="next-title")
         yield NextStepText(id="next")
 
     def show(self, view: View) -> None:
@@ -210,17 +254,12 @@ class Rail(Vertical):
         done = f"{view.progress.done} of {view.progress.of}" if view.progress else ""
         wide = self.size.width >= 60
         right = Text(f"{'Runs':>9}{'Charts':>9}{'Answers':>9}" if wide else done, styles.quiet)
-        self.query_one("#rail-title", Static).update(
-            ends(
-                ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet),
-                right,
-                max(8, self.size.width - 4),
-            )
-        )
+        left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
+        say(self, "#rail-title", ends(left, right, max(8, self.size.width - 4)))
         self.query_one(TaskList).show(view)
         self.query_one("#next", NextStepText).show(view)
         text = " ".join(view.task.what.split()) if wide and view.task is not None else ""
-        self.query_one("#about", Static).update(ink(text, styles.soft))
+        say(self, "#about", ink(text, styles.soft))
 
 
 class NoteLine(Slice):

@@ -8,14 +8,14 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from labtui.domain.model import Stream, plural
 from labtui.tui import format as words
 from labtui.tui.guidance import headline, last_line
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import TRAINING, RunLine, View
-from labtui.tui.widgets.frame import ends, key
+from labtui.tui.widgets.frame import Said, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
 
@@ -35,7 +35,7 @@ class LogPane(RunPane):
         self._run_id: int | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="log-title", markup=False)
+        yield Said(id="log-title")
         yield TailView(id="log-view")
         yield Input(
             placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
@@ -93,7 +93,7 @@ class LogPane(RunPane):
             followed = self.tail.follow and live
             right = ink(place_of(self.tail, live=live), styles.busy if followed else styles.soft)
             text = ends(self._about(line, styles), right, max(10, self.size.width))
-        self.query_one("#log-title", Static).update(text)
+        say(self, "#log-title", text)
 
     def _about(self, line: RunLine, styles: Roles) -> Text:
         """Whose log it is and its file, or that the error is in the other one."""

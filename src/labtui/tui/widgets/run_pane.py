@@ -17,8 +17,8 @@ from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.view import RunLine, View
-from labtui.tui.widgets.frame import key
+from labtui.tui.view import RunLine
+from labtui.tui.widgets.frame import Pane, key, look
 
 if TYPE_CHECKING:
     from labtui.tui.app import LabApp
@@ -52,11 +52,11 @@ class KeyedTable(DataTable[Text]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, cursor_type="row")
         self._shown_columns: tuple[TableColumn, ...] = ()
-        self._shown: dict[str, list[tuple[object, ...]]] = {}
+        self._shown: dict[str, list[object]] = {}
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; says whether anything changed."""
-        shown = {row.key: [_look(cell) for cell in row.cells] for row in rows}
+        shown = {row.key: [look(cell) for cell in row.cells] for row in rows}
         if tuple(columns) == self._shown_columns and list(shown.items()) == list(self._shown.items()):
             return False
         selected, column, scroll = self.selected_key, self.cursor_column, self.scroll_offset
@@ -91,11 +91,6 @@ class KeyedTable(DataTable[Text]):
             self.move_cursor(row=list(self._shown).index(key), animate=False)
 
 
-def _look(cell: str | Text) -> tuple[object, ...]:
-    """What makes two cells look alike. Rich calls texts equal that differ in their base style only."""
-    return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else (cell, "")
-
-
 def _cell(cell: str | Text, column: TableColumn) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
     text.justify = "right" if column.right else "left"
@@ -108,11 +103,10 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
 HOLDABLE = (RunPhase.WAITING, RunPhase.QUEUED)
 
 
-class RunPane(Vertical):
-    """A pane about runs; `view` is what it shows."""
+class RunPane(Pane, Vertical):
+    """A pane about runs."""
 
     app: LabApp
-    view: View | None = None
     BINDINGS: ClassVar[list[BindingType]] = [
         key(
             "h",
@@ -127,14 +121,6 @@ class RunPane(Vertical):
         key("w", "compare_run", "Compare", "mark this run; on another run: what differs between the two"),
         key("H", "hold_run", "Hold", "hold the selected run until it is released; release it", show=True),
     ]
-
-    def show(self, view: View) -> None:
-        self.view = view
-
-    def on_resize(self) -> None:
-        """What fits depends on the size, which is known only once the pane is laid out."""
-        if self.view is not None:
-            self.show(self.view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer offers what fits the selected run."""

@@ -11,15 +11,16 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import DataTable, Digits, Static
+from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import after_oom, headline, result, timed_only
+from labtui.tui.guidance import after_oom, headline, result
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
+from labtui.tui.widgets.frame import Said, say
 from labtui.tui.widgets.plot import Cursor
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
@@ -37,27 +38,24 @@ class RunsPane(RunPane):
     """Result, table, chart and facts of the selected run."""
 
     def compose(self) -> ComposeResult:
-        yield Static(id="run-error", markup=False)
+        yield Said(id="run-error")
         with Horizontal(id="result"):
             yield Digits(id="result-digits")
-            yield Static(id="result-words", markup=False)
-        yield Static(id="result-line", markup=False)
+            yield Said(id="result-words")
+        yield Said(id="result-line")
         yield KeyedTable(id="runs-table")
         with Horizontal(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
             with Vertical(id="glance-right"):
-                yield Static(id="run-facts", markup=False)
+                yield Said(id="run-facts")
                 yield TailView(id="glance-tail", can_focus=False)
 
     def on_mount(self) -> None:
         """One column between cells."""
         self.query_one(KeyedTable).cell_padding = 1
 
-    def show(self, view: View) -> None:
-        self.view = view
-        if not self.display or not self.size.width:
-            return  # not laid out yet; the first resize comes back here
+    def paint(self, view: View) -> None:
         styles = roles(self.app)
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
@@ -74,7 +72,7 @@ class RunsPane(RunPane):
     def _show_result(self, view: View, styles: Roles) -> None:
         failed = failed_line(view)
         self.set_class(failed is not None, "-failed")
-        self.query_one("#run-error", Static).update(error_card(view, failed, styles) if failed else Text(""))
+        say(self, "#run-error", error_card(view, failed, styles) if failed else Text(""))
         number, sentence, detail = result(view)
         self.set_class(bool(number) and failed is None, "-result")
         self.query_one(Digits).update(number)
@@ -83,11 +81,11 @@ class RunsPane(RunPane):
             .append(f"  {sentence}\n", "bold")
             .append(f"    {detail}", styles.soft)
         )
-        self.query_one("#result-words", Static).update(beside)
+        say(self, "#result-words", beside)
         line = ink(headline(view), "bold")
         waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
-        self.query_one("#result-line", Static).update(line)
+        say(self, "#result-line", line)
         self.set_class(bool(waits) or (not number and bool(line.plain)), "-line")
 
     # ------------------------------------------------------------------ chart and facts
@@ -113,7 +111,7 @@ class RunsPane(RunPane):
             others = self._others(line)
             of = f"  of runs {', '.join(map(str, sorted((line.run_id, *others))))}" if others else ""
             facts.append("\n\nLog", "bold").append(of or ("  following" if line.live else ""), styles.quiet)
-        self.query_one("#run-facts", Static).update(facts)
+        say(self, "#run-facts", facts)
         tail = self.query_one(TailView)
         tail.display = log is not None
         tail.show_file(log, self.app.session.folder.path)
@@ -149,7 +147,7 @@ def table_of(
     lines, own = view.lines, not view.task_id
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
-    timed = timed_only(view)
+    timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     narrow = width < 84 or several
     titles = {
         "sign": ("", 1),

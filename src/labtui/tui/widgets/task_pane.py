@@ -11,13 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.events import Click
-from textual.widgets import Static
 
 from labtui.domain.model import plural
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import ends, key
+from labtui.tui.widgets.frame import Pane, Said, ends, key, say
 
 Section = tuple[str, str, str, str, str, list[Text]]
 """Name, count, sentence, key, the action of the key, details."""
@@ -29,7 +28,7 @@ KEYS = {
 }
 
 
-class TaskPane(VerticalScroll, can_focus=True):
+class TaskPane(Pane, VerticalScroll, can_focus=True):
     """One scrolling page; a click on a section opens or closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,38 +37,24 @@ class TaskPane(VerticalScroll, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._view: View | None = None
         self._all = False  # whether every section is open
         self._task_id = ""
-        self._shown: Text | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="task-page", markup=False)
+        yield Said(id="task-page")
 
-    def show(self, view: View) -> None:
-        self._view = view
-        if not self.display or not self.size.width:
-            return
+    def paint(self, view: View) -> None:
         other = view.task_id != self._task_id
         if other:
             self._all, self._task_id = False, view.task_id
-        page = task_page(view, roles(self.app), self.size.width - 1, whole=self._all)
-        if self._shown is None or page.spans != self._shown.spans or page.plain != self._shown.plain:
-            self._shown = page
-            self.query_one(Static).update(page)
+        say(self, "#task-page", task_page(view, roles(self.app), self.size.width - 1, whole=self._all))
         if other:
             self.scroll_home(animate=False)
-
-    def on_resize(self) -> None:
-        """Lines have two ends."""
-        if self._view is not None:
-            self.show(self._view)
 
     def action_open_all(self) -> None:
         """Open every line, or only the first unfinished one."""
         self._all = not self._all
-        if self._view is not None:
-            self.show(self._view)
+        self.on_resize()
 
     def on_click(self, event: Click) -> None:
         if "@click" not in event.style.meta:
@@ -80,7 +65,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open is the first unfinished of runs, charts and answers, or the `whole` of it."""
     task = view.task
     if task is None:
-        return Text("" if view.loading else headline(view))
+        return Text(headline(view))
     page = ink(" ".join(task.what.split()), "bold")
     if task.why.strip():
         page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
