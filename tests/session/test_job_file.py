@@ -119,7 +119,7 @@ def test_more_gpus_than_the_job_asks_for_are_refused():
 
 def test_an_answer_that_the_text_gives_itself_is_refused():
     text = HEAD + "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
-    with pytest.raises(UsageError, match=r"a\.slurm itself says its epochs"):
+    with pytest.raises(UsageError, match=r"The command in a\.slurm tells the epochs: \d+"):
         job_file_draft("a.slurm", text, answers={"epochs": 3})
 
 

@@ -158,6 +158,8 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         chart = pane_of(app).query_one("#chart-speedup")
         assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
         assert chart.size.height >= 8
+        assert "Charts fill in when the first run has two epochs." in text_of(app)
+        assert "┈" not in text_of(app), "no grid before there is a number"
 
 
 async def test_why_there_is_no_speedup_is_said(session):

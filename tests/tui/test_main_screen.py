@@ -72,12 +72,12 @@ async def test_one_glance_says_what_runs_and_what_came_out(filled_session, size)
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
 
 
-async def test_a_long_reason_takes_two_lines_of_the_card(filled_session, monkeypatch):
+async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):
     step = NextStep("Submit the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
     async with screens(filled_session) as (app, pilot):
         card = app.screen.query_one(frame.NextStepText)
-        await until(pilot, lambda: card.size.height == 3 and str(card.render()).endswith("…"))
+        await until(pilot, lambda: card.size.height == 5 and str(card.render()).endswith("…"))
 
 
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])

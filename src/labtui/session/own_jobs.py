@@ -135,9 +135,10 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single one where no command shows it."""
     found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
-        what = _IN_WORDS[told[0]]
+        what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
         raise UsageError(
-            f"{script.name} itself says its {what}.", "Change it there, or leave the option out."
+            f"The command in {script.name} tells the {what}: {value}.",
+            "Change it there, or leave the option out.",
         )
     gpus = script.gpus * script.nodes
     if gpus and answers.get("n_gpus", 0) > gpus:

@@ -153,6 +153,15 @@ class LabApp(SanitizedApp[int]):
         if (why := self.session.why_read_only) is not None:
             self.report(why)
 
+    def on_resize(self) -> None:
+        """What stands where is computed after the layout: no frame of two sizes is painted."""
+        self.delay_update()
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Texts get their colours after the stylesheets: no frame of two themes is painted."""
+        self.delay_update()
+        super().refresh_css(animate)
+
     def on_unmount(self) -> None:
         self._unsubscribe()
 

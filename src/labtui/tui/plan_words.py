@@ -250,7 +250,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",
-        "rate": "script's" if spec.learning_rate is None else f"{spec.learning_rate:g}",
+        "rate": "default" if spec.learning_rate is None else f"{spec.learning_rate:g}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.clock_span(expected.value) if expected is not None else words.NOTHING,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Click
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -19,7 +17,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
-from labtui.tui.widgets.frame import Pane, Said, ends, key, say
+from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of, place_text, plain, value_text
 from labtui.tui.widgets.tail_view import LogText
 
@@ -248,12 +246,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         if line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
 
-    def on_click(self, event: Click) -> None:
-        """A click on the name of a view."""
-        meta = event.style.meta
-        if "view" in meta:
-            self.action_view(meta["view"])
-
     # ------------------------------------------------------------------ showing
 
     @property
@@ -285,12 +277,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         there = {each.view for each in self._charts()}
         tint = self.app.current_theme.variables["tint"]
         for at, (name, title) in enumerate(VIEWS.items(), 1):
-            meta = Style(meta={"view": name})
             chosen = name == self.view_name
             ground = f" on {tint}" if chosen else ""
             plain_style = f"bold{ground}" if chosen else styles.soft if name in there else styles.quiet
-            left.append(f" {at} ", Style.parse(f"bold {styles.busy}{ground}") + meta)
-            left.append(f"{title} ", Style.parse(plain_style) + meta).append(" ")
+            action = f"view('{name}')"
+            left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
+            left.append(f"{title} ", does(action, plain_style)).append(" ")
         models = self._models()
         right = Text()
         if len(models) > 1:

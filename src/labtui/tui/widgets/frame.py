@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -37,10 +38,10 @@ EMPTY = Text("")
 PRACTICE_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 
 
-def ends(left: Text, right: Text, width: int) -> Text:
-    """One line with two ends; the left one is cut where both do not fit."""
+def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
+    """One line with two ends, so far apart at least; the left one is cut where both do not fit."""
     left.no_wrap = True
-    left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+    left.truncate(max(0, width - right.cell_len - gap), overflow="ellipsis")
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
@@ -58,6 +59,17 @@ class Said(Static):
     def say(self, text: Text) -> None:
         if look(text) != look(self.content):
             self.update(text)
+
+    async def on_click(self, event: Click) -> None:
+        """Take the action that the words under the mouse stand for (`does`)."""
+        if action := event.style.meta.get("does"):
+            event.stop()
+            await self.app.run_action(action, self.parent)
+
+
+def does(action: str, style: str) -> Style:
+    """The style of words that take an action when they are clicked on."""
+    return Style.parse(style) + Style(meta={"does": action})
 
 
 def say(node: DOMNode, part: str, text: Text) -> None:
@@ -125,7 +137,7 @@ class HeaderBar(Slice):
         left.append(lab, styles.soft)
         if about and rail:
             left.append(f" · {about.strip()}", styles.soft)
-        return ends(left, self._right(view, styles), self.size.width - (2 if rail else 1))
+        return ends(left, self._right(view, styles), self.size.width - (2 if rail else 1), gap=3)
 
     def _right(self, view: View, styles: Roles) -> Text:
         connection = view.state.connection
@@ -220,11 +232,11 @@ class TaskList(OptionList):
 
 
 class NextStepText(Slice):
-    """The next step with its key as a chip and one reason, cut after two lines; a click takes it."""
+    """The next step with its key as a chip and one reason, cut after four lines; a click takes it."""
 
     def render(self) -> RenderResult:
         step = self.step
-        lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=2, placeholder=" …")
+        lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
         return step_text(replace(step, reason="\n".join(lines)), roles(self.app), "\n")
 
     async def on_click(self) -> None:

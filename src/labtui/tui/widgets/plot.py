@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -191,7 +192,7 @@ class _Drawing:
         points = [point for each in spec.series for point in each.points]
         values = [n for p in points for n in (p.y, p.lo, p.hi) if n is not None]
         if not values:
-            return row_scale(0.0, 1.0, self.rows)
+            return RowScale(0.0, 1.0, ())
         low, high = min(values), max(values)
         if spec.y_log:
             bottom = math.floor(self._fy(low))
@@ -228,6 +229,10 @@ class _Drawing:
         """Frame, ideal, other lines, the chosen line, marks, names."""
         self._frame()
         self._x_ticks()
+        if self.spec.empty:
+            lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
+            for at, text in enumerate(lines, self.rows // 3):
+                self.grid.put(self.left + 3, at, text, self.look.soft)
         if self.bars:
             self._draw_bars()
             return self.grid.lines()

@@ -85,6 +85,10 @@ class KeyedTable(DataTable[Text]):
         keys = list(self._shown)
         return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else None
 
+    def on_resize(self) -> None:
+        """The row under the cursor stays in sight."""
+        self.call_after_refresh(self._scroll_cursor_into_view)
+
     def select_key(self, key: str) -> None:
         """Put the cursor on a row."""
         if key in self._shown:

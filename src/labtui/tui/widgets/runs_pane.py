@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -20,7 +19,7 @@ from labtui.tui.guidance import after_oom, headline, result
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
-from labtui.tui.widgets.frame import Said, say
+from labtui.tui.widgets.frame import Said, does, say
 from labtui.tui.widgets.plot import Cursor
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
@@ -49,7 +48,7 @@ class RunsPane(RunPane):
                 yield ChartView(id="glance-chart")
             with Vertical(id="glance-right"):
                 yield Said(id="run-facts")
-                yield TailView(id="glance-tail", can_focus=False)
+                yield TailView(id="glance-tail", can_focus=False, brief=True)
 
     def on_mount(self) -> None:
         """One column between cells."""
@@ -75,7 +74,9 @@ class RunsPane(RunPane):
         say(self, "#run-error", error_card(view, failed, styles) if failed else Text(""))
         number, sentence, detail = result(view)
         self.set_class(bool(number) and failed is None, "-result")
-        self.query_one(Digits).update(number)
+        digits = self.query_one(Digits)
+        if digits.value != number:
+            digits.update(number)
         beside = (
             ink("\n× ", f"bold {styles.busy}")
             .append(f"  {sentence}\n", "bold")
@@ -288,7 +289,7 @@ def error_card(view: View, line: RunLine, styles: Roles) -> Text:
     text.append(f"  {advice}\n\n" if advice else "\n", styles.soft)
     for at, (name, label, action) in enumerate(keys):
         style = styles.chip if at == 0 else f"bold {styles.busy}"
-        text.append(f" {name}  {label} ", Style.parse(style) + Style(meta={"@click": action})).append("  ")
+        text.append(f" {name}  {label} ", does(action, style)).append("  ")
     return text
 
 

@@ -177,6 +177,11 @@ _TELLING = re.compile(
 """Lines that a reader looks for; the first group that fits names the style."""
 
 
+_STAMP = re.compile(
+    r"\[?\d{1,4}[-/]\d\d?[-/]\d{2,4}[ T]\d\d?:\d\d:\d\d\S*(?: [AP]M)?\]?[ :,-]*"
+    r"(?:(?:DEBUG|INFO|WARNING|ERROR)\b[ :-]*)?"
+)
+"""What a logger puts before its text."""
 EMPTY = "What a run prints appears here, from its first line on."
 
 
@@ -211,12 +216,14 @@ class TailView(ScrollView, can_focus=True):
             """Only the newest matters."""
             return isinstance(message, TailView.Moved) and message.view is self.view
 
-    def __init__(self, *, id: str | None = None, can_focus: bool = True) -> None:
+    read_as: reactive[Mapping[int, str]] = reactive({})
+    numbered: reactive[bool] = reactive(False)
+
+    def __init__(self, *, id: str | None = None, can_focus: bool = True, brief: bool = False) -> None:
+        """`brief`: without the time stamp and the level that a line begins with."""
         super().__init__(id=id)
-        self.can_focus = can_focus
+        self.can_focus, self.brief = can_focus, brief
         self.file: LogText | None = None
-        self.numbered = False
-        self.read_as: Mapping[int, str] = {}
         self.needle = ""
         self.match_line: int | None = None
         self.search_ended = ""
@@ -257,9 +264,9 @@ class TailView(ScrollView, can_focus=True):
         if added or restarted:
             self.search_ended = ""  # what came may hold it
             self.post_message(self.Moved(self))
+            self.refresh()
         if self.follow:
             self._jump(self.max_scroll_y)
-        self.refresh()
 
     @property
     def rows(self) -> int:
@@ -381,7 +388,8 @@ class TailView(ScrollView, can_focus=True):
         head = f"{number:>{max(4, len(str(self.file.last)))}}  " if self.numbered else ""
         read = self.read_as.get(number, "") if self.numbered else ""
         room = max(1, width - len(head) - (cell_len(read) + 2 if read else 0))
-        text = Strip(self._segments(self.file.line(number), number))
+        line = self.file.line(number)
+        text = Strip(self._segments(_STAMP.sub("", line) if self.brief else line, number))
         if text.cell_length > self._widest:
             self._widest = text.cell_length
             self.call_later(self._resize)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.events import Click
 
 from labtui.domain.model import plural
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import Pane, Said, ends, key, say
+from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 
 Section = tuple[str, str, str, str, str, list[Text]]
 """Name, count, sentence, key, the action of the key, details."""
@@ -56,9 +54,8 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
         self._all = not self._all
         self.on_resize()
 
-    def on_click(self, event: Click) -> None:
-        if "@click" not in event.style.meta:
-            self.action_open_all()
+    def on_click(self) -> None:
+        self.action_open_all()
 
 
 def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
@@ -97,8 +94,7 @@ def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open
     left.append(f"{name:<10}", "bold")
     left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
     left.append(sentence, styles.soft)
-    style = Style.parse(f"bold {styles.busy}") + Style(meta={"@click": action})
-    chip = Text().append(f"{key} " if key else "", style)
+    chip = Text().append(f"{key} " if key else "", does(action, f"bold {styles.busy}"))
     label = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}.get(key, "")
     return ends(left, chip.append(label, styles.soft), width)
 
