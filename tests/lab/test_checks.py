@@ -62,6 +62,11 @@ def with_batch(batch: int):
             first_epochs(4, 3, outcome=None, phase=RunPhase.RUNNING),
             "run 5 is running: 3 of 5 epochs read.",
         ),
+        (
+            "10.5",
+            of(2, outcome=None, phase=RunPhase.UNKNOWN),
+            "run 4 has no known end yet: 5 of 5 epochs read.",
+        ),
         ("10.5", first_epochs(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
         (
             "10.5",

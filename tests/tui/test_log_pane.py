@@ -66,7 +66,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         assert ends["6"].rstrip().endswith("run 1  9.00 s") and ends["10"].rstrip().endswith("   9.00 s")
 
 
-async def test_not_found_is_not_said_of_another_run(filled_session):
+async def test_the_log_of_another_run_begins_with_its_output_and_no_word_of_the_search(filled_session):
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
@@ -75,6 +75,11 @@ async def test_not_found_is_not_said_of_another_run(filled_session):
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app))
         assert "not found" not in title(app)
+        await pilot.press("o")
+        await until(pilot, lambda: ".out" not in title(app))
+        app.view_model.run_id = 2
+        app.repaint()
+        await until(pilot, lambda: "Run 2" in title(app) and ".out" in title(app))
 
 
 # ------------------------------------------------------------------ streaming

@@ -19,7 +19,7 @@ from textual.widgets import TextArea
 from labtui.doctor.findings import Check, found
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis
-from labtui.tui import messages
+from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.plan import PlanScreen
@@ -34,6 +34,7 @@ from tests.tui.fed_session import (
     spec,
     write_log,
 )
+from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
 
 
@@ -265,6 +266,8 @@ async def test_a_failed_run_says_what_to_do(session, batch, label, then):
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert f"Run 1 ran out of GPU memory at {batch:,} images per GPU." in first[2]
         assert f"h  {label}" in text_of(app)
+        app.theme = themes.LIGHT.name
+        await until(pilot, lambda: colour_of(app, f"h  {label}") == themes.LIGHT.variables["on-accent"])
         await pilot.press("h")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [then] * 3  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,13 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session, gpus, says):
     given = PlanOverrides(gpus=(gpus,), account="nct_345")
     planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
     assert cells(planned, 0, planned.rows[0])["gpus"] == says
+
+
+@pytest.mark.parametrize(("minutes", "shown"), [(30, "30 min"), (0, "·")])
+def test_the_cell_of_the_limit_is_empty_for_a_job_without_one(session, minutes, shown):
+    drafts = tuple(replace(each, time_limit_minutes=minutes) for each in session.drafts("10.5"))
+    planned = Plan(session, session.edition, "10.5", drafts)
+    assert cells(planned, 0, planned.rows[0])["limit"] == shown
 
 
 # ------------------------------------------------------------------ changing it

@@ -54,6 +54,17 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
         await until(pilot, lambda: not app.tail.follow, "the wheel ends following")
 
 
+async def test_a_brief_view_has_no_time_stamps(log):
+    log.write_text(
+        "[11/25/2026 11:01:37 PM] INFO     one\n2026-11-25 23:01:37,123 - WARNING - two\n7/7 - 5s - loss: 2.1\n"
+    )
+    app = Bench()
+    async with app.run_test(size=(40, 10), notifications=True) as pilot:
+        app.tail.brief = True
+        app.tail.show_file(log)
+        await until(pilot, lambda: text_of(app).split("\n")[:3] == ["one", "two", "7/7 - 5s - loss: 2.1"])
+
+
 @pytest.mark.parametrize("key", ["page_up", "scroll_up"])
 async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, key):
     """The key's movement is animated: its first step comes after the bytes."""

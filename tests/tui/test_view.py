@@ -27,7 +27,7 @@ from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import next_step, oom_run, result, status_line, title_state
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, View, make_view, runs_of
+from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import read_busy
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
@@ -211,6 +211,42 @@ def test_the_time_left_goes_down_inside_an_epoch(epochs, ago):
     assert title_state(first)[2] == "", "not for 0:00"
 
 
+@pytest.mark.parametrize("epochs", [0, 2])
+def test_the_time_left_is_at_most_what_the_job_has_left(epochs):
+    done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
+    run = RunState(
+        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.RUNNING, started=True, epochs=done,
+        images=50_000,
+    )  # fmt: skip
+    state = LabState(
+        runs={1: run}, submissions={"lt1": sent(JobPhase.RUNNING, start_time=NOW, time_limit_s=4.0)},
+        refreshed_at=NOW, cluster_time=NOW, connection=ConnectionState(status="online"),
+    )  # fmt: skip
+    assert seen(state).every[1].left_s == 4.0
+
+
+def sent(phase: JobPhase, **more: Any) -> SubmissionState:
+    """The submission of one run, with its job."""
+    job = JobView(job_id="7", phase=phase, slurm_state=phase.value.upper(), **more)
+    return SubmissionState(
+        token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
+        status=SubmissionStatus.ACCEPTED,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [(JobPhase.FINISHED, "done in 1:40"), (JobPhase.SETTLING, "done"), (JobPhase.RUNNING, "done")],
+)
+def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
+    run = RunState(
+        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.DONE, started=True, outcome="completed",
+        epochs=(sample(1), sample(2)), images=50_000,
+    )  # fmt: skip
+    view = seen(LabState(runs={1: run}, submissions={"lt1": sent(phase, start_time=NOW - 100, end_time=NOW)}))
+    assert state_text(view, view.every[1], ROLES, 26).plain == said
+
+
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_state_of_a_run_is_never_cut(width):
     """Two models with two batches, as in the comparison of two networks."""
@@ -267,6 +303,15 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock(seconds, text):
     assert words.clock_span(seconds) == text
+
+
+def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
+    phases = (None, RunPhase.RUNNING)
+    for title, lines in (("1, 2 and 4 GPUs", 1), ("The impact of GPU parallelism", 2)):
+        rows = [TaskLine(task_id="10.5", title=title, status="open", live=live) for live in phases]
+        texts = [task_text(row, View(state=LabState()), ROLES, 30, lines=3).plain for row in rows]
+        assert [len(text.splitlines()) for text in texts] == [lines, lines]
+        assert "running" in texts[1]
 
 
 @pytest.mark.parametrize(("token", "open_"), [("a", True), ("b", False)])

@@ -194,28 +194,15 @@ class AnswersPane(Container):
         view = self.view
         if view is None:
             return
-        charted = self.has_class("-chart")
-        what = (view.task_id, self.question, charted)
-        shown = (view.results, view.charts, view.edition, what)
-        if shown == self._beside:
-            return
-        other = self._beside[-1:] != (what,)
-        self._beside = shown
-        text = text_beside(view, self.question)
-        say(self, "#answer-numbers", text)
-        if other:
+        if self._beside != (asked := (view.task_id, self.question)):
+            self._beside = asked
             self.query_one("#answer-facts").scroll_home(animate=False)
-        self._show_chart()
-
-    def _show_chart(self) -> None:
-        if self.view is None or not self.has_class("-chart"):
-            return
-        chart = chart_beside(self.view, self.question)
-        view = self.query_one("#answer-chart", ChartView)
-        view.set_class(chart is None, "-nothing")
-        view.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
-        if view.spec != chart:
-            view.spec = chart
+        say(self, "#answer-numbers", text_beside(view, self.question))
+        chart = chart_beside(view, self.question)
+        beside = self.query_one("#answer-chart", ChartView)
+        beside.set_class(chart is None, "-nothing")
+        beside.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
+        beside.spec = chart
 
     # ------------------------------------------------------------------ the text
 

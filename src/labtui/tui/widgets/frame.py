@@ -28,7 +28,6 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import TaskLine, View
 
 if TYPE_CHECKING:
-    from textual.app import RenderResult
     from textual.dom import DOMNode
 
     from labtui.tui.app import LabApp
@@ -108,6 +107,12 @@ class Slice(Widget):
             self._drawn = drawn
             self.refresh(layout=self.styles.auto_dimensions)
 
+    def render(self) -> Text:
+        return EMPTY if self.view is None else self.text(self.view, roles(self.app))
+
+    def text(self, view: View, styles: Roles) -> Text:
+        raise NotImplementedError
+
     @property
     def step(self) -> NextStep:
         """The next step, the screen's own where it has one, with the key that takes it here."""
@@ -125,12 +130,8 @@ class Slice(Widget):
 class HeaderBar(Slice):
     """Program and lab; at the right practice, connection, GPU-hours."""
 
-    def render(self) -> RenderResult:
-        """Left: program, lab. Right: practice, connection, what was used."""
-        styles, view = roles(self.app), self.view
+    def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
-        if view is None:
-            return left
         rail = self.screen.has_class("-rail")
         left.append(" " * (RAIL + 2 - left.cell_len) if rail else "  ")
         lab, _, about = (view.edition.title if view.edition is not None else "").partition(":")
@@ -160,11 +161,10 @@ class HeaderBar(Slice):
 class TitleBar(Slice):
     """The task on the screen, and at the right its state with its age."""
 
-    def render(self) -> RenderResult:
-        styles, view = roles(self.app), self.view
-        row = view.task_line if view is not None else None
-        if view is None or row is None:
-            return Text("")
+    def text(self, view: View, styles: Roles) -> Text:
+        row = view.task_line
+        if row is None:
+            return EMPTY
         left = ink(row.task_id, f"bold {styles.busy}")
         left.append(f"  {row.title}" if row.task_id else row.title, "bold")
         phase, word, rest = title_state(view)
@@ -190,10 +190,9 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
             full = count.of and count.done == count.of
             right.append(f"{str(count) or words.NOTHING:>9}", styles.good if full else styles.quiet)
         right.append(" ")
-    style, indent = (
-        "bold" if current else "" if row.status == "done" or row.live else styles.soft,
-        left.cell_len,
-    )
+    style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
+    indent = left.cell_len
+    lines = min(lines, len(textwrap.wrap(row.title, max(8, width - indent - 1))) or 1)  # running or not
     room = max(8, width - indent - right.cell_len - 1)
     first, *more = textwrap.wrap(row.title, room, max_lines=lines, placeholder="…") or [""]
     text = ends(left.append(first, style), right, width or 80)
@@ -234,10 +233,10 @@ class TaskList(OptionList):
 class NextStepText(Slice):
     """The next step with its key as a chip and one reason, cut after four lines; a click takes it."""
 
-    def render(self) -> RenderResult:
+    def text(self, view: View, styles: Roles) -> Text:
         step = self.step
         lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
-        return step_text(replace(step, reason="\n".join(lines)), roles(self.app), "\n")
+        return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
 
     async def on_click(self) -> None:
         await self.run_action("app.do_next")
@@ -279,11 +278,8 @@ class NoteLine(Slice):
 
     work: reactive[str] = reactive("")
 
-    def render(self) -> RenderResult:
-        if self.view is None:
-            return Text("")
-        styles = roles(self.app)
-        severity, text = status_line(self.view)
+    def text(self, view: View, styles: Roles) -> Text:
+        severity, text = status_line(view)
         if not severity and self.work:
             text = self.work
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)

@@ -273,7 +273,7 @@ class _Drawing:
             names = {x: f"{x:g}" for x in self.xs[::every]}
         free = -1
         for x in sorted(names):
-            text = names[x] + (f" {label}" if label and low and x == max(names) else "")
+            text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
             start = column - len(names[x]) // 2
             if start > free:

@@ -94,7 +94,7 @@ class RunsPane(RunPane):
     def _show_glance(self, view: View, styles: Roles) -> None:
         line, spec, failed = view.line, glance_chart(view), failed_line(view)
         glance = self.query_one("#glance")
-        glance.display = bool(view.lines) and (line is not None or spec is not None)
+        glance.display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
         chart.display = spec is not None and failed is None
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
