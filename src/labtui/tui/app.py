@@ -405,6 +405,7 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.plan import PlanScreen
 
         if self.view_model.edition is not None:
+            self.delay_update()  # it knows its width after its first layout
             screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
             await self.push_screen(screen)
 

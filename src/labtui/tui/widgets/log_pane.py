@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -13,8 +12,8 @@ from textual.widgets import Input
 from labtui.domain.model import Stream, plural
 from labtui.tui import format as words
 from labtui.tui.guidance import headline, last_line
-from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import TRAINING, RunLine, View
+from labtui.tui.themes import ink, roles
+from labtui.tui.view import TRAINING, View
 from labtui.tui.widgets.frame import Said, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
@@ -84,27 +83,24 @@ class LogPane(RunPane):
         self._show_title()
 
     def _show_title(self) -> None:
+        """Whose log it is, its file, and where one is in it; or that the error is in the other stream."""
         if self.view is None:
             return
         styles, line = roles(self.app), self.view.line
-        text = ink(headline(self.view), styles.quiet)
-        if line is not None:
-            live = line.phase in TRAINING
-            followed = self.tail.follow and live
-            right = ink(place_of(self.tail, live=live), styles.busy if followed else styles.soft)
-            text = ends(self._about(line, styles), right, max(10, self.size.width))
-        say(self, "#log-title", text)
-
-    def _about(self, line: RunLine, styles: Roles) -> Text:
-        """Whose log it is and its file, or that the error is in the other one."""
+        if line is None:
+            say(self, "#log-title", ink(headline(self.view), styles.quiet))
+            return
         text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
+        if self._stream == "out" and (found := line.run.diagnosis[:1]) and found[0].stream == "err":
+            say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
+            return
         if others := self._others(line):
             text.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
-        file = self.tail.file
+        file, live = self.tail.file, line.phase in TRAINING
         named = "standard output" if self._stream == "out" else "standard error"
-        if self._stream == "out" and (found := line.run.diagnosis[:1]) and found[0].stream == "err":
-            return text.append("   The error is in standard error: press o.", styles.warn)
-        return text.append(f"   {file.path.name if file is not None else named}", styles.soft)
+        text.append(f"   {file.path.name if file is not None else named}", styles.soft)
+        right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
+        say(self, "#log-title", ends(text, right, max(10, self.size.width)))
 
     # ------------------------------------------------------------------ search and the rest
 

@@ -55,12 +55,22 @@ class KeyedTable(DataTable[Text]):
         self._shown: dict[str, list[object]] = {}
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
-        """Show these columns and rows; says whether anything changed."""
-        shown = {row.key: [look(cell) for cell in row.cells] for row in rows}
-        if tuple(columns) == self._shown_columns and list(shown.items()) == list(self._shown.items()):
-            return False
-        selected, column, scroll = self.selected_key, self.cursor_column, self.scroll_offset
-        fresh = not self._shown
+        """Show these columns and rows; says whether anything changed. Where only cells did, nothing moves."""
+        before, columns = self._shown, tuple(columns)
+        self._shown = shown = {row.key: [look(cell) for cell in row.cells] for row in rows}
+        if columns != self._shown_columns or list(shown) != list(before):
+            self._fill(columns, rows, list(before))
+            return True
+        for row in rows:
+            for at, column in enumerate(columns):
+                if shown[row.key][at] != before[row.key][at]:
+                    self.update_cell(row.key, column.key, _cell(row.cells[at], column))
+        return shown != before
+
+    def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row], before: Sequence[str]) -> None:
+        """Other rows or columns; the cursor stays on its row."""
+        selected = before[self.cursor_row] if 0 <= self.cursor_row < len(before) else ""
+        column = self.cursor_column
         with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
             self.clear(columns=True)
             for each in columns:
@@ -69,15 +79,11 @@ class KeyedTable(DataTable[Text]):
             for row in rows:
                 cells = [_cell(cell, each) for cell, each in zip(row.cells, columns, strict=True)]
                 self.add_row(*cells, key=row.key)
-            self._shown_columns, self._shown = tuple(columns), shown
-            if selected in shown:
-                place = list(shown).index(selected)
-                self.move_cursor(row=place, column=column, animate=False, scroll=False)
-        if not fresh:
-            self.scroll_to(scroll.x, scroll.y, animate=False)
+            if selected in self._shown:
+                self.move_cursor(row=list(self._shown).index(selected), column=column)
+        self._shown_columns = columns
         # A layout that comes between these rows and the table's own measuring of them would keep the old height.
         self.call_after_refresh(self.refresh, layout=True)
-        return True
 
     @property
     def selected_key(self) -> str | None:
