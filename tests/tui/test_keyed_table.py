@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.text import Text
 from textual.app import App, ComposeResult
 
@@ -42,11 +44,26 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
         assert app.table.selected_key in {"x", "a", "c"}
 
 
-async def test_changed_cells_are_shown_and_markup_is_text():
+async def test_the_row_under_the_cursor_stays_in_sight():
+    app = Bench()
+    async with app.run_test(size=(30, 20), notifications=True) as pilot:
+        app.table.sync(COLUMNS, rows("abcdefghijklmnop"))
+        app.table.select_key("p")
+        await until(pilot, lambda: " p " in text_of(app))
+        await pilot.resize_terminal(30, 5)
+        await until(
+            pilot, lambda: app.size.height == 5 and " p " in text_of(app) and " c " not in text_of(app)
+        )
+        app.table.sync(COLUMNS, rows("0abcdefghijklmnop", "2"))
+        await until(pilot, lambda: re.search(r" p +2", text_of(app)))
+
+
+async def test_changed_cells_are_shown_in_place_and_markup_is_text(monkeypatch):
     app = Bench()
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
         await until(pilot, lambda: "node[a1]" in text_of(app) and "[/foo]" in text_of(app))
+        monkeypatch.delattr(KeyedTable, "_fill")
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
         await until(pilot, lambda: "[red]12345678" in text_of(app))
 

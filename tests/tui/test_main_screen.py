@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
 from labtui.domain.model import JobPhase
@@ -250,6 +251,27 @@ async def test_the_selected_run_stays_selected_until_the_student_submits(filled_
         await open_plan(app, pilot)
         await submit(pilot)
         await until(pilot, lambda: app.view_model.run_id == 7 and app.screen is app.main)
+
+
+async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypatch):
+    monkeypatch.setattr(LabApp, "_age", lambda app: None)
+    async with screens(filled_session, "runs") as (app, pilot):
+        await until(pilot, lambda: "2.53×" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
+        await pilot.pause()
+        painted: list[Widget] = []
+        monkeypatch.setattr(Widget, "refresh", lambda widget, *_, **__: painted.append(widget))
+        app.repaint()
+        assert not painted
+
+
+async def test_no_frame_is_painted_before_texts_have_their_width_and_colours(filled_session):
+    """They are made after the layout and after the stylesheets."""
+    async with screens(filled_session) as (app, pilot):
+        for change in (app.on_resize, app.refresh_css):
+            await until(pilot, lambda: not app._batch_count)
+            change()
+            assert app._batch_count
 
 
 async def test_keys_that_left_the_foot_leave_memory(filled_session):
