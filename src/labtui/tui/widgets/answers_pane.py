@@ -1,6 +1,6 @@
 """The questions of a task as cards with the student's answers; beside them what belongs to the chosen question.
 
-Enter on a card edits its answer alone. What stands beside is made anew when another question is chosen or the results
+Enter on a card edits its answer alone. What stands beside is painted anew where another question is chosen or results
 change, never by a key press in a text. labtui writes no answer. What is typed is stored after a second without typing,
 when the text is left, and on quitting; a file changed by another editor meanwhile is never overwritten.
 """
