@@ -71,7 +71,8 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(ses
         await until(pilot, lambda: chooses(app) and "overridden: why" in text_of(app))
         path.write_text(TOLD)  # while the question stands there
         await pilot.press("y")
-        await until(pilot, lambda: "Press s again" in text_of(app) and ready(app.screen))
+        await until(pilot, lambda: "Press s again" in text_of(app))
+        await until(pilot, lambda: ready(app.screen))
         assert not session.requests and screen.plan.previews[0].script == TOLD
         script, before = session.folder.scripts / "ResNet50.py", screen.plan.previews
         script.write_text(script.read_text() + "# mine\n")

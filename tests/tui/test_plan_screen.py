@@ -250,7 +250,8 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
         focus_at(screen, 0, "epochs")
         await pilot.press("enter", *"10", "enter")
-        await until(pilot, lambda: "without your edits" in flat(app) and ready(app.screen))
+        await until(pilot, lambda: "without your edits" in flat(app))
+        await until(pilot, lambda: ready(app.screen))
         assert screen.plan.rows[0].spec.epochs == 10 and not screen.plan.edited_jobs
         await pilot.press("enter", *"5", "enter")
         await until(pilot, lambda: "edited: it is used, not the table" in text_of(app), "they are back")

@@ -192,10 +192,11 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
         right.append(" ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
-    lines = min(lines, len(textwrap.wrap(row.title, max(8, width - indent - 1))) or 1)  # running or not
-    room = max(8, width - indent - right.cell_len - 1)
-    first, *more = textwrap.wrap(row.title, room, max_lines=lines, placeholder="…") or [""]
-    text = ends(left.append(first, style), right, width or 80)
+    room, taken = max(8 + right.cell_len, width - indent - 1), " " * right.cell_len
+    lines = min(lines, len(textwrap.wrap(row.title, room)) or 1)  # running or not
+    wrapped = textwrap.wrap(row.title, room, initial_indent=taken, max_lines=lines, placeholder="…")
+    first, *more = wrapped or [taken]
+    text = ends(left.append(first[len(taken) :], style), right, width or 80)
     for each in more:
         text.append(f"\n{mark}", styles.busy).append(f"{each:>{indent - 1 + len(each)}}", style)
     return text
