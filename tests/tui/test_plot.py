@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
+from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import MARKS, Cursor, braille, draw, drawable, place_text, row_scale
+from labtui.tui.widgets.plot import MARKS, Cursor, braille, draw, drawable, row_scale
 
 LOOK = Roles(*["white"] * 10)
 SIZES = (1, 2, 4, 8, 16, 24, 32)

@@ -153,15 +153,6 @@ class LabApp(SanitizedApp[int]):
         if (why := self.session.why_read_only) is not None:
             self.report(why)
 
-    def on_resize(self) -> None:
-        """What stands where is computed after the layout: no frame of two sizes is painted."""
-        self.delay_update()
-
-    def refresh_css(self, animate: bool = True) -> None:
-        """Texts get their colours after the stylesheets: no frame of two themes is painted."""
-        self.delay_update()
-        super().refresh_css(animate)
-
     def on_unmount(self) -> None:
         self._unsubscribe()
 
@@ -405,7 +396,7 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.plan import PlanScreen
 
         if self.view_model.edition is not None:
-            self.delay_update()  # it knows its width after its first layout
+            self.delay_update()  # its first frame has no width yet
             screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
             await self.push_screen(screen)
 

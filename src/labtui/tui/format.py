@@ -10,6 +10,7 @@ from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, Submissio
 from labtui.domain.state import ConnectionState, LabState, SubmissionState
 
 if TYPE_CHECKING:
+    from labtui.results.charts import ChartSpec, Point
     from labtui.tui.view import RunLine, View
 
 
@@ -93,6 +94,27 @@ def clock_span(seconds: float) -> str:
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
+    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``; `y`: a bound of it."""
+    from labtui.results import charts
+
+    text = charts.value_text(spec, point, y)
+    return f"{text} s" if spec.unit == "s" else text
+
+
+def plain(label: str) -> str:
+    """A label from outside as one line of at most 40 printable characters."""
+    return "".join(character if character.isprintable() else " " for character in label)[:40]
+
+
+def place_text(spec: ChartSpec, x: float) -> str:
+    """A place on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
+    tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
+    if spec.x_axis in ("epochs", "names"):
+        return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
+    return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
 
 
 def connection_label(connection: ConnectionState) -> tuple[str, str]:

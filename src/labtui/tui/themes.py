@@ -147,7 +147,12 @@ class SanitizedApp(App[_Result]):
         """Textual asks for it at every start, to read all stylesheets again in the theme; ours were read in it."""
         fresh, self._read_with = self._read_with == self.current_theme, None
         if not fresh:
+            self.delay_update()  # texts get their colours after the stylesheets: no frame has two themes
             super().refresh_css(animate)
+
+    def on_resize(self) -> None:
+        """Texts get their width after the layout: no frame has two sizes."""
+        self.delay_update()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""

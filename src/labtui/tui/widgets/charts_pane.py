@@ -14,11 +14,12 @@ from textual.widget import Widget
 
 from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.tui import format as words
+from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of, place_text, plain, value_text
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of
 from labtui.tui.widgets.tail_view import LogText
 
 if TYPE_CHECKING:

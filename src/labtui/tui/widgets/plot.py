@@ -17,9 +17,9 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results import charts
 from labtui.results.charts import ChartSpec, Point, Series, distinct, unbroken
 from labtui.results.numbers import tick_text
+from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
 
 MIN_HEIGHT = 8
@@ -117,33 +117,14 @@ def drawable(spec: ChartSpec) -> bool:
     return all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers)
 
 
-def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
-    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``; `y`: a bound of it."""
-    text = charts.value_text(spec, point, y)
-    return f"{text} s" if spec.unit == "s" else text
-
-
 def mark_of(place: int, *, hollow: bool = False) -> str:
     """The mark of a series, by its place among the measured ones; the same in every chart."""
     return (HOLLOW if hollow else MARKS)[place % len(MARKS)]
 
 
-def plain(label: str) -> str:
-    """A label from outside as one line of at most 40 printable characters."""
-    return "".join(character if character.isprintable() else " " for character in label)[:40]
-
-
 def names_of(spec: ChartSpec) -> list[str]:
     """The measured series as labels call them: only by what tells them apart in this chart."""
     return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
-
-
-def place_text(spec: ChartSpec, x: float) -> str:
-    """A place on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
-    tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
-    if spec.x_axis in ("epochs", "names"):
-        return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
-    return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
 
 
 def _last(series: Series) -> Point:
