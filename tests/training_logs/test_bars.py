@@ -137,14 +137,11 @@ def test_any_chunking_finds_the_first_bar(chunk):
     assert parse_log(pieces).runs == parse_log(text).runs
 
 
-def test_real_fits_of_every_recorded_generation():
-    """All true times of the recordings at verbose=1 lie inside; those of some seconds within 2 % of their size."""
-    widths, epochs = [], 0
-    for path in sorted(RECORDED.glob("*/verbose1*.json")):
+def test_real_fits_of_some_seconds_are_known_to_two_percent():
+    """Of the recordings at verbose=1; that the truth lies inside is shown for all of them (`test_truth`)."""
+    widths = []
+    for path in sorted(RECORDED.glob("*/verbose1-long.json")):
         (run,) = parse_log(path.with_suffix(".log").read_bytes()).runs
         for sample, true in zip(run.epochs, true_epochs(path), strict=True):
-            assert sample.seconds.lo <= true["hi"] and true["lo"] <= sample.seconds.hi, (path, sample)
-            epochs += 1
-            if "long" in path.stem:
-                widths.append((sample.seconds.hi - sample.seconds.lo) / true["seconds"])
-    assert epochs >= 50 and len(widths) >= 6 and statistics.median(widths) <= 0.02
+            widths.append((sample.seconds.hi - sample.seconds.lo) / true["seconds"])
+    assert len(widths) >= 6 and statistics.median(widths) <= 0.02

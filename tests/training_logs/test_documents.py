@@ -68,12 +68,3 @@ def test_pytorch_logs_of_the_thesis(name: str) -> None:
     assert run.batch_seconds.value == BATCHES[name]
     assert run.batch_seconds.half_width == pytest.approx(0.0005)
     assert (run.framework, run.epochs, run.throughput) == ("pytorch", (), None)
-
-
-def test_the_thesis_computes_throughput_from_the_batch_of_its_command() -> None:
-    """Images per second = per-GPU batch x GPUs / mean batch time."""
-    command = b"srun -l python ./main.py -a resnet50 --print-freq 1 --batch-size 128 --epochs 1 $TMPDIR/x/\n"
-    (run,) = parse_log(command + (LOGS / "thesis-figure11.out").read_bytes()).runs
-    assert run.throughput is not None
-    assert run.throughput.value == pytest.approx(128 / 0.632)
-    assert run.throughput.contains(128 / 0.6324) and run.model == "ResNet50"
