@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from labtui.training_logs.said import Opens
 
 KERAS = "keras"
+_WORKERS = "several processes wrote to this log at once, and nothing shows which epochs are one's"
+_TRAININGS = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
 
 
 @dataclass(slots=True)
@@ -108,8 +110,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             return
         _settle_before(fold, run, line, header)
         if _beside(fold, run, number, planned):
-            reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
-            fold.refuse(line, f"Epoch {number}/{planned}", reason)
+            fold.refuse(line, f"Epoch {number}/{planned}", _TRAININGS)
             return
     if run is None or not _belongs(run, number, planned):
         run = fold.begin(line)
@@ -156,7 +157,7 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
     """No more lines come: what waited for the next is decided by what is there."""
     keras = run.keras
     if keras.times < keras.workers and keras.last is not None:
-        _refuse_workers(fold, run, run.last_line)
+        fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
     elif keras.open is not None and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
         keras.open = None
@@ -191,18 +192,13 @@ def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     return 1 < number == keras.open or number > keras.last
 
 
-def _refuse_workers(fold: Fold, run: OpenRun, line: int) -> None:
-    reason = "several processes wrote to this log at once, and nothing shows which epochs are one's"
-    fold.refuse(line, f"Epoch {run.keras.last}/{run.facts.epochs_planned}", reason)
-
-
 def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
     """The next header: the last epoch's lines are all there, so its own can be recognised."""
     keras = run.keras
     if keras.last is None or header.number != keras.last + 1 or header.planned != run.facts.epochs_planned:
         return
     if keras.times < keras.workers:
-        _refuse_workers(fold, run, line)
+        fold.refuse(line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
     elif keras.workers > 1:
         keras.owed += keras.workers - len(keras.seen)
     elif keras.seen:

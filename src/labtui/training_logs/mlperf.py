@@ -43,7 +43,8 @@ class Record:
 
     def count(self, *names: str) -> int | None:
         """The same as a number of things: whole, not negative, at most 10^12."""
-        return whole(self.number(*names))
+        number = self.number(*names)
+        return int(number) if number is not None and 0 <= number <= 1e12 else None
 
     def word(self, name: str) -> str:
         """Its value as text, where it is the record of that name; else that of its metadata."""
@@ -56,11 +57,6 @@ def finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e18:
         return None
     return float(value)
-
-
-def whole(value: object) -> int | None:
-    number = finite(value)
-    return int(number) if number is not None and 0 <= number <= 1e12 else None
 
 
 def read_records(text: str) -> list[Record]:
