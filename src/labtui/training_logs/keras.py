@@ -168,9 +168,9 @@ def _summary(seconds: str, rest: str) -> Summary:
         if ": " in word:
             if metric := _METRIC.match(word):
                 summary.metrics.setdefault(metric[1], float(metric[2]))
-                summary.validates = summary.validates or word.startswith("val_")
         elif word and (unit := _UNIT.match(word)):
             summary.units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
+    summary.validates = "val_" in rest and any(name.startswith("val_") for name in summary.metrics)
     return summary
 
 

@@ -209,6 +209,9 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
+    if len(keras.seen) == 1 and keras.kept == 0:
+        keras.place, keras.alike = 0, False
+        return
     place = keras.own_place() if len(keras.seen) > 1 else 0
     if place != keras.kept:
         _store(fold, run, epoch, place)

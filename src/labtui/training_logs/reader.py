@@ -119,12 +119,13 @@ class LogReader:
 
     def _note_findings(self) -> None:
         """What the runs themselves show to be wrong."""
-        if self._fold.continued:
-            self._fold.continued = False
+        fold = self._folds[-1]
+        if fold.continued:
+            fold.continued = False
             self._changed = True
             self._diagnoser.continued()
-        while self._fold.findings:
-            self._diagnoser.add(*self._fold.findings.pop(0))
+        while fold.findings:
+            self._diagnoser.add(*fold.findings.pop(0))
 
     def _take(self, line: LogLine) -> None:
         text = line.text
@@ -163,11 +164,12 @@ class LogReader:
             self._hear(writer)
         if writer and self._chief is not None and writer > self._chief:
             return
+        folds = self._folds[1:] if writer and self._chief is not None else self._folds
         for one in said:
             self._changed = self._changed or not isinstance(one, (Batch, FirstStep))
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.take_command(number, text, self._fold.index, without_gpu=one.masked)
-            for fold in self._folds[bool(writer) and self._chief is not None :]:
+            for fold in folds:
                 fold.take(number, one)
 
     def _hear(self, writer: Writer) -> None:
