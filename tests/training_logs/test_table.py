@@ -169,6 +169,8 @@ CASES = {
         "- -:, oom | - -: 1*=13.6 2=13.6, completed"),
     "two trainings with MLPerf's records": (records(1, start=mllog("global_batch_size", 64)) + records(1, start=mllog("global_batch_size", 128)),
         "- - x 64: 1*=0.9, completed | - - x 128: 1*=0.9, completed"),
+    "batches that begin amid an epoch, after a record that ended one": (imagenet(0, 20, 1)[: -8 * (len(imagenet(0, 20, 1)) // 20)] + mllog("epoch_stop", epoch_num=1, seconds=6.5) + "".join(imagenet(0, 20, 1).splitlines(keepends=True)[5:]),
+        "- -: 1*=6.5, unfinished | - -: 1*=10, completed"),
     "a fit after PyTorch's lines": (PYTORCH + imagenet(0, 20, 1) + keras(1, 2, 5),
         "ResNet50 - x 128: 1*=10, 256/s, completed | - -: 1*=13.6 2=13.6, unfinished"),
     "hand-written epochs, then bars": ("".join(f"Epoch {n} | Time: 10.{n}0s\n" for n in (1, 2, 3)) + "".join(f"Epoch {n}: 100%|###| 196/196 [05:31<00:00, 0.6it/s]\n" for n in (1, 2, 3)),
