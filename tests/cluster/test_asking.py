@@ -7,8 +7,7 @@ import secrets
 import pytest
 
 from labtui.cluster.connection import Connection
-from labtui.domain.errors import RemoteFailure, SubmitRefused
-from labtui.slurm.job_control import cancel
+from labtui.domain.errors import SubmitRefused
 from labtui.slurm.queue import tick
 from labtui.slurm.submit import Lookup, lookup, submit
 from tests.real_cluster import Student
@@ -31,10 +30,9 @@ class Submission:
         self.attempt = 0
         line.push({"job.slurm": JOB}, self.dir)
 
-    def submit(self, script: str = "job.slurm", directory: str = "") -> str:
-        where = directory or self.dir
+    def submit(self) -> str:
         try:
-            call = submit(where, script, self.token, self.name, self.options, attempt=self.attempt)
+            call = submit(self.dir, "job.slurm", self.token, self.name, self.options, attempt=self.attempt)
             return self.line.ask(call)
         except SubmitRefused:
             self.attempt += 1
@@ -59,20 +57,6 @@ def test_push_sends_what_is_not_there(line, student):
     assert line.files.read(f"{target}-again/cifar-utils/cifar.py") == b"x = 1\n"
     assert line.run(f"stat -c %a '{target}/run.slurm'").out == "755\n"
     assert line.push({}, target) == 0
-
-
-def test_a_missing_script_and_a_missing_directory(submission, line):
-    with pytest.raises(SubmitRefused, match="job script"):
-        submission.submit(script="gone.slurm")
-    with pytest.raises(SubmitRefused, match="directory"):
-        submission.submit(directory="/no/such/place")
-
-
-def test_what_cannot_be_cancelled(line):
-    line.ask(cancel("999999"))  # over long ago, or never there: nothing to do
-    with pytest.raises(RemoteFailure):
-        line.ask(cancel("x; touch pwned"))
-    assert line.files.stat("pwned") is None
 
 
 # --------------------------------------------------------------------------- Slurm in trouble

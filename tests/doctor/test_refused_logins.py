@@ -42,7 +42,6 @@ troubles = pytest.mark.parametrize("reason", TROUBLES)
 @pytest.mark.cluster
 @troubles
 def test_the_doctor_names_the_trouble(student, cluster, capsys, reason):
-    assert problems(student, capsys) == {}
     strike, words = TROUBLES[reason]
     strike(cluster)
     found = problems(student, capsys)
