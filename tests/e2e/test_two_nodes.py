@@ -24,7 +24,7 @@ from tests.tui.waiting import come_to, focus_at, submit, text_of
 EDITION = """
 format = 1
 id = "two-nodes"
-title = "ViT-Ti on two nodes"
+title = "A small network on two nodes"
 course = "Tests"
 term = "2026"
 source = "Tests"
@@ -45,7 +45,7 @@ files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "py
 
 [[tasks.sweeps]]
 form = "torchrun"
-model = "vit_ti_16"
+model = "custom"
 gpus = [1, 2, 4]
 batch = 8
 batch_option = "per-gpu"
@@ -53,7 +53,8 @@ epochs = 2
 script = "pytorch/train_ddp.py"
 data_set = "cifar10"
 time_limit_minutes = 10
-options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "2"]
+options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "2",
+    "--intermidiate_dimensions", "32"]
 
 [[tasks]]
 id = "2"
