@@ -51,6 +51,8 @@ def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment:
 def test_a_running_job_grows_and_practice_costs_nothing():
     state = lab(phase=JobPhase.RUNNING)
     assert lab_cost(replace(state, cluster_time=1090.0)).total.allocated == pytest.approx(4 * 90 / 3600)
+    early = lab_cost(replace(state, cluster_time=1010.0)).total  # its log tells of 80 s already
+    assert early.used <= early.allocated == pytest.approx(4 * 80 / 3600)
     assert lab_cost(lab(practice=True)).total.allocated == 0
     assert lab_cost(lab(practice=True), practice=True).total.allocated == pytest.approx(4 * 360 / 3600)
     assert lab_cost(lab(), practice=True).total.allocated == 0
@@ -59,7 +61,7 @@ def test_a_running_job_grows_and_practice_costs_nothing():
 def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     """Not the laptop's: a day ahead it made 96 GPU-hours of two minutes."""
     state = lab(phase=JobPhase.RUNNING)
-    job = replace(state.submissions["t1"].job, time_limit_s=1800.0, elapsed_s=30.0)
+    job = replace(state.submissions["t1"].job, time_limit_s=1800.0, elapsed_s=80.0)
 
     def hours(cluster_time: float | None, **more: object) -> float:
         submission = replace(state.submissions["t1"], job=replace(job, **more))
@@ -69,9 +71,9 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
 
     assert hours(1120.0) == pytest.approx(4 * 120 / 3600)
     assert hours(1000.0 + 86_400) == pytest.approx(4 * 0.5)
-    assert hours(None) == pytest.approx(4 * 30 / 3600)
+    assert hours(None) == pytest.approx(4 * 80 / 3600)
     assert hours(9e9, phase=JobPhase.QUEUED) == 0
-    assert hours(9e9, phase=JobPhase.UNKNOWN) == pytest.approx(4 * 30 / 3600)
+    assert hours(9e9, phase=JobPhase.UNKNOWN) == pytest.approx(4 * 80 / 3600)
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
 
 

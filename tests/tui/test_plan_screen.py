@@ -119,6 +119,7 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session):
         await open_plan(app, pilot)
         keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
         await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
+        await until(pilot, lambda: ready(app.screen))
         line = next(each for each in text_of(app).splitlines() if "Job script" in each)
         await pilot.press("v")
         await until(pilot, lambda: "#SBATCH" in text_of(app))
@@ -240,6 +241,11 @@ async def test_a_batch_that_did_not_fit_is_told(session):
         await pilot.press("enter", *"4096", "enter")
         await until(pilot, lambda: "4,096 images per GPU do not fit" in flat(app))
         assert "only runs with the same can be compared" in flat(app)
+        await pilot.press("enter", *"65536", "enter")
+        many = "65,536 images per GPU are more than the 50,000 of an epoch"
+        await until(pilot, lambda: many in flat(app) and ready(app.screen))
+        await pilot.press("s")
+        await until(pilot, lambda: app.screen is not screen and many in flat(app), "asks before it sends")
 
 
 async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session, monkeypatch):

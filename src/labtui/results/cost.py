@@ -80,8 +80,10 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
 
 
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
-    wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
-    runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
+    runs, gpus = [state.runs[run] for run in submission.run_ids], submission.gpus * submission.nodes
+    wall, running = job.ran_s(state.cluster_time), job.phase is JobPhase.RUNNING
+    if running:  # its log may be newer than the word of the queue
+        wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
     return JobCost(
         token=submission.token,
         task_id=submission.task_id,
@@ -92,7 +94,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
         wall_seconds=wall,
         allocated=gpus * wall / _HOUR,
         used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
-        running=job.phase is JobPhase.RUNNING,
+        running=running,
     )
 
 

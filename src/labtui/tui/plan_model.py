@@ -239,7 +239,7 @@ class Plan:
 
     @property
     def doubts(self) -> list[str]:
-        """What the rows give reason to doubt: batches per GPU that differ, or that did not fit before."""
+        """What the rows give reason to doubt: batches per GPU that differ, did not fit before, or are no batches."""
         from labtui.session.planning import too_large
 
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
@@ -251,6 +251,10 @@ class Plan:
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
                 lines.append(f"{model}: {sizes} images per GPU; only runs with the same can be compared.")
+            if (images := self.session.edition.images) and batches[-1] > images:
+                lines.append(
+                    f"{model}: {batches[-1]:,} images per GPU are more than the {images:,} of an epoch."
+                )
             if most is not None and batches[-1] >= most:
                 lines.append(f"{model}: {most:,} images per GPU do not fit.")
         return lines

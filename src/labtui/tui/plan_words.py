@@ -330,6 +330,8 @@ def doubts(plan: Plan, done: str) -> Text:
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
             text.append(f"! {found.where}  {found.finding.effect}\n")
+    for each in plan.doubts:
+        text.append(f"! {each}\n")
     text.rstrip()
     return text
 

@@ -315,6 +315,8 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """What the selected run does now: epoch, loss, GPU use; while it waits, why."""
+    from labtui.results.numbers import percent_text
+
     run, spec, submission = line.run, line.run.spec, line.submission
     job = submission.job if submission is not None else None
     where = f" on {job.node}" if job is not None and job.node else ""
@@ -332,8 +334,10 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
-            before = f" from {values[0]:.2f}" if len(values) > 1 else ""
-            facts.append((name, f"{values[-1]:.2f}", before))
+            shown = [
+                f"{each:.2f}" if name == "loss" else percent_text(each) for each in (values[0], values[-1])
+            ]
+            facts.append((name, shown[1], f" from {shown[0]}" if len(values) > 1 else ""))
     if busy and line.live:
         recent = busy[-12:]
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
