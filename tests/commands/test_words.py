@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from labtui.commands.cli import main
 from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.model import SubmissionStatus
 from tests import changes
-from tests.tui.fed_session import lab_session, make_folder, open_session, planned, spec
+from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, planned, spec
 
 
 @pytest.fixture
@@ -74,6 +76,21 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     main(["check"])
     shown = capsys.readouterr().out
     assert "◐ 10.5   begun" in shown and "partial" not in shown
+    assert re.search(r"\d more: labtui check 10\.5\n", shown)
+    main(["check", "10.5"])
+    assert "more: labtui check" not in capsys.readouterr().out
     main(["check", "--json"])
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert "partial" in {task["status"] for task in tasks}
+
+
+def test_a_run_that_is_done_has_no_reason_of_its_job(lab, capsys):
+    """Of two runs in a job the first one was done when the second one failed."""
+    session = open_session(lab, start=False)
+    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
+    failed = replace(session.state.submissions["lt1"].job, slurm_state="FAILED", reason="NonZeroExitCode")
+    session.feed(lambda state: state.with_job("lt1", failed))
+    session.close()
+    main(["queue", "--offline"])
+    shown = capsys.readouterr().out
+    assert "done" in shown and "NonZeroExitCode" not in shown

@@ -174,7 +174,8 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
         device = state.runs[row["run"]].spec.devices
         model = row["model"] or job.get("name", "")
-        reason = reason_words(job.get("phase"), job.get("reason", ""))
+        done = row["outcome"] == "completed"  # what became of its job is another run's story
+        reason = "" if done else reason_words(job.get("phase"), job.get("reason", ""))
         why = _how_it_ended(row) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
@@ -299,7 +300,9 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
     title = task_of(edition, check.task_id).title
     print_wrapped(plain(f"{TASK_GLYPHS[check.status]} {check.task_id:<6} {word:<16} {title}"))
     if check.missing:
-        print_wrapped(plain(f"         {check.missing}"))
+        more = sum(not item.met for item in check.items) - 1
+        rest = f" {more} more: labtui check {check.task_id}" if more > 0 and not full else ""
+        print_wrapped(plain(f"         {check.missing}{rest}"))
     for item in check.items if full else ():
         mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
