@@ -287,7 +287,7 @@ def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
         measured = measured_run(1, [30.0, 13.6], practice=practice)
         ended = tuple(replace(sample, ended_at=1_700_000_000.0) for sample in measured.run.epochs)
         results = compute_results([replace(measured, run=replace(measured.run, epochs=ended))])
-        assert stamp_of(results).startswith("2023-11-14 22:13 UTC")
+        assert stamp_of(results).startswith("last epoch 2023-11-14 22:13 UTC")
         assert ("practice clock" in stamp_of(results)) is practice
 
 

@@ -16,7 +16,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, panels, y_ticks
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, panels, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -28,8 +28,10 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.numbers import Table
 from labtui.results.report import report_text
+from labtui.results.run_charts import job_gpu_chart
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
+from labtui.training_logs.gpu_sampler import GpuSample
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of
 from tests.lab.published import published_lab
 from tests.results.helpers import results_of
@@ -65,7 +67,7 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
     ("edition", "kicker", "title"),
     [
         ("hpc4ai-ch10", "10.3", "The CPU needs 215 s for an epoch of ResNet50"),
-        ("hpc4ai-ch10", "10.4", "One GPU is 15.03 times as fast as the CPU"),
+        ("hpc4ai-ch10", "10.4", "One GPU is 15.0 times as fast as the CPU"),
         ("hpc4ai-ch10", "10.5", "Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency"),
         ("hpc4ai-ch10", "10.7", "ResNet50 is faster on any number of GPUs; ResNet152 scales better"),
         ("hpc4ai-ch10", "10.7", "ResNet152 uses four GPUs better: 3.26× as fast, ResNet50 only 2.53×"),
@@ -74,10 +76,15 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
             "10.7",
             "Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses on four GPUs",
         ),
-        ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 21.69 times as fast as one, at 67.8 % efficiency"),
+        ("sa-miri-2025-pg", "10.6", "Four GPUs need 5.38 s for an epoch of ResNet50; one needs 13.6 s"),
+        ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 21.7 times as fast as one, at 67.8 % efficiency"),
         ("hpc4ai-ch12", "12.3", "tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs"),
-        ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 28.57 times as fast as one, at 89.3 % efficiency"),
-        ("sa-miri-2025-pg", "10.10", "By Amdahl's law 19.3 % of ResNet50 and 8.2 % of ResNet152 stay serial"),
+        ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 28.6 times as fast as one, at 89.3 % efficiency"),
+        (
+            "sa-miri-2025-pg",
+            "10.10",
+            "Amdahl's law on three sizes: 19.3 % of ResNet50 and 8.2 % of ResNet152 serial",
+        ),
     ],
 )
 def test_the_numbers_make_the_title(tmp_path, edition, kicker, title):
@@ -108,7 +115,7 @@ def test_questions_without_an_answer_are_one_line(tmp_path):
 
 def test_the_title_page_has_three_key_numbers_and_the_overview_its_machines(tmp_path):
     document = hand_in(make_lab(tmp_path / "lab", "cc-mei-2025-lab5").contents())
-    assert [value for value, _ in document.facts] == ["15.03×", "2.53×", "3.26×"]
+    assert [value for value, _ in document.facts] == ["15.0×", "2.53×", "3.26×"]
     overview = next(page for page in document.pages if page.title.startswith("One network"))
     assert [label for _, label in overview.facts] == ["CPU", "One GPU", "Two GPUs", "Four GPUs"]
     asked = hand_in(make_lab(tmp_path / "target", "sa-miri-2021-ex12").contents())
@@ -328,3 +335,21 @@ def test_labels_are_moved_no_further_than_they_must(wanted, placed):
     found = sorted(spread([3.0, 3.1, 3.2, 3.3, 60.0, 61.0], 20))
     assert all(b - a >= 20 - 1e-6 for a, b in itertools.pairwise(found))
     assert spread([2.0, 2.0, 5.0], 20, 10.0) == [10.0, 30.0, 50.0], "no label stands on the axis"
+
+
+def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
+    spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "laws")
+    with look():
+        figure = figure_of([spec], 13.333, 7.5)
+        place_labels(figure)
+        (axes,) = figure.axes
+        names = {text.get_text(): text for text in axes.texts if text.get_gid() == "name"}
+        assert any(name.endswith("× step as on 4 GPUs") for name in names)
+        at_four, at_eight = (axes.transData.transform((x, 1))[0] for x in (4, 8))
+        assert at_four < names["2.53×"].get_window_extent().x1 < at_eight
+
+
+def test_what_a_gpu_did_last_is_no_label():
+    samples = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
+    chart = job_gpu_chart(samples, "7")
+    assert [end_text(chart, each, named=True) for each in chart.measured] == [chart.measured[0].name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labtui.results.catalogue import catalogue, lab_charts, networks
@@ -146,6 +148,15 @@ def test_epochs_and_accuracy_over_time():
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
     assert accuracy.percent
+    metrics = {"top1": 20.0, "val_top1": 30.0, "val_acc": 0.5}
+    measured = run(1, [9, 8])
+    epochs = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)
+    both = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=epochs))]))
+    assert [each.name.partition(", ")[2] for each in both.series] == [
+        "",
+        "validation, top1",
+        "validation, acc",
+    ]
 
 
 def test_model_names_from_logs_make_safe_keys():

@@ -55,6 +55,7 @@ def test_other_numbers():
         (Interval(2.5, 2.1, 2.9), "2.5", "2.1 to 2.9", "250 %", "210 to 290 %"),
         (Interval(3.2, 1.2, 5.2), "3", "1 to 5", "320 %", "120 to 520 %"),
         (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
+        (Interval(15.004, 15.0, 15.01), "15.0", "", "1,500.4 %", "1,500.0 to 1,501.0 %"),
     ],
 )
 def test_a_number_and_its_bounds_have_the_digits_that_the_interval_supports(
@@ -145,7 +146,9 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     assert found.half_width == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
     assert uncertainty(one, one.speedup, one) == (0.0, "±")
     speedup = next(chart for chart in task_charts(results) if chart.key == "speedup")
-    assert "Error bars: the scatter between epochs" in " ".join(speedup.notes)
+    assert "Error bars: the scatter between epochs" in " ".join(speedup.captions)
+    steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))
+    assert not any("Error bars" in note for chart in steady for note in chart.captions), "none can be seen"
 
 
 @pytest.mark.parametrize(

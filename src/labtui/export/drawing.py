@@ -58,15 +58,6 @@ def slots(spec: ChartSpec) -> dict[str, int]:
     return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
 
 
-def is_tall(spec: ChartSpec, point: Point) -> bool:
-    """Whether an interval is taller than its mark."""
-    if point.lo is None or point.hi is None or point.y <= 0:
-        return False
-    values = [p.y for s in spec.measured for p in s.points]
-    span = (max(values) if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values)) or 1.0
-    return (point.hi - point.lo) / span > 0.05
-
-
 def bounds(point: Point) -> tuple[float, float]:
     """How far a value may lie below and above its mark."""
     low = point.y if point.lo is None else point.lo
@@ -82,8 +73,10 @@ def end_text(spec: ChartSpec, series: Series, *, named: bool) -> str:
     """What stands at a line's end: the last value of a measured one, and the name."""
     last, name = ordered(series)[-1], clean(series.short or series.name)
     if series.role != "measured":
-        return f"{last.label} {name}".strip()
-    value = value_text(spec, last) if last.label or spec.percent or not spec.over_time else ""
+        return f"{value_text(spec, last)} {name}" if last.label else name
+    # GPU utilisation at the end of a job says nothing
+    shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
+    value = value_text(spec, last) if shown else ""
     return " ".join(filter(None, (value, name if named else "")))
 
 

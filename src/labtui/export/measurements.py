@@ -45,7 +45,7 @@ def stamp_of(results: Results) -> str:
     ]
     when = ""
     with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
-        when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
+        when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
     if when and any(run.practice for row in results.rows for run in row.members):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)

@@ -146,7 +146,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         facts=result_tables.page_facts(charts, results),
         blocks=blocks,
         answers=answers,
-        note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.notes)),
+        note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.captions)),
         warnings=tuple(warnings),
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and any(row.practice for row in (*results.rows, *results.programs)),

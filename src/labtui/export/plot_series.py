@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labtui.export import drawing
-from labtui.export.drawing import bounds, is_tall, ordered, slots
-from labtui.results.charts import ChartSpec, Point, Series, spread, unbroken, value_text
+from labtui.export.drawing import bounds, ordered, slots
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, spread, unbroken, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -87,22 +87,40 @@ def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool)
 
 def spread_names(axes: Any) -> None:
     """Names that would touch are spread round their lines, with thin leaders where they had to move far."""
+    from matplotlib.patheffects import withStroke
+
     names: list[Any] = [text for text in axes.texts if text.get_gid() == "name"]
     if not names:
         return
     scale = axes.figure.dpi / 72
     points = [axes.transData.transform(name.xy) / scale for name in names]
-    right = max(x for x, _ in points)
-    height = max(name.get_window_extent().height for name in names) / scale
+    boxes = [name.get_window_extent() for name in names]
+    farthest, height = max(x for x, _ in points), max(box.height for box in boxes) / scale
     lowest = axes.get_window_extent().y0 / scale + height / 2
-    places = spread([y for _, y in points], height * 1.04, lowest)
-    for name, (x, y), place in zip(names, points, places, strict=True):
-        name.set_position((10 + right - x, place - y))
-        if abs(place - y) > height / 2:
-            axes.annotate(
-                "", name.xy, (9 + right - x, place - y), textcoords="offset points", annotation_clip=False,
-                arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
-            )  # fmt: skip
+    # a line that ends long before the others has its name there, where it fits
+    ends = [
+        x if farthest - x > box.width / scale + 20 else farthest
+        for (x, _), box in zip(points, boxes, strict=True)
+    ]
+    for name, end in zip(names, ends, strict=True):
+        if end < farthest:  # other lines go on behind it
+            name.set_path_effects([withStroke(linewidth=5, foreground="white")])
+    for end in set(ends):
+        mine = [at for at, each in enumerate(ends) if each == end]
+        for at, place in zip(
+            mine, spread([points[at][1] for at in mine], height * 1.04, lowest), strict=True
+        ):
+            _move_name(axes, names[at], points[at], (10 + end - points[at][0], place - points[at][1]), height)
+
+
+def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], height: float) -> None:
+    """Set a name this far from its point, in points of the page, with a leader where that is far up or down."""
+    name.set_position(move)
+    if abs(move[1]) > height / 2:
+        axes.annotate(
+            "", name.xy, (move[0] - 1, move[1]), textcoords="offset points", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
+        )  # fmt: skip
 
 
 def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> None:

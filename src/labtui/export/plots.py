@@ -64,7 +64,7 @@ def pictures(
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrapped(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
-        note = " ".join(dict.fromkeys(map(clean, spec.notes)))
+        note = " ".join(dict.fromkeys(map(clean, spec.captions)))
         room = WIDTH - 3.2 * spec.practice
         figure.supxlabel(_wrapped(note, room, 14, 3) or " ", size=14, color=drawing.AXIS, **place)
         if spec.practice:

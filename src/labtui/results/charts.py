@@ -117,9 +117,31 @@ class ChartSpec:
         return not self.measured
 
     @property
+    def captions(self) -> tuple[str, ...]:
+        """The notes, and what the error bars are where one is drawn."""
+        tall = {
+            p.mark for s in self.measured for p in s.points if self.x_axis == "counts" and is_tall(self, p)
+        }
+        words = [words for mark, words in _ERROR_BARS.items() if mark in tall]
+        bars = f"Error bars: {' or '.join(words)}{', the larger' * (len(words) > 1)}." if words else ""
+        return (*self.notes, bars) if bars else self.notes
+
+    @property
     def over_time(self) -> bool:
         """Whether x is time: such a series is told in a line, and has no values at its marks."""
         return self.x_axis in ("epochs", "seconds")
+
+
+_ERROR_BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed digits"}
+
+
+def is_tall(spec: ChartSpec, point: Point) -> bool:
+    """Whether an interval is taller than its mark."""
+    if point.lo is None or point.hi is None or point.y <= 0:
+        return False
+    values = [p.y for s in spec.measured for p in s.points]
+    span = (max(values) if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values)) or 1.0
+    return (point.hi - point.lo) / span > 0.05
 
 
 def _family(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.results.rows import Law, LawFit, ResultRow, Scatter, student_t95
+from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, Scatter, student_t95
 from labtui.results.scaling import scaling_lines
 
 
@@ -125,7 +125,7 @@ def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[Res
     below = share.hi < 0
     remarks = {
         f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast.": (
-            len(rows) <= 4
+            len(rows) < ENOUGH_SIZES
         ),
         "The fraction is negative: faster than that many GPUs should be (superlinear).": below,
         "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty.": (

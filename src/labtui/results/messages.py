@@ -17,7 +17,7 @@ from labtui.results.numbers import (
     ratio_text,
     three_digits,
 )
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import ENOUGH_SIZES, ResultRow, Results
 from labtui.results.scaling import (
     SHORT_BATCH,
     SLOWER_STEPS,
@@ -124,7 +124,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
         one = next((each.epoch_seconds for each in lines[0].rows if each.n_gpus == 1), None)
-        before = f", {three_digits(one.value)} s on one" if one else ""
+        before = f"; one needs {three_digits(one.value)} s" if one else ""
         return f"{many} need {three_digits(row.epoch_seconds.value)} s for an epoch of {name}{before}"
     return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
@@ -250,8 +250,13 @@ def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
     fits = [fit for fit in results.fits if fit.law == "amdahl" and (not models or fit.model in models)]
+    if not fits:
+        return ""
     values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
-    return f"By Amdahl's law {values} stay{'s' * (len(fits) == 1)} serial" if values else ""
+    sizes = min(fit.points for fit in fits)
+    if sizes < ENOUGH_SIZES:
+        return f"Amdahl's law on {count_words(sizes, 'size')}: {values} serial"
+    return f"By Amdahl's law {values} stay{'s' * (len(fits) == 1)} serial"
 
 
 def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:

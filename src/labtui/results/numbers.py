@@ -49,8 +49,10 @@ def _supported(value: Interval | float, most: int) -> str:
 
 
 def ratio_text(ratio: Interval | float | None) -> str:
-    """A ratio with at most two decimals: ``1.68``; ``1.7`` where it is known to a tenth."""
-    return ABSENT if ratio is None else _supported(ratio, 2)
+    """A ratio: ``1.68``; ``1.7`` where it is known to a tenth. A measured one has three digits at most: ``15.0``."""
+    if ratio is None:
+        return ABSENT
+    return _supported(ratio, 1 if isinstance(ratio, Interval) and ratio.value >= 10 else 2)
 
 
 def percent_text(fraction: Interval | float | None) -> str:

@@ -111,6 +111,8 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 # --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
+ENOUGH_SIZES = 5
+"""A law fitted to fewer is a summary, not a forecast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

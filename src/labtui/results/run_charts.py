@@ -88,13 +88,16 @@ def accuracy_chart(results: Results, model: str = "", *, target: float | None = 
     best = best_curve(results)
     series = []
     for name, run in runs:
-        for curve in accuracy_curves(run):
+        curves = accuracy_curves(run)
+        sets = Counter(curve.validation for curve in curves)
+        for curve in curves:
             points = tuple(
                 Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
                 for each in curve.points
             )
             if target is None or curve == best:
                 end = ", validation" if curve.validation else ""
+                end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
                 series.append(Series(name=f"{name}{end}", points=points, hue=_hue_of(run, runs)))
     message = messages.accuracy_message(best, target) if len(series) == 1 else ""
     if target is not None and series:

@@ -154,17 +154,11 @@ def _uncertain_point(
     return interval_point(x, widened(value, found), label=label, live=row.live, mark=found.mark)
 
 
-_BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed digits"}
-
-
 def _notes(quantity: Quantity, rows: Sequence[ResultRow], marks: Sequence[Point]) -> Iterable[str]:
     if any(row.warmup_seconds and row.epoch_seconds for row in rows):
         yield "The first epoch of each run is warm-up and not counted."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
-    drawn = {point.mark for point in marks if point.lo != point.hi}
-    if words := [words for mark, words in _BARS.items() if mark in drawn]:
-        yield f"Error bars: {' or '.join(words)}{', the larger' * (len(words) > 1)}."
     if any(row.live for row in rows):
         yield "Runs in progress are drawn as live; their marks will move."
     if quantity.is_ratio:
