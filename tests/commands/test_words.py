@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from labtui.commands import doctor as doctor_verb
+from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.model import SubmissionStatus
+from labtui.session.session import Session
 from tests import changes
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, planned, spec
 
@@ -94,3 +96,14 @@ def test_a_run_that_is_done_has_no_reason_of_its_job(lab, capsys):
     main(["queue", "--offline"])
     shown = capsys.readouterr().out
     assert "done" in shown and "NonZeroExitCode" not in shown
+
+
+def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys):
+    session = open_session(lab, start=False)
+    lab_session(session)
+    runs = session.state.runs.keys()
+    session.close()
+    screens._keep(lab, tmp_path / "kept")
+    assert "Kept in" in capsys.readouterr().out
+    with Session.open(tmp_path / "kept", start=False) as kept:
+        assert kept.why_read_only is None and kept.state.runs.keys() == runs

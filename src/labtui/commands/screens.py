@@ -132,13 +132,18 @@ def show(
 
 
 def _keep(folder: Path, place: Path) -> None:
-    """A copy of a practice session's lab folder, which ends with its cluster."""
+    """A copy of a practice session's lab folder, which ends with its cluster: the copy is the folder from now on."""
     import shutil
 
+    from labtui.session.folder import LabFolder
     from labtui.session.settings import trust
+    from labtui.session.store import Store
 
+    database = LabFolder.open(folder).database_path
     try:
-        shutil.copytree(folder, place)
+        shutil.copytree(folder, place, ignore=shutil.ignore_patterns(f"{database.name}*"))
+        with contextlib.closing(Store(database, read_only=True)) as store:
+            store.copy_to(place / database.name)
     except OSError as error:
         raise UsageError(f"{place} cannot be written: {error.strerror}.") from error
     trust(place)

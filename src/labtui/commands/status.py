@@ -168,7 +168,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     aside = " " * len("  practice") if rows[0]["practice"] or rows[0]["small"] else ""
-    print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
+    print(f"run  {'task':<6} {'model':<10} {'device':<7} {'state':<10} epochs{aside}  job")
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
@@ -179,7 +179,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         why = _how_it_ended(row) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
-            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {device:<6} {row['phase']:<10} {epochs:>6}{mark}"
+            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {device:<7} {row['phase']:<10} {epochs:>6}{mark}"
             f"  {job.get('job_id', '-'):<9} {why}"
         )
         if row["limit_warning"]:

@@ -329,7 +329,8 @@ def _submit(
     if args.json:
         print_json({"submissions": rows})
     for row in rows if not args.json else ():
-        print_line(f"{row['job_name']}  {row['status']}  {row['job_id'] or ''} {row['sentence']}")
+        job = f"as job {row['job_id']}" if row["job_id"] else ""
+        print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
     if trouble is not None:
         say_error(trouble)
     statuses = {row["status"] for row in rows}
