@@ -92,6 +92,21 @@ def test_the_numbers_make_the_title(tmp_path, edition, kicker, title):
     assert title in [page.title for page in pages if page.kicker.startswith(f"{kicker} ")]
 
 
+def test_a_title_tells_no_result_of_another_data_set(tmp_path):
+    """Of tiny-224 there is one run so far, in its first epoch: nothing of micro-224 stands on its page."""
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWER)
+    runs = {
+        number: replace(run, epochs=run.epochs[: run.spec.n_gpus == 1])
+        if "tiny" in run.spec.data_set
+        else run
+        for number, run in lab.state.runs.items()
+    }
+    pages = hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents()).pages
+    (page,) = (page for page in pages if page.kicker.startswith("12.2"))
+    assert page.title == "tiny-224 scaled" and "micro" not in page_text(page)
+    assert any("21.7 times" in page.title for page in pages if page.kicker.startswith("12.1"))
+
+
 def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER)
     runs = {number: run for number, run in lab.state.runs.items() if run.spec.model != "ResNet152"}

@@ -249,8 +249,15 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
         return planned_as in planned or any(run.task_id in names for run in row.members)
 
+    data_sets = {data_set for *_, data_set, _ in planned}
+
+    def is_of_page(row: ResultRow) -> bool:
+        """Whether it is of the page's models, on the data of the task's own runs."""
+        same_data = not data_sets or row.configuration.data_set in data_sets or mine(row)
+        return not plan.models or (row.model in plan.models and same_data)
+
     shown = measurements.without_small(results).rows
-    rows = [row for row in shown if not plan.models or row.model in plan.models]
+    rows = [row for row in shown if is_of_page(row)]
     own = [row for row in rows if mine(row)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
