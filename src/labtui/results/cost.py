@@ -80,8 +80,9 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
 
 
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
-    runs, gpus = [state.runs[run] for run in submission.run_ids], submission.gpus * submission.nodes
-    wall, running = job.ran_s(state.cluster_time), job.phase is JobPhase.RUNNING
+    runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
+    wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
+    running = job.phase is JobPhase.RUNNING
     if running:  # its log may be newer than the word of the queue
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
     return JobCost(
