@@ -148,6 +148,10 @@ async def test_another_task_is_painted_in_one_piece(filled_session, monkeypatch)
             monkeypatch.setattr(screen, name, noted)
         app.go_to_task("10.1")
         assert not done
+        told = [
+            each for each in screen.walk_children(Widget) if each._layout_required or each._repaint_required
+        ]
+        assert not told, "all of it is in the next frame"
         await until(pilot, lambda: "needs no run" in text_of(app))
         assert done[0] == "_refresh_layout", "the title alone came first"
 
@@ -352,6 +356,16 @@ async def test_waiting_and_pending_are_explained(session):
         )
         await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
         assert "pending" in flat(app) and "(Resources)" in flat(app)
+
+
+async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(filled_session):
+    async with screens(filled_session, "runs") as (app, pilot):
+        filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
+        await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
+        app.view_model.run_id = 6
+        app.repaint()
+        await until(pilot, lambda: "In labtui's submission queue" in text_of(app))
+        assert "4 GPUs: 2.53× as fast" not in text_of(app)
 
 
 async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure
@@ -20,9 +21,10 @@ from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
-from labtui.tui.plan_model import Plan
-from labtui.tui.plan_words import cells
+from labtui.tui.plan_model import Plan, Verdict
+from labtui.tui.plan_words import _slurms_word, cells
 from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
 from tests.tui.fed_session import (
@@ -91,6 +93,10 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
                 501, abs=1
             )
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
+        early = Key("v", "v")
+        early.time = app.keys_since - 1.0
+        await app.on_event(early)
+        assert not screen.has_class("-script"), "a key typed before the plan was there is not for it"
         await pilot.press("v")
         await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
         page = screen.query_one("#plan-page", Static).render()
@@ -188,6 +194,12 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session, gpus, says):
     given = PlanOverrides(gpus=(gpus,), account="nct_345")
     planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
     assert cells(planned, 0, planned.rows[0])["gpus"] == says
+
+
+def test_a_job_that_slurm_takes_later_is_not_refused(session):
+    planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+    verdict = Verdict(SbatchAnswer(key="limit", sentence="The queue is full.", wait=True))
+    assert _slurms_word(planned, [verdict], Roles(*["white"] * 10)).plain == "◌ The queue is full."
 
 
 @pytest.mark.parametrize(("minutes", "shown"), [(30, "30 min"), (0, "·")])

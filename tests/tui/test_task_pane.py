@@ -16,5 +16,6 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all(filled_sess
         app.screen.query_one(TaskPane).focus()
         await pilot.press("enter")
         await until(pilot, lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))
+        assert "○ Question 1 has no answer yet." in text_of(app)
         await pilot.press("enter")
         await until(pilot, lambda: "▸ ○ Charts" in text_of(app) and "▾ ○ Runs" in text_of(app))

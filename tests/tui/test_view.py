@@ -135,6 +135,7 @@ def test_no_two_parts_contradict_each_other(state):
         assert (failed is not None) >= (line.phase is RunPhase.FAILED)
         facts = run_facts(view, line, (), ROLES).plain
         assert line.phase is not RunPhase.DONE or "pending" not in facts
+        assert ("GPU use" in run_facts(view, line, (0.5,), ROLES).plain) is (line.phase is RunPhase.RUNNING)
 
 
 @pytest.mark.parametrize(

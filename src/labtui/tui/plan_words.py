@@ -146,6 +146,8 @@ def _slurms_word(plan: Plan, given: Sequence[Verdict], styles: Roles) -> Text:
         which = f"Job {number}: " if len(given) > 1 else ""
         if each.error is not None:
             return _said("?", styles.warn, f"{which}{each.error}", getattr(each.error, "hint", ""), styles)
+        if each.result is not None and each.result.wait:
+            return _said("◌", styles.soft, f"{which}{each.result.sentence}", each.result.hint, styles)
         if each.result is not None and not each.result.ok:
             said = f"{which}Slurm refuses this job: {each.result.sentence}"
             return _said("✘", styles.bad, said, each.result.hint, styles)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -19,8 +19,11 @@ from textual.app import App
 from textual.color import Color
 from textual.command import CommandPalette
 from textual.driver import Driver
+from textual.events import Event, Key
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.theme import Theme
+from textual.widget import Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 from labtui.tui.messages import PromptAsked, ScreenPrompter
@@ -84,6 +87,7 @@ class SanitizedApp(App[_Result]):
     _theme_before = ""
 
     prompter: ScreenPrompter | None = None
+    keys_since = 0.0
 
     def on_mount(self) -> None:
         """Questions of a login come here; a signal that ends the program gives the terminal back first."""
@@ -149,6 +153,23 @@ class SanitizedApp(App[_Result]):
         if not fresh:
             self.delay_update()  # texts get their colours after the stylesheets: no frame has two themes
             super().refresh_css(animate)
+
+    @contextlib.contextmanager
+    def one_frame(self, screen: Screen[Any]) -> Iterator[None]:
+        """What changes meanwhile is painted in one frame: each widget alone would tell the screen some time later."""
+        held = contextlib.ExitStack()
+        held.enter_context(self.batch_update())
+        try:
+            yield
+        finally:
+            for widget in screen.walk_children(Widget):
+                widget._check_refresh()
+            screen.call_later(held.close)
+
+    async def on_event(self, event: Event) -> None:
+        """Keys that were typed before the screen was there for which they would be are dropped."""
+        if not (isinstance(event, Key) and event.time < self.keys_since):
+            await super().on_event(event)
 
     def on_resize(self) -> None:
         """Texts get their width after the layout: no frame has two sizes."""

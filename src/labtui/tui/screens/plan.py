@@ -14,6 +14,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
 from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -117,6 +118,7 @@ class PlanScreen(FramedScreen):
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
+        self.app.keys_since = Message().time
 
     @property
     def step(self) -> NextStep:

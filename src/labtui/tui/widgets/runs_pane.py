@@ -83,7 +83,8 @@ class RunsPane(RunPane):
             .append(f"    {detail}", styles.soft)
         )
         say(self, "#result-words", beside)
-        line = ink(headline(view), "bold")
+        tall = bool(number) and self.screen.has_class("-tall")  # the digits say it
+        line = ink("" if tall else headline(view), "bold")
         waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
         say(self, "#result-line", line)
@@ -338,14 +339,14 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
                 f"{each:.2f}" if name == "loss" else percent_text(each) for each in (values[0], values[-1])
             ]
             facts.append((name, shown[1], f" from {shown[0]}" if len(values) > 1 else ""))
-    if busy and line.live:
+    if busy and line.phase is RunPhase.RUNNING:
         recent = busy[-12:]
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
     if facts:
         text.append("\n")
     for name, value, rest in facts[:4]:
         text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
-    if busy and line.live:
+    if busy and line.phase is RunPhase.RUNNING:
         sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
         text.append(f"\n{sparks}", styles.busy)
     if submission is not None and line.phase is RunPhase.RUNNING:

@@ -111,7 +111,7 @@ def sections(view: View, styles: Roles) -> Iterator[Section]:
         plans = item_kind == "runs" and task.runs
         if not mine and not plans:
             continue
-        details = [_condition(item.met, item.sentence, styles) for item in mine]
+        details = [_condition(item.met, item.sentence if item.met else item.missing, styles) for item in mine]
         if plans and not mine:
             details = [ink(run.spec.label, styles.soft) for run in task.runs]
         key, action = ("s", "screen.plan") if plans and not view.lines else KEYS[item_kind]
