@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 class TextScreen(Modal[None]):
     """A page of text with a title; `esc` and `q` close it."""
 
+    AUTO_FOCUS = ".page-text"  # arrow keys scroll
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]
 
     def __init__(self, title: str, text: Text | Table) -> None:
@@ -43,10 +44,6 @@ class TextScreen(Modal[None]):
             with VerticalScroll(classes="page-text"):
                 yield Static(self.page, markup=False, id="page-text")
             yield Footer(compact=True, show_command_palette=False)
-
-    def on_mount(self) -> None:
-        """Arrow keys scroll."""
-        self.query_one(VerticalScroll).focus()
 
 
 def problems_text(app: LabApp) -> Text:
@@ -146,7 +143,6 @@ class DoctorScreen(TextScreen):
         self._under_way = True
 
     def on_mount(self) -> None:
-        super().on_mount()
         # not a worker of Textual's: leaving the program never waits for a cluster
         threading.Thread(target=self._examine, name="labtui-doctor", daemon=True).start()
 

@@ -110,7 +110,7 @@ class PlanScreen(FramedScreen):
         """The runs first; the findings come from a thread."""
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
-        table.cell_padding, table.cursor_type = 1, "cell"
+        table.cursor_type = "cell"
         self.watch(self.app, "view", self.show_frame)
         self.recompute()
         if self.done:

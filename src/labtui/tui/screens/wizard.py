@@ -64,11 +64,11 @@ class WizardScreen(Screen[None]):
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
         with VerticalScroll(id="wizard-form", can_focus=False):
             with Horizontal(id="wizard-practice"):
-                yield Static(Text(NO_ACCOUNT), markup=False)
+                yield Static(NO_ACCOUNT, markup=False)
                 yield Button("p  Practice", id="practice", variant="primary", compact=True)
             yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
-            yield Static(Text(OTHER_CLUSTER), markup=False, id="wizard-other")
+            yield Static(OTHER_CLUSTER, markup=False, id="wizard-other")
             for name, title, meaning in FIELDS:
                 field = Input(placeholder=meaning, id=name, compact=True)
                 yield _row(title, field, first=name in GROUPS)

@@ -49,8 +49,7 @@ class AnswerCards(OptionList):
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True)
     ]
 
-    async def action_write_answer(self) -> None:
-        self.action_select()
+    action_write_answer = OptionList.action_select
 
 
 def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
@@ -71,16 +70,14 @@ class AnswersPane(Container):
 
     app: LabApp
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.files: AnswerFiles | None = None
-        self.question = 0
-        self._asked: Task | None = None
-        self._text = ""  # the whole file
-        self._loaded = ""  # the answer in the editor as it was
-        self._timer: Timer | None = None
-        self.view: View | None = None
-        self._beside: tuple[object, ...] = ()
+    files: AnswerFiles | None = None
+    question = 0
+    view: View | None = None
+    _asked: Task | None = None
+    _text = ""  # the whole file
+    _loaded = ""  # the answer in the editor as it was
+    _timer: Timer | None = None
+    _beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="answer-side"):
@@ -168,10 +165,6 @@ class AnswersPane(Container):
         self.question = event.option_index
         self.write()
 
-    def action_leave_text(self) -> None:
-        """Leave an answer's text."""
-        self.leave()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """`escape` ends a text."""
         return action != "leave_text" or self.writing
@@ -235,6 +228,8 @@ class AnswersPane(Container):
             cards.display = True
             self.screen.set_focus(cards)
         self._show_cards()
+
+    action_leave_text = leave
 
     def next_question(self) -> bool:
         """Go to the next question without an answer, and write there; False when every question has one."""

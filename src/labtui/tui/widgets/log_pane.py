@@ -28,10 +28,8 @@ class LogPane(RunPane):
         key("escape", "close_search", "Back", "close the search"),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._stream: Stream = "out"
-        self._run_id: int | None = None
+    _stream: Stream = "out"
+    _run_id: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Said(id="log-title")

@@ -50,10 +50,6 @@ class RunsPane(RunPane):
                 yield Said(id="run-facts")
                 yield TailView(id="glance-tail", can_focus=False, brief=True)
 
-    def on_mount(self) -> None:
-        """One column between cells."""
-        self.query_one(KeyedTable).cell_padding = 1
-
     def paint(self, view: View) -> None:
         styles = roles(self.app)
         self._show_result(view, styles)
@@ -77,12 +73,8 @@ class RunsPane(RunPane):
         digits = self.query_one(Digits)
         if digits.value != number:
             digits.update(number)
-        beside = (
-            ink("\n× ", f"bold {styles.busy}")
-            .append(f"  {sentence}\n", "bold")
-            .append(f"    {detail}", styles.soft)
-        )
-        say(self, "#result-words", beside)
+        beside = ink("\n× ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
+        say(self, "#result-words", beside.append(f"    {detail}", styles.soft))
         tall = bool(number) and self.screen.has_class("-tall")  # the digits say it
         line = ink("" if tall else headline(view), "bold")
         waits = words.why_it_waits(view, view.line)
@@ -101,11 +93,9 @@ class RunsPane(RunPane):
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
         chart.spec = spec
         chart.cursor = Cursor()
-        facts = (
-            run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
-            if line is not None
-            else Text("")
-        )
+        facts = Text("")
+        if line is not None:
+            facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
         found = failed.run.diagnosis[:1] if failed is not None else ()
         stream = found[0].stream if found else "out"
         log = self.app.view_model.log_path(stream) if line is not None and line.run.started else None
@@ -236,11 +226,9 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
-        left = (
-            f"{words.clock_span(line.left_s)} left"
-            if line.left_s is not None
-            else f"epoch {len(line.run.epochs) + 1}"
-        )
+        left = f"epoch {len(line.run.epochs) + 1}"
+        if line.left_s is not None:
+            left = f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
     head, _, rest = line.word.partition(": ")
     text = ink(head, role).append(f": {rest}" if rest else "", styles.soft)

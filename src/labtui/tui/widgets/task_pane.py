@@ -33,10 +33,8 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
         key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._all = False  # whether every section is open
-        self._task_id = ""
+    _all = False  # whether every section is open
+    _task_id = ""
 
     def compose(self) -> ComposeResult:
         yield Said(id="task-page")
