@@ -31,6 +31,7 @@ from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import read_busy
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
+from labtui.tui.widgets.task_pane import task_page
 from tests.tui.fed_session import NOW, spec
 
 ROLES = Roles(*["white"] * 10)
@@ -341,6 +342,24 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     )
     card = error_card(view, view.every[1], ROLES).plain
     assert next_step(view).label == label and f"h  {label} " in card and advice in card
+
+
+def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no_smaller_batch():
+    old = "The speedup chart is older than run 2: export it again."
+    items = (
+        CheckItem(sentence="All sizes ran.", kind="runs"),
+        CheckItem(sentence="the speedup chart is exported", kind="charts", missing=old, stale=True),
+    )
+    check = TaskCheck(task_id="10.5", status="stale", items=items, missing=old)
+    run = RunState(
+        run_id=1, token="a", task_id="10.5", spec=spec(batch=8192), outcome="oom", diagnosis=(OOM,)
+    )
+    state = LabState(runs={1: run}, connection=ConnectionState(status="online"))
+    view = replace(seen(state), checks={"10.5": check})
+    step = next_step(view)
+    assert (step.label, step.reason, str(view.count("charts"))) == ("Export 1 chart", old, "0/1")
+    page = task_page(view, ROLES, 90, whole=True).plain
+    assert f"○ {old}" in page and "is exported" not in page
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

@@ -49,8 +49,8 @@ def next_step(view: View) -> NextStep:
     """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
     if not connected(view.state):
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
-    failed = oom_run(view)
-    if failed is not None:
+    failed, runs = oom_run(view), view.count("runs")
+    if failed is not None and (runs.done < runs.of or not runs.of):
         return NextStep(
             after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
         )
@@ -116,7 +116,8 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
         label = f"Answer question {done + 1}"
     if item.kind == "charts":
         charts = view.count("charts")
-        label = missing = f"Export {plural(charts.of - charts.done, 'chart')}"
+        label = f"Export {plural(charts.of - charts.done, 'chart')}"
+        missing = missing if item.stale else label
     return NextStep(label, missing if label != missing else "", action)
 
 

@@ -207,7 +207,7 @@ class View:
         """How many conditions of a kind ("runs", "charts", "answers") of a task are met, and how many there are."""
         check = self.checks.get(self.task_id if task_id is None else task_id)
         items = [item for item in check.items if item.kind == kind] if check is not None else []
-        return Count(sum(item.met for item in items), len(items))
+        return Count(sum(item.met and not item.stale for item in items), len(items))
 
     @property
     def progress(self) -> Count | None:

@@ -109,7 +109,7 @@ def sections(view: View, styles: Roles) -> Iterator[Section]:
         plans = item_kind == "runs" and task.runs
         if not mine and not plans:
             continue
-        details = [_condition(item.met, item.sentence if item.met else item.missing, styles) for item in mine]
+        details = [_condition(not item.missing, item.missing or item.sentence, styles) for item in mine]
         if plans and not mine:
             details = [ink(run.spec.label, styles.soft) for run in task.runs]
         key, action = ("s", "screen.plan") if plans and not view.lines else KEYS[item_kind]
@@ -143,7 +143,9 @@ def _sentence(view: View, kind: str) -> str:
     if kind == "runs":
         return headline(view) or plural(len(view.lines), "run")
     if kind == "charts":
-        return "none exported yet" if not view.count("charts").done else "exported"
+        items = view.check.items if view.check is not None else ()
+        again = next((item.missing for item in items if item.kind == kind and item.stale), "")
+        return again or ("exported" if view.count("charts").done else "none exported yet")
     done = view.count("answers").done
     questions = task.questions if task is not None else ()
     return " ".join(questions[done].text.split()) if done < len(questions) else "all written"
