@@ -371,6 +371,13 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     view = seen(LabState(runs=runs))
     (four,) = (row for row in view.results.rows if row.n_gpus == 4)  # type: ignore[union-attr]
     assert len(four.members) == 2 and four.speedup is not None
+    lines = {
+        at: replace(each, run=replace(each.run, spec=replace(each.run.spec, data_set="micro-224")))
+        for at, each in view.every.items()
+    }
+    other = replace(view.every[1], run=replace(view.every[1].run, run_id=9, task_id="10.6"))
+    assert result(view)[1].startswith("as fast")
+    assert result(replace(view, every={**lines, 9: other}))[1].startswith("micro-224: as fast")
     assert result(view)[0] == words.ratio(four.speedup) and result(view)[2].startswith(
         words.percent(four.efficiency)
     )

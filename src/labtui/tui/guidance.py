@@ -287,9 +287,12 @@ def result(view: View) -> tuple[str, str, str]:
 
 
 def _of_model(view: View, line: RunLine) -> str:
-    """The model where the runs have several: ``ResNet152: ``."""
-    several = len({each.run.spec.model for each in view.lines}) > 1
-    return f"{line.run.spec.model}: " if several else ""
+    """The model where the runs have several, the data set where the lab has: ``ResNet152: ``, ``tiny-224: ``."""
+    models = {each.run.spec.model for each in view.lines}
+    sets = {each.run.spec.data_set for each in view.every.values()}
+    spec = line.run.spec
+    named = [name for name, all_ in ((spec.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
+    return f"{', '.join(named)}: " if named else ""
 
 
 def result_line(view: View) -> str:
