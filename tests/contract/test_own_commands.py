@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import SubmitRefused
 from labtui.domain.model import JobPhase, JobView

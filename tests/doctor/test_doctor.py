@@ -6,11 +6,11 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.cluster.target import Overrides
 from labtui.commands.cli import main

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
@@ -50,8 +52,7 @@ EVERYTHING = (
 ANSWERS = {"short": SHORT, "long": LONG, "languages": LANGUAGES, "maths": MATHS, "everything": EVERYTHING}
 
 
-@dataclass(frozen=True)
-class Lab:
+class Lab(msgspec.Struct, frozen=True):
     folder: LabFolder
     edition: Edition
     state: LabState

@@ -9,10 +9,9 @@ import re
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from pptx import Presentation
 
 from labtui.domain.errors import ExportError
@@ -235,7 +234,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join(PAYLOADS))
     contents = lab.contents()
     group = "".join(mark for mark in " ".join(PAYLOADS) if mark.isprintable())  # lab.toml takes no other
-    contents = replace(contents, settings=msgspec.structs.replace(contents.settings, group=group))
+    contents = replace(contents, settings=replace(contents.settings, group=group))
     document = hand_in(contents)
     runs = [measured_run(n, [9, 12 / n], model=payload) for payload in PAYLOADS for n in (1, 2, 4)]
     results = compute_results(runs)

@@ -7,10 +7,10 @@ import io
 import itertools
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import labtui
 from labtui.domain.model import AcceptedFinding
@@ -138,10 +138,9 @@ def test_the_title_page_has_three_key_numbers_and_the_overview_its_machines(tmp_
 
 
 def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):
-    import msgspec
 
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()
-    bare = replace(contents, edition=msgspec.structs.replace(contents.edition, hand_in=None))
+    bare = replace(contents, edition=replace(contents.edition, hand_in=None))
     pages = default_pages(bare)
     assert [page.task for page in pages if page.kind == "task"] == ["10.3", "10.4", "10.5", "10.6", "10.7"]
     assert pages[-1].kind == "sources" and hand_in(bare).pages

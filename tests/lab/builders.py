@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from labtui.domain.state import LabState, RunState
 from labtui.lab.checks import TaskCheck, check_task

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.model import (
     PROCESS_PER_GPU,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval, RunPhase, SubmissionStatus
 from labtui.lab.checks import check_all, progress

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
@@ -23,7 +21,7 @@ from tests.preflight.cases import PROFILE
 
 def test_the_editions_own_limit_and_cpus_win():
     edition = load_edition("sa-miri-2021-ex12")
-    power = msgspec.structs.replace(PROFILE, cpus_per_node=160, cpus_per_gpu=40)
+    power = replace(PROFILE, cpus_per_node=160, cpus_per_gpu=40)
     (draft,) = task_drafts(edition, "3", power)
     assert (draft.time_limit_minutes, draft.cpus) == (5, 160)
     assert task_drafts(edition, "4", power)[0].cpus == 40
@@ -77,7 +75,7 @@ def test_overrides():
     assert (draft.container, draft.data_dir) == ("/x.sif", "/d/me")
 
 
-PARTITIONS = msgspec.structs.replace(
+PARTITIONS = replace(
     PROFILE,
     queue_option="partition",
     gpu_queue="gpu",

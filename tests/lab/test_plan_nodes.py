@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, RunSpec
@@ -38,8 +37,8 @@ def sweep(*gpus: int, form: str = "torchrun", **more: object) -> Sweep:
     )
 
 
-TASK = msgspec.structs.replace(EDITION.tasks[4], id="12.2", sweeps=(sweep(*SIZES),), checks=())
-LAB = msgspec.structs.replace(EDITION, tasks=(TASK,), published=())
+TASK = replace(EDITION.tasks[4], id="12.2", sweeps=(sweep(*SIZES),), checks=())
+LAB = replace(EDITION, tasks=(TASK,), published=())
 OVER = PlanOverrides(account="nct_345", user="nct01345")
 
 
@@ -68,8 +67,8 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
     for line in ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4", "--cpus-per-task=20"):
         assert f"\n#SBATCH {line}\n" in script
     assert "torchrun" not in script.partition("# ---- The trainings.")[2]
-    one_node = msgspec.structs.replace(TASK, sweeps=(sweep(8, form="task-per-gpu"),))
-    lab = msgspec.structs.replace(LAB, tasks=(one_node,))
+    one_node = replace(TASK, sweeps=(sweep(8, form="task-per-gpu"),))
+    lab = replace(LAB, tasks=(one_node,))
     for form, started in ((None, "task-per-gpu"), ("torchrun", "torchrun"), ("one-job", "task-per-gpu")):
         (made,) = task_drafts(lab, "12.2", MN5, replace(OVER, form=form))
         assert (made.form, made.runs[0].launcher) == (started, started)
@@ -81,7 +80,7 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
         sweep(1, options=(), vary=workers, time_limit_minutes=50),
         sweep(1, data_set="micro-224", time_limit_minutes=50),
     )
-    lab = msgspec.structs.replace(LAB, tasks=(msgspec.structs.replace(TASK, sweeps=sweeps),))
+    lab = replace(LAB, tasks=(msgspec.structs.replace(TASK, sweeps=sweeps),))
     usual = task_drafts(lab, "12.2", MN5, OVER)
     assert [draft.form for draft in usual] == ["torchrun"] * 4
     job, rest = task_drafts(lab, "12.2", MN5, replace(OVER, form="one-job"))
@@ -134,7 +133,7 @@ def test_nodes_share_the_gpus_evenly(gpus: int, per_node: int, nodes: int):
     spec = RunSpec(
         model="vit", device="gpu", n_gpus=gpus, batch_size=gpus, epochs=2, script="a.py", launcher="torchrun"
     )
-    assert placed(spec, "torchrun", msgspec.structs.replace(MN5, gpus_per_node=per_node)).nodes == nodes
+    assert placed(spec, "torchrun", replace(MN5, gpus_per_node=per_node)).nodes == nodes
     assert placed(replace(spec, launcher="python"), "one-job", MN5).nodes == 1
 
 

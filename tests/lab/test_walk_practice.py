@@ -6,9 +6,9 @@ That the boxes of every edition tick is proven in `test_editions`, its plans sta
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.lab.plan import PlanOverrides

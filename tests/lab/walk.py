@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from labtui.lab.checks import TaskCheck
 from labtui.lab.edition import ChartsCheck, HandInCheck, RunsCheck, Task

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.profile import Profile
 from labtui.preflight import ScriptContext, fix_all, paths_to_ask
@@ -151,7 +150,7 @@ def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():
     """80 cores divided by 4 GPUs are a share; a cluster that `init` asked has no rule of that kind."""
     files = job("few-cpus", "one", ("--cpus-per-task 80", "--cpus-per-task 8")).files()
     unmarked = Profile(id="own", title="as `init` writes it", login_hosts=()).status
-    asked = msgspec.structs.replace(PROFILE, status=unmarked)
+    asked = replace(PROFILE, status=unmarked)
     for profile, expected in ((PROFILE, {"warning"}), (asked, set())):
         found = preflight(files, draft(), profile, ACCOUNT)
         assert {f.severity for f in found if f.rule == "few-cpus"} == expected

@@ -13,16 +13,16 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Kind = Literal["cut", "reset", "stall", "delay"]
 Direction = Literal["up", "down"]
 CHUNK = 16_384
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """What happens to a connection when more than `at_byte` bytes want to pass in `direction`.
 
     ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST,

@@ -26,8 +26,10 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tomlkit
+from msgspec.structs import replace
 
 from labtui.domain.state import Change, LabState
 from labtui.session.folder import LabFolder

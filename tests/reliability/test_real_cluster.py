@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import paramiko
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import LabFolder

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from labtui.results.catalogue import catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, unbroken

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec
 from labtui.lab.expected_time import control_epochs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.compute import compute_results, own_rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.export.result_tables import readings_table

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
@@ -35,8 +38,7 @@ class FakeClock:
         self.now += seconds
 
 
-@dataclass
-class ScriptedJob:
+class ScriptedJob(msgspec.Struct):
     """A job as the pretend Slurm keeps it."""
 
     job_id: str

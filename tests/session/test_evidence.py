@@ -4,9 +4,8 @@ of a job that comes back after its end.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase

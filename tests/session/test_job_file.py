@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.session.preview import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session

@@ -6,9 +6,9 @@ import errno
 import os
 import random
 import shutil
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.model import RunPhase

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
@@ -166,7 +164,7 @@ def test_a_queue_that_is_a_partition_is_named_as_one_again(bench, sent, again):
     """`--qos=acc` is refused where `acc` is a partition."""
     ended(bench, "failed")
     token = only(bench).token
-    bench.session.profile = msgspec.structs.replace(
+    bench.session.profile = replace(
         bench.session.profile, queue_option="partition", gpu_queue="acc", queues=()
     )
     bench.session._journal.change(lambda state: state.with_submission(token, qos=sent[0], partition=sent[1]))

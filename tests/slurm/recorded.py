@@ -17,7 +17,7 @@ PROBE = SlurmProbe(
     user="me", server_time=1000.0, missing=(), version=(24, 11), version_text="slurm 24.11.5", queue_problem="",
     accounting_problem="", associations=(Association(account="a", qos=("normal",)),), qos=(), has_module=False,
 )  # fmt: skip
-"""A cluster without anything special, for `dataclasses.replace`."""
+"""A cluster without anything special, for `replace`."""
 
 
 def answer(version: str, name: str) -> CommandResult:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 import shutil
 import subprocess
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.errors import TemplateError, UsageError
 from labtui.domain.model import MANY_NODES
@@ -73,14 +72,14 @@ def test_directives(form):
 
 
 def test_sites_without_qos_and_account():
-    profile = msgspec.structs.replace(PLAIN, queue_option="partition")
+    profile = replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, account="", qos="", partition="gpusmall"))
     assert found["partition"] == "gpusmall"
     assert not found.keys() & {"qos", "account", "reservation"}
 
 
 def test_a_qos_stays_a_qos_where_queues_are_partitions():
-    profile = msgspec.structs.replace(PLAIN, queue_option="partition")
+    profile = replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, qos="acc_debug", partition="gpusmall"))
     assert (found["qos"], found["partition"]) == ("acc_debug", "gpusmall")
 
@@ -91,7 +90,7 @@ def test_commands_with_more_to_say():
     words = training_command(spec, plan, PLAIN, CONTEXT)
     assert words[:3] == ("python", "-u", "ResNet50.py")
     assert words[-6:] == ("--learning_rate", "0.05", "--device", "cpu", "--images", "64")
-    on_cpu = dataclasses.replace(run(0), script="ResNet50.py")
+    on_cpu = replace(run(0), script="ResNet50.py")
     assert training_command(on_cpu, draft("cpu"), PLAIN, CONTEXT)[-2:] == ("--device", "cpu")
 
 
@@ -101,7 +100,7 @@ def test_setup_lines_of_a_profile():
         setup=("source venv/bin/activate",),
         env={"A_B": "x y", "C": "{account}"},
     )
-    script = rendered("cpu", msgspec.structs.replace(PLAIN, launch=launch), data_dir="/data/{account}/c 10")
+    script = rendered("cpu", replace(PLAIN, launch=launch), data_dir="/data/{account}/c 10")
     lines = script.splitlines()
     start = lines.index("module purge")
     assert lines[start : start + 7] == [
@@ -176,8 +175,8 @@ def test_a_relative_data_folder_starts_at_home(path):
 )
 def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(form, option, given):
     plan = draft(form)
-    spec = dataclasses.replace(plan.runs[0], batch_size=1024, batch_option=option)
-    words = training_command(spec, dataclasses.replace(plan, runs=(spec,)), PROFILE, CONTEXT)
+    spec = replace(plan.runs[0], batch_size=1024, batch_option=option)
+    words = training_command(spec, replace(plan, runs=(spec,)), PROFILE, CONTEXT)
     assert words[words.index("--batch_size") + 1] == str(given)
     command = " ".join(words).replace("torchrun", "torchrun --nnodes=2 --nproc_per_node=4")
     start = "srun env RANK=0 --nodes=2 --ntasks-per-node=4" if form == "task-per-gpu" else "srun"

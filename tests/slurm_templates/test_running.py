@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import JobForm
@@ -200,23 +199,23 @@ def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
     """The script, and the words its training must be called with, when a field holds a hostile value."""
     spec, plan, profile, context = run(1), draft(FORM, data_dir="/data"), PLAIN, CONTEXT
     if field in ("model", "script"):
-        spec = dataclasses.replace(spec, **{field: value})
+        spec = replace(spec, **{field: value})
     elif field == "extra":
-        spec = dataclasses.replace(spec, extra_args=(value, "--images", "1"))
+        spec = replace(spec, extra_args=(value, "--images", "1"))
     elif field in ("token", "edition", "remote_dir", "user"):
-        context = dataclasses.replace(context, **{field: value})
+        context = replace(context, **{field: value})
     elif field == "gres":
-        profile = msgspec.structs.replace(profile, gres=value)
+        profile = replace(profile, gres=value)
     elif field in ("module", "env", "python"):
         launch = {
             "module": Launch(modules=(value,)),
             "env": Launch(env={"X": value}),
             "python": Launch(python=value),
         }
-        profile = msgspec.structs.replace(profile, launch=launch[field])
+        profile = replace(profile, launch=launch[field])
     else:
-        plan = dataclasses.replace(plan, **{field: value})
-    plan = dataclasses.replace(plan, runs=(spec,))
+        plan = replace(plan, **{field: value})
+    plan = replace(plan, runs=(spec,))
     script = job_script(plan, profile, context, read_template(FORM))
     return script, training_command(spec, plan, profile, context)
 

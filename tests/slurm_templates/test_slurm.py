@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import MANY_NODES, JobForm
 from labtui.session.folder import FORMS
@@ -22,7 +21,7 @@ PASSING = "import os, sys\nprint('training', os.environ['CIFAR10_DATA'], *sys.ar
 
 def script_for(student: Student, form: JobForm, **more: object) -> str:
     """A job script for the test cluster, whose container is where the student sees it."""
-    profile = msgspec.structs.replace(PROFILE, container=student.container, data_dir=student.data_dir)
+    profile = replace(PROFILE, container=student.container, data_dir=student.data_dir)
     qos = student.cpu_qos if form == "cpu" else student.gpu_qos
     return rendered(form, profile, **({"account": student.account, "qos": qos} | more))
 
@@ -62,7 +61,7 @@ class Place:
 @pytest.mark.parametrize("form", FORMS)
 def test_slurm_would_accept_it(cluster, student, form):
     place = Place(cluster, student, f"test-only-{form}")
-    run = dataclasses.replace(draft(form).runs[0], n_gpus=4, nodes=1)
+    run = replace(draft(form).runs[0], n_gpus=4, nodes=1)
     one_node = {"runs": (run,), "gpus": 4, "nodes": 1} if form in MANY_NODES else {}
     place.write("job.slurm", script_for(student, form, **one_node))
     shown = place.shell("sbatch --test-only job.slurm")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.tui import app as app_module

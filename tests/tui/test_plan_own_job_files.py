@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.tui.app import LabApp

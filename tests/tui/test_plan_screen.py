@@ -6,10 +6,10 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.events import Key
 from textual.widgets import Button, Digits, Static
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
 from labtui.tui.format import place_text
@@ -89,7 +89,7 @@ def test_no_line_crosses_a_size_without_a_run():
     naive = {1: 1.0, 2: 1.9, 16: 13.0}
     spec = chart({1: 1.0, 2: 2.0, 4: 3.9, 8: 7.6, 16: 15.0}, naive)
     alone = ChartSpec(
-        **{name: getattr(spec, name) for name in spec.__slots__} | {"series": (spec.series[1],)}
+        **{name: getattr(spec, name) for name in spec.__struct_fields__} | {"series": (spec.series[1],)}
     )
     rows = rows_of(alone, 100, 25)
     ticks = next(row for row in rows if " 1 " in row and "16" in row)

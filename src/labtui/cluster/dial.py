@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from labtui.cluster.keys import within
 from labtui.cluster.known_hosts import check_host_key, known_keys, preferred_types
@@ -67,11 +68,10 @@ KEEPALIVE_S = 30
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-@dataclass(slots=True)
-class SshChain:
+class SshChain(msgspec.Struct):
     """An open way: the last transport is the login host's, the ones before it are its hops."""
 
-    transports: list[paramiko.Transport] = field(default_factory=list)
+    transports: list[paramiko.Transport] = msgspec.field(default_factory=list)
     methods: tuple[str, ...] = ()
 
     @property

@@ -25,9 +25,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from labtui.cluster.target import failure
 from labtui.domain.errors import LabError, RemoteFailure
@@ -66,8 +67,7 @@ SftpSession = Callable[[], AbstractContextManager["paramiko.SFTPClient"]]
 """Gives the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStat:
+class FileStat(msgspec.Struct, frozen=True):
     """Size in bytes and modification time in UNIX seconds of the cluster."""
 
     size: int
@@ -78,8 +78,7 @@ PEEK_BYTES = SMALL_REQUEST
 PEEK_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Peeking:
+class _Peeking(msgspec.Struct, frozen=True):
     """A file that stays open for a while, on one SFTP channel; `until` in seconds of a clock that never jumps."""
 
     path: str
@@ -277,8 +276,7 @@ _TEXT_SUFFIXES = (".py", ".sh", ".bash", ".slurm", ".sbatch", ".txt", ".toml", "
 _RUNNABLE_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 
 
-@dataclass(frozen=True, slots=True)
-class PushFile:
+class PushFile(msgspec.Struct, frozen=True):
     """One file as it will lie on the cluster: relative path, content, mode, SHA-256 in hex."""
 
     path: str

@@ -12,10 +12,11 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret, failure
 
@@ -32,11 +33,10 @@ PASSPHRASE_TRIES = 3
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedKey:
+class OfferedKey(msgspec.Struct, frozen=True):
     """A key ready to sign. `origin` says where it is from, in words."""
 
-    key: paramiko.PKey = field(repr=False)
+    key: paramiko.PKey
     origin: str
 
 

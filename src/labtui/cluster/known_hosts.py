@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from labtui.cluster.local_files import write_atomic
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, failure
@@ -22,8 +23,7 @@ from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, failure
 _LIMIT_S = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKey:
+class KnownKey(msgspec.Struct, frozen=True):
     """A key that a file holds for a host; `source` names file and line."""
 
     key_type: str

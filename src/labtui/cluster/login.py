@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.cluster.keys import OfferedKey, choose_key
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret, failure
@@ -50,12 +51,11 @@ def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
     return failure(reason, host=endpoint.host, user=endpoint.user, words=words) if reason else None
 
 
-@dataclass(slots=True)
-class Memory:
+class Memory(msgspec.Struct):
     """What is kept between reconnects, in memory only: opened keys and passwords that were accepted."""
 
-    keys: dict[str, OfferedKey] = field(default_factory=dict)
-    passwords: dict[str, Secret] = field(default_factory=dict)
+    keys: dict[str, OfferedKey] = msgspec.field(default_factory=dict)
+    passwords: dict[str, Secret] = msgspec.field(default_factory=dict)
 
     def forget(self, label: str) -> None:
         """Drop what was kept for a login that is refused now."""

@@ -13,13 +13,14 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import msgspec
 import platformdirs
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
 from labtui.domain import errors
@@ -27,8 +28,7 @@ from labtui.domain.profile import Profile
 from labtui.slurm.values import number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder or the command line says; it goes before SSH config and profile. Empty: not said.
 
     `identity_file` is one private key (or the public half of one the agent holds). `host_key` pins
@@ -46,8 +46,7 @@ class Overrides:
     own_known_hosts: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One SSH server as resolved: a login host or a hop on the way to it.
 
     `alias` is the name as asked for, `host` and `port` where it really is. `identity_files` are tried in no
@@ -80,8 +79,7 @@ class Endpoint:
         return f"{self.user}@{self.host}{port}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The hosts of one login, tried in turn, and labtui's own file of accepted host keys."""
 
     endpoints: tuple[Endpoint, ...]
@@ -91,8 +89,7 @@ class Target:
 QuestionKind = Literal["password", "passphrase", "code", "host-key"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginQuestion:
+class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question. `text` may come from the server: show it as data, without markup.
 
     `echo` tells whether what is typed may be shown. A ``host-key`` question is answered ``"yes"`` or refused;
@@ -123,8 +120,7 @@ class NonInteractivePrompter:
         return None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Secret:
+class Secret(msgspec.Struct, frozen=True):
     """A secret that does not show itself where it is printed, logged or part of a traceback."""
 
     text: str

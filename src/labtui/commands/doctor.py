@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
 from labtui.commands.cli import trusted
@@ -65,12 +66,11 @@ def run_doctor(args: argparse.Namespace) -> int:
         if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
             done = fix_check(check, folder)
             say(done)
-            checks[-1] = dataclasses.replace(check, status="ok", sentence=done, fix="")
+            checks[-1] = replace(check, status="ok", sentence=done, fix="")
     if folder is not None and seen:
         _remember(folder, seen)
     if args.json:
-        rows = list(map(dataclasses.asdict, checks))
-        print_json({"profile": profile.id, "status": worst_status(checks), "checks": rows})
+        print_json({"profile": profile.id, "status": worst_status(checks), "checks": checks})
     else:
         print(f"{summary(checks)}\n")
         width = max(len(check.title) for check in checks)

@@ -7,7 +7,6 @@ import codecs
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,11 +216,11 @@ def news_of(update: Update) -> Iterator[News]:
     before, after = update.before, update.state
     if after.connection != before.connection:
         said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
-        yield {"type": "connection", **asdict(after.connection)}, "", said
+        yield {"type": "connection", **msgspec.to_builtins(after.connection)}, "", said
     known = {(problem.key, problem.sentence) for problem in before.problems}
     for problem in after.problems:
         if (problem.key, problem.sentence) not in known:
-            yield {"type": "error", **asdict(problem)}, "", (f"labtui: {problem.sentence}",)
+            yield {"type": "error", **msgspec.to_builtins(problem)}, "", (f"labtui: {problem.sentence}",)
     for token, item in after.submissions.items():
         yield from _news_of_submission(before.submissions.get(token), item)
     for number, run in after.runs.items():

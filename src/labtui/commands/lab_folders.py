@@ -182,7 +182,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    import msgspec
 
     from labtui.lab.plan import task_of
     from labtui.session.labs import load_edition
@@ -190,7 +189,7 @@ def _show(args: argparse.Namespace) -> int:
     edition = load_edition(args.lab)
     task = task_of(edition, args.task) if args.task else None
     if args.json:
-        print_json(msgspec.to_builtins(task if task is not None else edition))
+        print_json(task if task is not None else edition)
         return 0
     for line in _task_lines(edition, task) if task is not None else _edition_lines(edition):
         print_wrapped(plain(line))

@@ -12,9 +12,10 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
 
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
@@ -38,8 +39,7 @@ _WHICH_FILE = "Give the job's .out or .err file, or - for standard input."
 _INDENT = " " * 4
 
 
-@dataclass(frozen=True)
-class ParsedFile:
+class ParsedFile(msgspec.Struct, frozen=True, dict=True):
     """One argument: its path as given, and either what the log tells or the error that kept it unread.
 
     `beside` is the .err that was read with a .out; `stream` is what the path itself is.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from labtui.commands.terminal import (
     Open,
@@ -40,9 +41,9 @@ def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
     cost = lab_cost(state, practice=practice)
     return {
         "practice": practice,
-        "total": asdict(cost.total),
-        "tasks": {task: asdict(total) for task, total in cost.tasks.items()},
-        "jobs": [asdict(job) for job in cost.jobs],
+        "total": cost.total,
+        "tasks": cost.tasks,
+        "jobs": cost.jobs,
     }
 
 
@@ -87,8 +88,7 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
     """Every living job, and which one holds the only slot of its queue."""
     jobs, state = lab.session.my_jobs(), lab.state
     if as_json:
-        rows = [asdict(job) for job in jobs]
-        print_json({"refreshed_at": state.refreshed_at, "jobs": rows})
+        print_json({"refreshed_at": state.refreshed_at, "jobs": jobs})
         return 0
     if not jobs:
         say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
@@ -133,17 +133,17 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
-        "diagnosis": [asdict(found) for found in run.diagnosis],
+        "diagnosis": run.diagnosis,
         "submission": {
             "token": run.token,
             "status": submission.status.value,
             "sentence": sentence,
             "job_file": submission.job_file,
             "held": submission.held,
-            "accepted": [asdict(found) for found in submission.accepted],
+            "accepted": submission.accepted,
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
-        "job": asdict(submission.job) if submission.job else None,
+        "job": submission.job,
     }
 
 
@@ -282,8 +282,10 @@ def run_check(args: argparse.Namespace) -> int:
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:
-        rows = [asdict(check) | {"title": task_of(edition, check.task_id).title} for check in wanted]
-        print_json({"lab": edition.id, "tasks": rows, "progress": asdict(far), "spent": bill})
+        rows = [
+            msgspec.to_builtins(check) | {"title": task_of(edition, check.task_id).title} for check in wanted
+        ]
+        print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
     else:
         for check in wanted:
             _print_task(edition, check, full=bool(args.task))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.commands.job_files import (
     accepted_of,
@@ -286,13 +288,13 @@ def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) ->
         "task": draft.task_id,
         "form": draft.form,
         **{name: getattr(draft, name) for name in _DRAFT_FIELDS},
-        "runs": [asdict(spec) for spec in draft.runs],
+        "runs": draft.runs,
         "script": preview.script,
-        "files": [asdict(item) for item in preview.files],
+        "files": preview.files,
         "findings": list(map(finding_row, preview.findings)),
-        "seconds": asdict(preview.seconds) if preview.seconds else None,
-        "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
-        "test_only": {"ok": word.ok, "kind": word.key, **asdict(word)} if word else None,
+        "seconds": preview.seconds,
+        "gpu_hours": preview.gpu_hours,
+        "test_only": {"ok": word.ok, "kind": word.key, **msgspec.to_builtins(word)} if word else None,
     }
 
 
@@ -380,5 +382,5 @@ def _outcome(state: LabState, token: str) -> dict[str, Any]:
         "runs": list(item.run_ids),
         "script_file": item.script_file,
         "job_file": item.job_file,
-        "accepted": [asdict(found) for found in item.accepted],
+        "accepted": item.accepted,
     }

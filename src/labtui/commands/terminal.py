@@ -10,9 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
 from labtui.domain.state import ConnectionState, LabState, RunState
@@ -60,7 +61,7 @@ def print_line(text: str) -> None:
 
 
 def print_json(answer: object) -> None:
-    print(json.dumps(answer, indent=1, ensure_ascii=False), flush=True)
+    print(json.dumps(msgspec.to_builtins(answer), indent=1, ensure_ascii=False), flush=True)
 
 
 def say(text: str) -> None:
@@ -344,7 +345,7 @@ def show_manual_commands(
 ) -> int:
     """Print commands under what they are about, each with its sentence as a comment: they run as they are printed."""
     if as_json:
-        rows = [{"about": about, "commands": [asdict(item) for item in actions]} for about, actions in groups]
+        rows = [{"about": about, "commands": actions} for about, actions in groups]
         print_json({"by_hand": rows})
         return 0
     if any(actions for _, actions in groups):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
+
+import msgspec
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.model import plural
@@ -33,8 +34,7 @@ PYTHON_LIMIT_S = 60
 NOT_EXECUTABLE = 126
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One finding. `key` is a stable word, `sentence` what was found and means, `fix` what to do.
 
     `action` says what labtui can do about it; for ``settings`` that is to write `settings` under [cluster] in lab.toml.
@@ -46,7 +46,7 @@ class Check:
     sentence: str
     fix: str = ""
     action: Action = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 @cache
@@ -81,8 +81,7 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) asks for; empty texts fall back to profile and cluster.
 
     `gpus` are the sizes the lab plans, `cpu_runs` whether it trains on CPUs too.

@@ -11,12 +11,12 @@ import os
 import platform
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_target
@@ -171,8 +171,7 @@ Answer = Callable[[SiteQuestion], str]
 """Answers a question: in the student's words, or with its default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteSetup:
+class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster's profile, and its text as TOML with the source of each value.
 
     `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest

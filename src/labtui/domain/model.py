@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -14,8 +13,7 @@ import msgspec
 from labtui.domain.tuning import Tuning, named_options, tuning_of
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """A value inside closed bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
 
     value: float
@@ -159,8 +157,7 @@ def batch_shares(option: str, gpus: int, nodes: int, launcher: str) -> int:
     return max(1, {"per-node": nodes, "per-task": processes, "per-gpu": gpus}.get(option, 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One training: fixed model, device count, batch and epochs. What a chart plots.
 
     `model` is the lab's short name ("ResNet50" for ResNet50V2). `n_gpus` is 0 on a CPU. `batch_size` is the *global*
@@ -247,8 +244,7 @@ JobForm = Literal[TemplateForm, "own"]
 """How a job came to be: by a template, or ("own") from a job file of the student's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a job asks for: of a draft, and of the submission that it becomes.
 
     `time_limit_minutes` is the wall time asked for; `cpus` and `gpus` what Slurm allocates, on each of `nodes`. `qos`
@@ -278,11 +274,10 @@ class JobRequest:
     @property
     def request(self) -> dict[str, Any]:
         """The fields of a `JobRequest`, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(JobRequest)}
+        return {name: getattr(self, name) for name in JobRequest.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionDraft(JobRequest):
+class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
 
     Of a job file of the student's own: its logs by stream as sbatch's patterns, and the files beside it.
@@ -300,8 +295,7 @@ class SubmissionDraft(JobRequest):
         return self.gpus * self.nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedFinding:
+class AcceptedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of preflight that the student overrode, and why. `line` is 1-based, 0 for the file as a whole."""
 
     rule: str
@@ -345,8 +339,7 @@ class RunPhase(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 
     Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours. `evidence`
@@ -395,8 +388,7 @@ class JobView:
         return ran if self.time_limit_s is None else min(ran, self.time_limit_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochSample:
+class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
     """Time and metrics of one epoch of one run.
 
     `seconds` is the interval that holds the epoch's true duration in seconds; `printed_seconds` the whole
@@ -413,7 +405,7 @@ class EpochSample:
     printed_seconds: int | None = None
     steps: int | None = None
     ms_per_step: float | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = msgspec.field(default_factory=dict)
     source: str = "keras"
     line: int | None = None
     ended_at: float | None = None
@@ -431,8 +423,7 @@ def count_epochs(samples: Iterable[EpochSample]) -> int:
     return sum(sample.count for sample in samples)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Something in a log that explains a failure or a surprise, and what to do next."""
 
     kind: DiagnosisKind

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Device, EpochSample, Interval, Outcome, Program, RunSpec, Stream, WorkUnit
 from labtui.domain.tuning import Tuning
@@ -21,8 +23,7 @@ DEEDS: dict[Outcome, str] = {
 """What happened to a run, after "it" or "a run that"."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuCount:
+class GpuCount(msgspec.Struct, frozen=True):
     """A number of GPUs as one line of the log gives it; `device` is cpu where the line names no GPU."""
 
     source: GpuSource
@@ -37,8 +38,7 @@ class GpuCount:
         return f'{place}: "{self.text.strip()[:120]}"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a banner, a command, a header line or a record tells about a run; what it does not tell is None."""
 
     model: str | None = None
@@ -98,12 +98,11 @@ class RunFacts:
         return replace(self, **new) if new else self
 
 
-_FACTS = tuple(one.name for one in fields(RunFacts))
+_FACTS = RunFacts.__struct_fields__
 NO_FACTS = RunFacts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord(RunFacts):
+class RunRecord(RunFacts, frozen=True, kw_only=True):
     """One run as its log tells it, in a lab folder or as a bare file; `outcome` is None while that is not known."""
 
     practice: bool = False

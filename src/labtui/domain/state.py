@@ -7,10 +7,12 @@ ages are computed by whoever has one, from the times in the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import (
@@ -30,8 +32,7 @@ from labtui.domain.run import RunRecord
 from labtui.domain.terminal_text import file_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogState:
+class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """A mirror: how many bytes of which segment we hold, and whether it is known to be the whole log.
 
     `segment` counts from 0: a remote file that shrank or was replaced begins a new one.
@@ -42,8 +43,7 @@ class LogState:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionState(JobRequest):
+class SubmissionState(JobRequest, frozen=True, kw_only=True):
     """A submission and the job Slurm made of it.
 
     `script_file` is under `slurm/`, `remote_dir` its own directory. `remote_logs` maps a stream to its remote path as
@@ -60,13 +60,13 @@ class SubmissionState(JobRequest):
     early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
     script_file: str = ""
     remote_dir: str = ""
-    remote_logs: Mapping[str, str] = field(default_factory=dict)
-    log_names: Mapping[str, str] = field(
+    remote_logs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    log_names: Mapping[str, str] = msgspec.field(
         default_factory=dict
     )  # those that an own job file gives; `%j` as above
-    script_hashes: Mapping[str, str] = field(default_factory=dict)
+    script_hashes: Mapping[str, str] = msgspec.field(default_factory=dict)
     job: JobView | None = None
-    logs: Mapping[Stream, LogState] = field(default_factory=dict)
+    logs: Mapping[Stream, LogState] = msgspec.field(default_factory=dict)
     practice: bool = False
     accepted: tuple[AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
@@ -95,8 +95,7 @@ class SubmissionState(JobRequest):
 LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunState(RunRecord):
+class RunState(RunRecord, frozen=True, kw_only=True):
     """A run of a lab folder: what its log tells, what was planned (and what its log adds to that), where it stands."""
 
     run_id: int
@@ -114,8 +113,7 @@ class RunState(RunRecord):
         return self.outcome == "oom" and not ("host-memory" in kinds and "oom" not in kinds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionState:
+class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login."""
 
     status: str = "offline"
@@ -124,8 +122,7 @@ class ConnectionState:
     host: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Something a student must know and that is not over yet; the same `key` is told once."""
 
     key: str
@@ -133,20 +130,18 @@ class Problem:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathStatus:
+class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
 
     there: bool
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabState:
+class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a screen may show."""
 
-    submissions: Mapping[str, SubmissionState] = field(default_factory=lambda: MappingProxyType({}))
-    runs: Mapping[int, RunState] = field(default_factory=lambda: MappingProxyType({}))
+    submissions: Mapping[str, SubmissionState] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    runs: Mapping[int, RunState] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     connection: ConnectionState = ConnectionState()
     refreshed_at: float | None = None
     """When the queue was last read completely."""
@@ -155,7 +150,7 @@ class LabState:
     other_jobs: tuple[JobView, ...] = ()
     """The student's living jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
-    places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, PathStatus] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
     def is_small(self, run: RunState) -> bool:

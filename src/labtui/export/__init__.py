@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError
@@ -31,12 +32,11 @@ DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportReport:
+class ExportReport(msgspec.Struct, frozen=True):
     """What was written, in order, and sentences about what the student should know."""
 
     files: tuple[Path, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = msgspec.field(default=())
 
 
 def export_lab(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState, SubmissionState
@@ -28,8 +30,7 @@ MAX_PICTURE_BYTES = 20_000_000
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabContents:
+class LabContents(msgspec.Struct, frozen=True, kw_only=True):
     """A lab at one moment; job scripts, logs and pictures are read from its folder when a page shows them."""
 
     folder: LabFolder

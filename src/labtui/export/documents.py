@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
@@ -77,8 +78,8 @@ def _plain(value: Any, folder: Path) -> Any:
         path = folder / f"{len(list(folder.iterdir()))}{_ENDINGS.get(value[:2], '.svg')}"
         path.write_bytes(value)
         return path.name
-    if is_dataclass(value):
-        names = [each.name for each in fields(value) if each.name not in ("charts", "pages")]
+    if isinstance(value, msgspec.Struct):
+        names = [name for name in value.__struct_fields__ if name not in ("charts", "pages")]
         found = {name: _plain(getattr(value, name), folder) for name in names}
         if isinstance(value, Run) and value.tex:
             found["formula"] = _plain(formula_picture(value.text), folder)

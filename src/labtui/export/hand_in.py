@@ -5,8 +5,9 @@ Slides, report and notebook are made from the same `HandInDocument`, so they can
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
@@ -16,8 +17,7 @@ ParagraphStyle = Literal["body", "heading", "note", "formula"]
 Change = Literal["", "+", "-", "@"]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A piece of text in one look. `mono`: in the typeface for code; `tex`: a formula, `text` being its TeX."""
 
     text: str
@@ -29,8 +29,7 @@ class Run:
     tex: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """Text that is wrapped. `level` indents it; `bullet` ("•", "2.", "☐") stands before its first line.
 
     In the style `formula` its one run is a formula on a line of its own.
@@ -42,8 +41,7 @@ class Paragraph:
     bullet: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(msgspec.Struct, frozen=True):
     """A line of code; `change` says that a difference added or removed it, `part` names what begins here."""
 
     text: str
@@ -52,8 +50,7 @@ class CodeLine:
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Lines of a program or a log in a `language` that Typst knows, and where they are from."""
 
     lines: tuple[CodeLine, ...]
@@ -61,8 +58,7 @@ class Listing:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """A picture of the student's: the bytes of a PNG or JPEG file."""
 
     data: bytes
@@ -72,8 +68,7 @@ class Picture:
 Block = Paragraph | Listing | Table | Picture
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A student's answer to a question; no blocks where there is none yet."""
 
     number: int
@@ -89,8 +84,7 @@ class Answer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One page: a message, what shows it (`charts`, `facts`, `blocks`), the answers below, and what a speaker says.
 
     `kicker` is the task. `facts` are large numbers with what they are. `note` stands under the charts, `warnings` say
@@ -114,8 +108,7 @@ class Page:
         return bool(self.charts or self.facts or self.blocks or any(each.blocks for each in self.answers))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandInDocument:
+class HandInDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is handed in: the title page, then the pages. `stamp` says which state it shows."""
 
     title: str
@@ -128,7 +121,7 @@ class HandInDocument:
     practice: bool = False
     mark: str = ""
     language: str = "en"
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = msgspec.field(default=())
 
     @property
     def footer(self) -> str:

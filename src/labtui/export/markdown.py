@@ -10,8 +10,10 @@ import functools
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, one_line, safe
 from labtui.results.numbers import Table
@@ -201,8 +203,7 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
 # --------------------------------------------------------------------------- formulas
 
 
-@dataclass(frozen=True, slots=True)
-class FormulaPicture:
+class FormulaPicture(msgspec.Struct, frozen=True):
     """An SVG or PNG, its size in units of the text size, and how much of it lies below the line."""
 
     data: bytes

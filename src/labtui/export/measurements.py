@@ -11,10 +11,11 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import LabState
@@ -69,8 +70,7 @@ def small_notes(results: Results) -> list[str]:
 SAMPLER_END = ".gpu.csv"
 
 
-@dataclass(frozen=True)
-class Measurements:
+class Measurements(msgspec.Struct, frozen=True, dict=True):
     """What was read: the runs, and what belongs to them.
 
     `samples` are GPU samples by the log they lie beside; `cost` and the edition's `images` are known in a lab
@@ -78,7 +78,7 @@ class Measurements:
     """
 
     runs: tuple[MeasuredRun, ...] = ()
-    samples: Mapping[str, tuple[GpuSample, ...]] = field(default_factory=dict)
+    samples: Mapping[str, tuple[GpuSample, ...]] = msgspec.field(default_factory=dict)
     cost: LabCost | None = None
     images: int | None = None
     unread: bool = False

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, plural
 from labtui.domain.state import RunState
@@ -26,8 +28,7 @@ from labtui.results.numbers import bounds_text, percent_text
 Status = Literal["done", "partial", "open", "stale"]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckItem:
+class CheckItem(msgspec.Struct, frozen=True):
     """One condition: what it asks, what is still to be done for it in one sentence, and what shows it.
 
     A `stale` one is met, and `missing` says what to do again; `practice` qualifies one that is met, too. `effort` is
@@ -51,8 +52,7 @@ class CheckItem:
         return self.stale or not self.missing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCheck:
+class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a task's box. `missing` is one sentence, "" when done; `notes` never fail a box."""
 
     task_id: str
@@ -104,8 +104,7 @@ def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:
     return tuple(check_task(edition, task, evidence) for task in edition.tasks)
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
+class _At(msgspec.Struct, frozen=True):
     """What a check looks at: a task of an edition, and the evidence."""
 
     edition: Edition
@@ -377,8 +376,7 @@ _CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """`current` and `next` are task ids (None: all done); `percent` goes by the sheet's weights if any.
 
     Nothing is locked by it: any task may be worked on at any time.

@@ -15,8 +15,9 @@ import io
 import re
 import tokenize
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -32,8 +33,7 @@ PLACEHOLDER = "<!-- your answer -->"
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSheet:
+class AnswerSheet(msgspec.Struct, frozen=True):
     """The Markdown below each question of a task, in their order, without comments; `rest` stands under none.
 
     A text is "" where nothing was written: rules and empty list items are nothing.
@@ -135,8 +135,7 @@ NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """Submissions that Slurm never took."""
 
 
-@dataclass(frozen=True)
-class FileFact:
+class FileFact(msgspec.Struct, frozen=True, dict=True):
     """A script as it is now, by its path below `scripts/`."""
 
     path: str
@@ -157,8 +156,7 @@ class FileFact:
         return sha256 == self.sha256 or any(sha256 == hashlib.sha256(each).hexdigest() for each in endings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFact:
+class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
 
     `at` is when the file was written, in UNIX seconds of this computer; None when that is not known.
@@ -171,8 +169,7 @@ class ExportFact:
     at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a check looks at.
 
     `scripts` and `originals` go by path below `scripts/` (`originals`: as labtui ships them). `answers` by
@@ -181,16 +178,16 @@ class Evidence:
     changes to the plan (smaller batches for smaller GPUs).
     """
 
-    state: LabState = field(default_factory=LabState)
-    results: Results = field(default_factory=lambda: Results(images=50_000))
-    scripts: Mapping[str, FileFact] = field(default_factory=dict)
-    originals: Mapping[str, FileFact] = field(default_factory=dict)
+    state: LabState = msgspec.field(default_factory=LabState)
+    results: Results = msgspec.field(default_factory=lambda: Results(images=50_000))
+    scripts: Mapping[str, FileFact] = msgspec.field(default_factory=dict)
+    originals: Mapping[str, FileFact] = msgspec.field(default_factory=dict)
     exports: tuple[ExportFact, ...] = ()
-    answers: Mapping[str, AnswerSheet] = field(default_factory=dict)
+    answers: Mapping[str, AnswerSheet] = msgspec.field(default_factory=dict)
     files: frozenset[str] = frozenset()
-    remote: Mapping[str, bool] = field(default_factory=dict)
+    remote: Mapping[str, bool] = msgspec.field(default_factory=dict)
     remote_at: float | None = None
-    overrides: PlanOverrides = field(default_factory=PlanOverrides)
+    overrides: PlanOverrides = msgspec.field(default_factory=PlanOverrides)
 
     def submission(self, run: RunState) -> SubmissionState | None:
         return self.state.submissions.get(run.token)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile

@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import (
@@ -31,8 +33,7 @@ PER_GPU_BATCH = "{per_gpu_batch}"
 """Stands in a run's `arguments` for the batch of one GPU."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOverrides:
+class PlanOverrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the student or the folder's settings say differently; None and "" mean: as planned.
 
     `gpus` keeps only these GPU counts. `per_gpu_batch` is what each GPU (or the CPU) gets; the global batch
@@ -97,8 +98,7 @@ def task_drafts(
     return tuple(replace(draft, cpus=wanted.cpus or draft.cpus) for draft in drafts)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRow:
+class PlanRow(msgspec.Struct, frozen=True):
     """One run of the plan. `origin` is the draft it came from; `limit` a time limit the student gave."""
 
     spec: RunSpec

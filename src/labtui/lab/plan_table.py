@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft

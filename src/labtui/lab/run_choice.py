@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
 from labtui.domain.run import DEEDS
@@ -98,8 +99,7 @@ def remark(band: Band, row: ResultRow) -> str:
     return f"{sentence} {' '.join(band.advice.split())}".strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """A planned run and the run that stands for it, if any; `why_not` says what it lacks ("": it counts)."""
 
     task_id: str

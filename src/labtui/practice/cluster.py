@@ -12,9 +12,10 @@ import socketserver
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from labtui.practice.commands import answer
 from labtui.practice.controller import Controller
@@ -57,8 +58,7 @@ DEFAULT_FACTOR = 20.0
 HEARTBEAT_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class PracticeLogin:
+class PracticeLogin(msgspec.Struct, frozen=True):
     """Host, port, key and host key of the practice cluster, and what a lab folder needs beside them."""
 
     port: int

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from labtui.domain.profile import Queue
 from labtui.practice.controller import Controller
@@ -40,8 +41,7 @@ from labtui.practice.words import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A call whose options are read, and whom it asks."""
 
     call: Call

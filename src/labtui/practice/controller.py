@@ -10,8 +10,9 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.request import POLICY, Node, Refused, Site, priority_of

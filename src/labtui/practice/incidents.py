@@ -9,8 +9,10 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from importlib.resources import files
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.practice.cluster import PracticeCluster
@@ -22,8 +24,7 @@ _AFTER_S = 60
 Inject = Callable[[PracticeCluster, Job, float], object]
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentNote:
+class IncidentNote(msgspec.Struct, frozen=True):
     """What the practice screen shows about an incident: its name, what happens, what it means."""
 
     name: str

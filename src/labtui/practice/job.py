@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.domain.profile import Queue
 from labtui.practice.words import compressed, duration, stamp
@@ -19,8 +20,7 @@ FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 SHORT = {state: letters for letters, state in states.SHORT.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
+class JobRequest(msgspec.Struct, frozen=True):
     """A submission that passed all checks that need no queue. Numbers are None where no option gave them.
 
     `cpus` are those of all nodes, `gpus` those of each.
@@ -48,8 +48,7 @@ class JobRequest:
     begin_after_s: float
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """What Slurm knows of a batch job. Times are UNIX seconds of the cluster's clock."""
 
     job_id: int
@@ -63,7 +62,7 @@ class Job:
     begin: float | None = None
     held: bool = False
     priority: int = 100
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     state: str = PENDING
     reason: str = "None"
     start_time: float | None = None

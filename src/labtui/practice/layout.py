@@ -14,7 +14,6 @@ import stat
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -119,8 +118,7 @@ def _write_image_folder(folder: Path, images: Mapping[str, int]) -> None:
 STATE_FILE = "slurm_state.json"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedCluster:
+class SavedCluster(msgspec.Struct, frozen=True):
     """A practice cluster as it was at `clock`, when a job changed last or the cluster ended."""
 
     clock: float

@@ -9,10 +9,11 @@ import math
 import random
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from labtui.domain.tuning import named_options, tuning_of
 
@@ -61,8 +62,7 @@ DATA_SETS = {
 """Images of the practice cluster's data sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """How fast a training on GPUs is by the tables of `editions`: `batch` on each GPU; `tuning` as a set of pairs."""
 
     model: str
@@ -167,8 +167,7 @@ NETWORKS = {
 """Numbers that are trained, and MiB of GPU memory for an image of the full size."""
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+class Training(msgspec.Struct, frozen=True):
     """What TensorFlow trains: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
 
     network: str

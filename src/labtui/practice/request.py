@@ -9,8 +9,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from labtui.domain.profile import Profile, Queue
 from labtui.practice.job import JobRequest
@@ -23,8 +24,7 @@ CLUSTER = "marenostrum5"
 MAX_PARTITION_S = 3 * 86400
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One machine: its partition, CPUs and GPUs."""
 
     name: str
@@ -38,8 +38,7 @@ class Node:
         return f"gpu:hopper:{self.gpus}" if self.gpus else "(null)"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """Everything a submission is measured against. `max_jobs` is the laptop's limit: so many scripts run at once."""
 
     profile: Profile

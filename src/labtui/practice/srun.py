@@ -14,16 +14,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from labtui.practice.words import KILL_WAIT_S, SRUN, CommandError, compressed, expanded, parse_words, ranges
 
 
-@dataclass(frozen=True, slots=True)
-class JobStep:
+class JobStep(msgspec.Struct, frozen=True):
     """A step that fits the allocation. `cpus_per_task` is None unless requested."""
 
     command: tuple[str, ...]

@@ -10,7 +10,8 @@ import getopt
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from labtui.slurm import batch_script
 
@@ -52,8 +53,7 @@ class CommandError(Exception):
         self.text, self.status = text, status
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One run of a Slurm command on the practice cluster."""
 
     words: tuple[str, ...]
@@ -106,8 +106,7 @@ def expanded(text: str) -> list[str]:
 # --------------------------------------------------------------------------- options
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """A command's options: for each long name, "=" where it takes a value; and the long name of each letter."""
 
     name: str

@@ -10,9 +10,10 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.profile import Profile
@@ -23,8 +24,7 @@ Severity = Literal["error", "warning"]
 """An error stops a submission, a warning asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """Line `line` (1-based) reads `old`; `new` are the lines that take its place."""
 
     line: int
@@ -32,8 +32,7 @@ class Edit:
     new: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(msgspec.Struct, frozen=True):
     """A change of one file. `title` says it in words; its edits are applied all together or not at all."""
 
     file: str
@@ -45,8 +44,7 @@ FindingKey = tuple[str, str, int, str]
 """Rule, file, line and effect of a finding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing seen in one line. `line` is 1-based, 0 when it is about the file as a whole.
 
     `text` is the line as it stands; `effect` one or two sentences: what it does, what would be right.
@@ -123,8 +121,7 @@ MAIN_SCRIPT = "job.slurm"
 _JOB_NAME = re.compile(r"\.(?:slurm|sbatch|job)$")
 
 
-@dataclass(frozen=True)
-class PythonScript:
+class PythonScript(msgspec.Struct, frozen=True, dict=True):
     """A Python file that the trainings run or import; `tree` is None where it does not parse."""
 
     name: str
@@ -200,8 +197,7 @@ def _dotted(node: ast.AST) -> str:
     return ".".join(reversed([*parts, node.id] if isinstance(node, ast.Name) else parts))
 
 
-@dataclass(frozen=True)
-class ScriptContext:
+class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     """The files of a submission, and what is known beside them.
 
     `sent` are the files that would be pushed, by relative path. `account` is the student's; `remote` says of remote
@@ -215,12 +211,12 @@ class ScriptContext:
     draft: SubmissionDraft | None
     profile: Profile
     account: str = ""
-    remote: Mapping[str, bool] = field(default_factory=dict)
+    remote: Mapping[str, bool] = msgspec.field(default_factory=dict)
     main: str = MAIN_SCRIPT
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = msgspec.field(default_factory=dict)
     forecast_s: float | None = None
     makes_folders: bool = False
-    bash_errors: Mapping[str, str] = field(default_factory=dict)
+    bash_errors: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @cached_property
     def files(self) -> Mapping[str, str]:
@@ -322,8 +318,7 @@ class Hit(NamedTuple):
 Look = Callable[[ScriptContext, Any], Iterable[Hit]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A registered rule: `id`, the usual severity, what it sees and what that does, in one sentence."""
 
     id: str

@@ -10,8 +10,10 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.numbers import decimals, fixed, percent_text, tick_text
@@ -29,8 +31,7 @@ WIDE = 8
 """Axes are logarithmic from so many times the smallest count on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A mark. `lo` and `hi` bound `y`; `mark` says what they are: ``±`` rounding of digits, ``σ`` scatter of epochs.
 
     `hollow` marks a warm-up epoch, `live` a run that is still going.
@@ -51,8 +52,7 @@ class Point:
                 raise ValueError("a chart holds finite numbers only")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(msgspec.Struct, frozen=True, kw_only=True):
     """Marks of one thing. `short` is what tells its name from the names beside it.
 
     `hue` is its colour among those of the drawer, None for any; `part` says which share of a whole the bars of a
@@ -68,8 +68,7 @@ class Series:
     part: Literal["", "kept", "lost"] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartSpec:
+class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A chart. `key` names it (and its file) among the charts of one place; `family` says which kind it is.
 
     `title` says what is drawn, `heading` the same in two words with the unit, `message` what the numbers say ("" for

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from labtui.domain.model import EpochSample, JobPhase, JobView, RunPhase
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -15,8 +16,7 @@ from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCost:
+class JobCost(msgspec.Struct, frozen=True, kw_only=True):
     """GPU-hours of one job; a CPU job has zero GPUs and core-hours only. `running`: it still grows."""
 
     token: str
@@ -36,8 +36,7 @@ class JobCost:
         return self.cpus * self.wall_seconds / _HOUR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostTotal:
+class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over jobs: GPU-hours allocated and used, core-hours, and how many jobs."""
 
     jobs: int
@@ -46,8 +45,7 @@ class CostTotal:
     core_hours: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabCost:
+class LabCost(msgspec.Struct, frozen=True, kw_only=True):
     """The lab's bill: each job, each task, and the whole. Practice jobs cost nothing and are not in it."""
 
     jobs: tuple[JobCost, ...]
@@ -109,8 +107,7 @@ def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
     return gpus * minutes / 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUtilization:
+class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs a run used, epoch by epoch; `standing_by` counts those of its job that it did not use."""
 
     run: MeasuredRun

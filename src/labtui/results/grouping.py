@@ -11,7 +11,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from labtui.domain.model import Interval, WorkUnit, plural
 from labtui.domain.run import DEEDS
@@ -25,8 +26,7 @@ UNKNOWN = "unknown"
 _NUMBER = re.compile(r"(\d+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What makes two runs repetitions of each other: only runs equal in all of this are pooled.
 
     `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
@@ -171,8 +171,7 @@ def same_images(one: Interval | None, other: Interval | None) -> bool:
     return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is in no row, and why."""
 
     run: MeasuredRun

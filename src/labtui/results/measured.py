@@ -23,10 +23,12 @@ import math
 import re
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, plural
 from labtui.domain.run import DEEDS, RunRecord, planned_facts
@@ -38,8 +40,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """One line of one log. `job_id` is "" for a bare file, `run_id` None outside a lab folder.
 
     `line` is 1-based and None when the reader could not tell it; `epoch` is the epoch that line speaks of
@@ -77,8 +78,7 @@ _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])",
 """``ResNet50_seq_GPU``: a GPU in a name without `seq` may be any number of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRun:
+class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run, ready to be counted.
 
     `source` is the log's path as given (bare files) or its name in the lab folder.
@@ -269,8 +269,7 @@ MIN_FOR_MEDIAN = 2
 SECOND_EPOCH = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsPrinted:
+class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
     """Plain numbers of a row in the "as printed" reading; None where the logs print nothing to go by.
 
     Units: seconds, images per second, ratio, fraction of 1.
@@ -321,8 +320,7 @@ class AccuracyPoint(NamedTuple):
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccuracyCurve:
+class AccuracyCurve(msgspec.Struct, frozen=True, kw_only=True):
     """One accuracy metric of one run; `validation` tells the test set's from the training set's."""
 
     run: MeasuredRun

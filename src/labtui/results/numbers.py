@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval, plural
 from labtui.results.grouping import devices
@@ -191,8 +193,7 @@ def with_uncertainty(row: ResultRow, value: Interval | None, baseline: ResultRow
     return with_half_width(value.value, found.half_width, found.mark)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column: heading, the cell of a row, and whether it holds numbers (set to the right).
 
     It is left out of a table in which no row `has` it.
@@ -204,8 +205,7 @@ class Column:
     has: Callable[[ResultRow], bool] = lambda row: True
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table of texts; `numeric` says which columns stand to the right.
 
     `groups` are headings over several columns each, with how many. A row of one cell is a heading within the table.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import own_rows

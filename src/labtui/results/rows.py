@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.tuning import distinguishing_words
@@ -30,8 +32,7 @@ def student_t95(degrees: float) -> float:
     return _T95[min(max(1, math.floor(degrees)), len(_T95)) - 1]
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter:
+class Scatter(msgspec.Struct, frozen=True):
     """How much epochs differ: sample standard deviation in seconds over `count` epochs (at least two)."""
 
     deviation: float
@@ -115,8 +116,7 @@ ENOUGH_SIZES = 5
 """A law fitted to fewer is a summary, not a forecast."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultRow:
+class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one configuration. None means: not measured, or without meaning here - never zero.
 
     `epoch_seconds` is the steady epoch time in seconds, `warmup_seconds` the first epoch's. `throughput`
@@ -156,7 +156,7 @@ class ResultRow:
     step_factor: Interval | None = None
     karp_flatt: Interval | None = None
     acceleration: Interval | None = None
-    as_printed: AsPrinted = field(default_factory=AsPrinted)
+    as_printed: AsPrinted = msgspec.field(default_factory=AsPrinted)
     printed_acceleration: float | None = None
     doubling_gain: Interval | None = None
     baseline: Configuration | None = None
@@ -303,8 +303,7 @@ def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LawFit:
+class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     """One law fitted to the rows that share a baseline.
 
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
@@ -334,8 +333,7 @@ class LawFit:
         return self.baseline.practice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
+class Results(msgspec.Struct, frozen=True, kw_only=True):
     """All numbers of a lab folder or of some logs.
 
     `images` per epoch are those of the command line or the edition, else the lab's; each row has its own. `programs`

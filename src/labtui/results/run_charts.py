@@ -6,8 +6,9 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.tuning import tuning_words
 from labtui.results import messages

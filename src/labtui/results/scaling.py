@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
@@ -15,8 +17,7 @@ from labtui.results.rows import ResultRow, StepTimes
 # --------------------------------------------------------------------------- which rows make a line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingLine:
+class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of one model and one baseline, one row per GPU count, in rising order."""
 
     name: str
@@ -276,8 +277,7 @@ def pop_metrics(row: ResultRow) -> dict[str, Interval]:
 # --------------------------------------------------------------------------- beyond the measured sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Two speedups on `n_gpus`, which were not measured, from the two largest sizes with one batch per GPU.
 
     `same`: the step takes as long as on `measured` GPUs; `grows`: it grows once more as it did from half of them.

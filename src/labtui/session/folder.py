@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from io import FileIO
 from pathlib import Path, PurePosixPath
@@ -132,8 +131,7 @@ class _Place:
         return folder.path / self._name
 
 
-@dataclass(frozen=True, slots=True)
-class LabFolder:
+class LabFolder(msgspec.Struct, frozen=True):
     """A lab folder that exists. `path` is absolute."""
 
     path: Path

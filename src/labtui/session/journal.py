@@ -20,11 +20,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside, stat_inside
 from labtui.domain.errors import FolderError, LabError, StoreError
@@ -62,8 +62,7 @@ STORE_KEY = "store"
 """The key of the problem "cannot be stored" in `LabState.problems`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """What subscribers get: the state they were told last, and the latest."""
 
     before: LabState

@@ -14,7 +14,9 @@ import contextlib
 import errno
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
@@ -63,8 +65,7 @@ MAX_COMPARED_BYTES = 256 * 1024**2
 """Longer logs are not compared at their end: reading one again would load a shared login node for seconds."""
 
 
-@dataclass(slots=True)
-class Followed:
+class Followed(msgspec.Struct):
     """One stream of one submission on its way to its mirror."""
 
     token: str

@@ -18,9 +18,11 @@ import os
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import make_folder_inside, open_inside, reader_inside, stat_inside
 from labtui.domain.errors import LabError
@@ -81,8 +83,7 @@ MAX_STEP_BYTES = 16 * 1024**2
 """What one step holds in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStep:
+class CopyStep(msgspec.Struct, frozen=True):
     """What one look at a remote log gave; nothing where there is no such file.
 
     `grown` is how many bytes were appended. `restarted`: a new segment has to begin, and nothing was

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.run import DEEDS
@@ -20,8 +21,7 @@ _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended"
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """One thing to tell, as a title and a sentence."""
 
     kind: NoticeKind

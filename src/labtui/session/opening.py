@@ -17,10 +17,11 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from filelock import FileLock, Timeout
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import stat_inside
 from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, StoreError
@@ -173,8 +174,7 @@ def _plan_lines(folder: Path) -> tuple[str, ...]:
     return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
+class RepairReport(msgspec.Struct, frozen=True):
     """What was saved. `old_database` is where the old file lies now, `damaged` whether something in it was lost."""
 
     submissions: int

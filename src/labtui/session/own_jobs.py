@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
@@ -29,8 +31,7 @@ BY_HAND = "slurm/by-hand"
 """Where a job script lies that the student may submit without labtui."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """A submission ready to be stored, with its files."""
 
     submission: SubmissionState
@@ -182,8 +183,7 @@ def run_of(state: LabState, run_id: int) -> RunState:
     return run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """Drafts to submit in place of some that failed, and why."""
 
     drafts: tuple[SubmissionDraft, ...]

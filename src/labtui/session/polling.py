@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.model import JobPhase, JobView

@@ -14,8 +14,10 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
@@ -33,8 +35,7 @@ MISSING_FRESH_S = 20.0
 """How soon a path that was missing is asked about again: a student may have just put it there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
 
     `unasked` are remote paths that it needs and the cluster said nothing about lately: for `Session.look_at`.
@@ -103,8 +104,7 @@ def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[st
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """A file that travels with a submission, `size` in bytes; `changed`: it differs from labtui's own."""
 
     path: str
@@ -146,8 +146,7 @@ def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ManualCommands:
+class ManualCommands(msgspec.Struct, frozen=True):
     """One action: what it does in a sentence, and its commands, one a line, ready to copy."""
 
     action: str

@@ -13,11 +13,11 @@ import platform
 import sqlite3
 import zlib
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError
 from labtui.domain.model import JobView

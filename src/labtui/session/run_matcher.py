@@ -11,8 +11,10 @@ tries twice) is one planned run: what it did before does not count any more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
@@ -47,7 +49,7 @@ _NOT_KEPT = {
     "batch_seconds",
 }
 """What is decided of a run in a lab folder, and what any further line of its log may change: that is no news."""
-_KEPT = tuple(each.name for each in fields(RunRecord) if each.name not in _NOT_KEPT)
+_KEPT = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_KEPT)
 
 NOTHING_KNOWN = RunSpec(
     model="",
@@ -188,13 +190,12 @@ class SubmissionReader:
 # --------------------------------------------------------------------------- which run of the log is which
 
 
-@dataclass(slots=True)
-class Match:
+class Match(msgspec.Struct):
     """The run that each run of a log is, by its index there; `superseded` are tries that were begun again."""
 
-    plan: Mapping[int, RunSpec] = field(default_factory=dict)
-    run_ids: dict[int, int] = field(default_factory=dict)
-    superseded: set[int] = field(default_factory=set)
+    plan: Mapping[int, RunSpec] = msgspec.field(default_factory=dict)
+    run_ids: dict[int, int] = msgspec.field(default_factory=dict)
+    superseded: set[int] = msgspec.field(default_factory=set)
 
 
 def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_new: int | None) -> Match:

@@ -12,9 +12,10 @@ import functools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft

@@ -15,12 +15,12 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError

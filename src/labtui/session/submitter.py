@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from labtui.domain.errors import (
     ConnectionLost,
@@ -51,16 +52,15 @@ _WAIT_AGAIN_S = (15.0, 30.0, 60.0)
 """Until a queue that said "wait" is asked again, by refusals in a row."""
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """What this process knows of one submission: its look-ups, and who waits for its job or its end."""
 
     looks: int = 0
     look_at: float = 0.0
-    no_job: NoJobPeriod = field(default_factory=NoJobPeriod)
+    no_job: NoJobPeriod = msgspec.field(default_factory=NoJobPeriod)
     refused: SubmitRefused | None = None
-    sent: list[Future[str]] = field(default_factory=list)
-    cancelled: list[Future[None]] = field(default_factory=list)
+    sent: list[Future[str]] = msgspec.field(default_factory=list)
+    cancelled: list[Future[None]] = msgspec.field(default_factory=list)
 
 
 class Submitter:

@@ -11,8 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError
 from labtui.domain.profile import Profile
@@ -95,8 +97,7 @@ def inline(work: Callable[[], Any], done: Done) -> None:
     done(outcome_of(work))
 
 
-@dataclass(slots=True)
-class WorkerContext:
+class WorkerContext(msgspec.Struct):
     """One lab folder and one cluster, as the worker sees them. Only the worker's thread calls the cluster."""
 
     folder: LabFolder

@@ -10,9 +10,10 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
+
+import msgspec
 
 from labtui.slurm.script_commands import Command, filled_commands, open_quote, quoting, statements_of
 from labtui.slurm.values import number
@@ -26,8 +27,7 @@ SHORT_OPTIONS: dict[str, str] = _OPTIONS["short"]
 _SAME: dict[str, str] = _OPTIONS["same"]
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(msgspec.Struct, frozen=True):
     """One option, `name` in its long form; `known` is false where sbatch has no such option.
 
     `line` is that of its ``#SBATCH``; `late`: after the first command, where Slurm ignores it.
@@ -100,8 +100,7 @@ _TRAINING = re.compile(
 _PRINTS = re.compile(r"\s*(?:echo|printf)\b")
 
 
-@dataclass(frozen=True)
-class JobScript:
+class JobScript(msgspec.Struct, frozen=True, dict=True):
     """A parsed job script. `lines` are the physical lines, carriage returns included.
 
     `given` are options on the command line of `sbatch`, by their long names: they go before the directives.
@@ -113,7 +112,7 @@ class JobScript:
     directives: tuple[Directive, ...] = ()
     commands: tuple[Command, ...] = ()
     inert: frozenset[int] = frozenset()
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @cached_property
     def filled(self) -> tuple[Command, ...]:

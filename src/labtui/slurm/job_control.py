@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import Stream
@@ -18,8 +20,7 @@ from labtui.slurm.states import sentences
 # --------------------------------------------------------------------------- before it is a job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SbatchAnswer:
+class SbatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What sbatch says of a job. `key` is a stable word for why it refuses, "" where it accepts.
 
     `wait`: the same submission may be accepted later. `unclear`: it may have been accepted: look it up. `detail` are

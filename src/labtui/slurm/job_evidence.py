@@ -7,7 +7,9 @@ accounting, the controller or the job's own log speaks. What was last known is k
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
@@ -152,8 +154,7 @@ def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MyJob:
+class MyJob(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list of all the student's jobs; `token` and `run_ids` are empty for one of another program.
 
     `since` is when it started, or was submitted, by the cluster's clock (UNIX seconds). `lasted_s` is how long it had

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
@@ -60,8 +61,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MINUTES_PER_DAY = 24 * 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext:
+class JobContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a job script tells about itself besides its draft.
 
     `token` identifies the submission, `remote_dir` is where it is submitted and runs, `edition` the lab's id,

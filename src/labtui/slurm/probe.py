@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from labtui.domain.errors import RemoteFailure
 from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
@@ -71,8 +72,7 @@ BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmProbe:
+class SlurmProbe(msgspec.Struct, frozen=True, kw_only=True):
     """Who we are there and what Slurm offers us. None: it could not be asked."""
 
     user: str
@@ -120,14 +120,13 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
 # --------------------------------------------------------------------------- places
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathFacts:
+class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One path on the cluster: what it is and whether we may read it."""
 
     path: str
     kind: str = "missing"
     readable: bool = False
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
     """The CIFAR-10 files in it, in bytes."""
 
     @property
@@ -146,15 +145,14 @@ class PathFacts:
         return tuple(name for name, size in self.sizes.items() if size < share * most)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathsProbe:
+class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
     """The paths asked about, room at the root, and the site's own words on quota.
 
     `complete` is false where the answer broke off.
     """
 
     complete: bool = True
-    paths: dict[str, PathFacts] = field(default_factory=dict)
+    paths: dict[str, PathFacts] = msgspec.field(default_factory=dict)
     python: tuple[int, str] | None = None
     """How a look at the training's Python ended: its status and what it printed."""
     root_parent: str = ""

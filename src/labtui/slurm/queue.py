@@ -8,9 +8,11 @@ which is never "finished".
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm import remote_command
@@ -140,8 +142,7 @@ def _row(fields: dict[str, str], **more: Any) -> JobView:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """One look at the cluster.
 
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and

@@ -10,10 +10,12 @@ import base64
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost
 from labtui.slurm.values import number
@@ -21,8 +23,7 @@ from labtui.slurm.values import number
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRecord:
+class CommandRecord(msgspec.Struct, frozen=True):
     """One remote command, for the panel that shows what labtui asked the cluster.
 
     `at` is UNIX seconds of our clock; `status` is None when no answer came.
@@ -35,8 +36,7 @@ class CommandRecord:
     status: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True):
     """What a command printed between our markers. `status` None = unknown: neither success nor failure.
 
     `began` tells whether the script was started at all, `noise` what the shell printed before it,
@@ -105,8 +105,7 @@ def frame(script: str, marker: str) -> str:
     return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"' </dev/null"""
 
 
-@dataclass(frozen=True, slots=True)
-class Framed:
+class Framed(msgspec.Struct, frozen=True):
     """One stream, cut at the markers. `status` is None while the end marker is missing."""
 
     content: bytes
@@ -147,8 +146,7 @@ def shell_file(*names: str) -> str:
     return "\n".join((folder / f"{name}.sh").read_text(encoding="utf-8") for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A question to the cluster: a script for bash with its positional arguments, and the reader of the answer.
 
     The script may use ``limit SECONDS PROGRAM...`` (a program that hangs is ended on the cluster too), ``mark NAME``

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 MAX_COMMANDS = 400
 MAX_LENGTH = 8_000
@@ -40,8 +41,7 @@ _SPANNING = re.compile(r"[\\'\"(]")
 """What may make more than one blank-separated piece one word of shell code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A piece of shell code from physical line `line` to `end`. `repeated` tells which round of a loop, from 0."""
 
     line: int
@@ -50,10 +50,9 @@ class Command:
     repeated: int = 0
 
 
-@dataclass(slots=True)
-class _Shell:
-    variables: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
-    made: list[Command] = field(default_factory=list)
+class _Shell(msgspec.Struct):
+    variables: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=dict)
+    made: list[Command] = msgspec.field(default_factory=list)
 
 
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.values import duration_seconds, number
@@ -19,8 +21,7 @@ DATA_FOLDER = "cifar-10-batches-py"
 _MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|miniforge|conda"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitePartition:
+class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition of the cluster. None means that the site does not tell, or sets no limit.
 
     `cpus` and `gpus` are those of one node (the smallest, where nodes differ). `accounts` and `qos` are
@@ -39,12 +40,11 @@ class SitePartition:
     nodes_from: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteProbe:
+class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
     """What was learned. `refused` has the last line of standard error by command; `config` is scontrol's."""
 
     partitions: tuple[SitePartition, ...] = ()
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = msgspec.field(default_factory=dict)
     default_account: str = ""
     programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class SiteProbe:
     data: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     home: str = ""
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def cluster(self) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
@@ -22,8 +23,7 @@ PLAIN_PYTHON = "python3"
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """What the student chose, in answers or options; "" means: nothing.
 
     `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how Python with TensorFlow is started: a
@@ -37,8 +37,7 @@ class Choices:
     training: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteQuestion:
+class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question that Slurm could not answer. `key` is the field of `Choices`; Enter takes `default`."""
 
     key: QuestionKey

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobView
@@ -157,8 +158,7 @@ _COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
 """A submission's remote directory is called by its token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """One try to submit, as its directory tells. Times are UNIX seconds of the cluster.
 
     `ended_at` is the latest it can be where sbatch has not ended, or its shell was killed with it. `unread` has Slurm's
@@ -178,8 +178,7 @@ class Attempt:
         return self.closed or (self.refusal is not None and not self.refusal.unclear)
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True):
     """What one look found.
 
     `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
@@ -199,8 +198,7 @@ class Lookup:
     accepted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NoJobPeriod:
+class NoJobPeriod(msgspec.Struct, frozen=True):
     """Complete answers in a row that held no job of a submission, by the cluster's clock; a failed one begins anew."""
 
     answers: int = 0

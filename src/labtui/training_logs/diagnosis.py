@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import resources
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import (

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.model import DiagnosisKind, EpochSample, Interval
 from labtui.training_logs import keras_runs, spans

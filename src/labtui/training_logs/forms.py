@@ -10,10 +10,11 @@ import functools
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
+
+import msgspec
 
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
@@ -39,8 +40,7 @@ _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """A row of the table: the head of `forms.toml` says what its fields are; `more` are those of what is said."""
 
     word: str

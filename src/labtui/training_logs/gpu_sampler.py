@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample
 
@@ -20,8 +22,7 @@ SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "he
 """The bits of `clocks_event_reasons.active` that slow a GPU down; the others are idling and settings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSample:
+class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU at one moment, in seconds since 1970; `utilization` as a fraction of 1, None where there is none.
 
     `index` counts from 0 through all nodes of the job, `name` is how the GPU is called: ``GPU 2``, ``node2 GPU 0``.
@@ -123,8 +124,7 @@ def number(text: str) -> float | None:
 # --------------------------------------------------------------------------- beside the epochs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochUtilization:
+class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
     """What the GPUs did during one epoch.
 
     `per_gpu` is the mean utilisation (fraction of 1) of each GPU number, `samples` how many samples lie in the epoch,
@@ -135,7 +135,7 @@ class EpochUtilization:
     per_gpu: dict[int, float]
     samples: int
     warmup: bool
-    names: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = msgspec.field(default_factory=dict)
 
     @property
     def mean(self) -> float | None:

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from labtui.domain.model import Interval
 
@@ -67,8 +68,7 @@ class TimeUnit(NamedTuple):
         return max(least, (self.number - 0.5) * scale), min(most, (self.number + 0.5) * scale)
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(msgspec.Struct):
     """The line at the end of an epoch (or of an `evaluate`); `total` is None for the oldest form.
 
     `bar` is true at verbose=1. `thin` tells Keras 3's bar. `first` holds the seconds between which step 1 took, where
@@ -79,8 +79,8 @@ class Summary:
     seconds: int
     total: int | None = None
     bar: bool = False
-    units: dict[str, TimeUnit] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
+    units: dict[str, TimeUnit] = msgspec.field(default_factory=dict)
+    metrics: dict[str, float] = msgspec.field(default_factory=dict)
     thin: bool = False
     first: Bounds | None = None
     twice: bool = False
@@ -105,8 +105,7 @@ def read_header(text: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-@dataclass(slots=True)
-class FirstStep:
+class FirstStep(msgspec.Struct):
     """The bar of an epoch's step 1: of how many steps (None where unknown), and seconds between which it took."""
 
     total: int | None

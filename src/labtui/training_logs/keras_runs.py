@@ -11,8 +11,9 @@ its first epoch was over. The first summary line of each epoch counts while the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import FirstStep, Summary, epoch_interval
@@ -28,8 +29,7 @@ _WORKERS = "several processes wrote to this log at once, and nothing shows which
 _TRAININGS = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
 
 
-@dataclass(slots=True)
-class KerasLines:
+class KerasLines(msgspec.Struct):
     """Where a run stands in these lines.
 
     `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
@@ -42,7 +42,7 @@ class KerasLines:
 
     open: int | None = None
     last: int | None = None
-    seen: list[tuple[Summary, int]] = field(default_factory=list)
+    seen: list[tuple[Summary, int]] = msgspec.field(default_factory=list)
     kept: int = -1
     total: int | None = None
     place: int | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from labtui.domain.model import Outcome
 from labtui.domain.tuning import tuning_of
@@ -23,8 +24,7 @@ FORM = "mllog"
 _DECODER = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One record: `key` in lower case, `at` in seconds of the writer's clock or None."""
 
     key: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
@@ -33,33 +35,32 @@ _RECORDS_STOP = (
 )
 
 
-@dataclass
-class OpenRun:
+class OpenRun(msgspec.Struct, dict=True):
     """One training (or one announced); `form` is that of its printed lines, "" while none has come."""
 
     first_line: int = 0
     last_line: int = 0
     form: str = ""
-    facts: RunFacts = field(default_factory=RunFacts)
-    announced: set[str] = field(default_factory=set)
+    facts: RunFacts = msgspec.field(default_factory=RunFacts)
+    announced: set[str] = msgspec.field(default_factory=set)
     masked: bool = False  # asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
-    options: dict[str, str] = field(default_factory=dict)
-    epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    epochs: dict[int, EpochSample] = msgspec.field(default_factory=dict)  # as printed
     shift: int = 0  # added to numbers that count from 0
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
-    clocked: dict[int, EpochSample] = field(default_factory=dict)  # by MLPerf's clock
+    clocked: dict[int, EpochSample] = msgspec.field(default_factory=dict)  # by MLPerf's clock
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     claimed: tuple[float, int] | None = None  # a rate that MLPerf's tracked_stats say, and its line
     images_line: int = 0
-    measures: dict[int, dict[str, float]] = field(default_factory=dict)
-    keras: KerasLines = field(default_factory=KerasLines)
-    imagenet: ImagenetLines = field(default_factory=ImagenetLines)
+    measures: dict[int, dict[str, float]] = msgspec.field(default_factory=dict)
+    keras: KerasLines = msgspec.field(default_factory=KerasLines)
+    imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
-    rates: deque[Rate] = field(default_factory=lambda: deque(maxlen=MAX_RATES))
+    rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
     totals_line: int | None = None
     out_of_data: int | None = None
     started: bool = False  # MLPerf run_start
@@ -71,8 +72,8 @@ class OpenRun:
     whole: bool = False  # the last epoch is over and nothing of another has begun
     interleaved: bool = False
     refused: bool = False  # none of the epochs can be believed
-    gpus: dict[GpuSource, GpuCount] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    gpus: dict[GpuSource, GpuCount] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     # ------------------------------------------------------------------ where it stands
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import named_options, tuning_of

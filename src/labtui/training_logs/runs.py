@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from decimal import Decimal
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, Interval, Outcome, plural
 from labtui.domain.run import NO_FACTS, GpuCount, GpuSource, RunFacts, RunRecord
@@ -12,8 +14,7 @@ from labtui.domain.run import NO_FACTS, GpuCount, GpuSource, RunFacts, RunRecord
 __all__ = ["NO_FACTS", "GpuCount", "GpuSource", "RunFacts", "RunRecord"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRun(RunRecord):
+class ParsedRun(RunRecord, frozen=True, kw_only=True):
     """A run as read from a log that goes no further."""
 
     outcome: Outcome = "unfinished"
@@ -27,8 +28,7 @@ def is_worse(outcome: Outcome, than: Outcome) -> bool:
     return _GRAVITY.index(outcome) > max(1, _GRAVITY.index(than))
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """A process that ended badly; `job_level` when Slurm or the kernel ended the whole job, so its last run."""
 
     outcome: Outcome
@@ -77,8 +77,7 @@ def contradiction(run: ParsedRun) -> Diagnosis | None:
     return Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
 
 
-@dataclass(frozen=True, slots=True)
-class LogReport:
+class LogReport(msgspec.Struct, frozen=True):
     """All that one log (or a pair of .out and .err) tells.
 
     `cpu_warnings` counts the trainings that found no GPU for their strategy. `strategies` are the lines that tell

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from labtui.domain.model import Interval, Outcome, WorkUnit
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts
 
 
-@dataclass(slots=True)
-class Says:
+class Says(msgspec.Struct):
     """A fact about a run: of the one announced and not yet training, else of the next.
 
     `batch_line`: the line gives the batch size; given twice, it belongs to two runs. `job`: it is about the whole job
@@ -36,8 +36,7 @@ class Says:
     shortage: int | None = None
 
 
-@dataclass(slots=True)
-class Begins:
+class Begins(msgspec.Struct):
     """A training begins or is announced: by its echoed command, its banner, an MLPerf record, a sweep's line."""
 
     by: Literal["command", "banner", "record", "sweep", "config", "trainer", "fit"]
@@ -46,8 +45,7 @@ class Begins:
     masked: bool = False
 
 
-@dataclass(slots=True)
-class Opens:
+class Opens(msgspec.Struct):
     """An epoch begins; `at` are seconds of the writer's clock. `count`: of a block of so many epochs."""
 
     form: str
@@ -57,8 +55,7 @@ class Opens:
     count: int = 0
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """A batch of an epoch, with the running mean of a batch's seconds (PyTorch's ImageNet example)."""
 
     epoch: int
@@ -68,8 +65,7 @@ class Batch:
     meters: str
 
 
-@dataclass(slots=True)
-class Epoch:
+class Epoch(msgspec.Struct):
     """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell.
 
     `count`: of a block of so many epochs. `rate`: the images per second of the epoch.
@@ -80,14 +76,13 @@ class Epoch:
     seconds: Interval | None = None
     planned: int | None = None
     steps: int | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = msgspec.field(default_factory=dict)
     at: float | None = None
     count: int = 0
     rate: Interval | None = None
 
 
-@dataclass(slots=True)
-class Measures:
+class Measures(msgspec.Struct):
     """Metrics of an epoch that is over (`number`), or of the last one."""
 
     metrics: Mapping[str, float]
@@ -95,8 +90,7 @@ class Measures:
     form: str = ""
 
 
-@dataclass(slots=True)
-class Rate:
+class Rate(msgspec.Struct):
     """Work per second, or the seconds of a step. `total`: of the whole training, which is over."""
 
     form: str
@@ -112,8 +106,7 @@ class Rate:
     note: str = ""
 
 
-@dataclass(slots=True)
-class Ends:
+class Ends(msgspec.Struct):
     """A training ended, by its own word. `early`: before the planned epochs, as meant."""
 
     success: bool = True

@@ -8,8 +8,10 @@ ends an epoch: it is over when its last batches were printed, or when what follo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.training_logs.runs import NUMBER, RunFacts, measured
@@ -139,8 +141,7 @@ FEW_BATCHES = 3
 _METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\)")
 
 
-@dataclass(slots=True)
-class ImagenetLines:
+class ImagenetLines(msgspec.Struct):
     """Where a run stands in these lines: its last batch, whether that one's epoch is open, and what was seen of it."""
 
     last: Batch | None = None
@@ -148,7 +149,7 @@ class ImagenetLines:
     done: int = 0
     line: int = 0
     from_one: bool = False
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = msgspec.field(default_factory=dict)
 
     def take(self, said: Batch, line: int) -> None:
         """The next batch; the example printed its index until 2022, its number since."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from labtui.domain.model import RunPhase, SubmissionStatus, plural
 from labtui.tui import format as words
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(msgspec.Struct, frozen=True):
     """What to do next: a label and one reason, and the action that does it ("" where no key helps).
 
     `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.

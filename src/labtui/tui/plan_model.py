@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A finding as often as the jobs of the plan have it; `jobs` count from 0, `copy` is a script that mends it."""
 
     every: tuple[Finding, ...]
@@ -53,8 +54,7 @@ class Found:
         return f"{self.finding.file}{place}"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Slurm's word on a job; nothing in it while it is being asked."""
 
     result: Any = None

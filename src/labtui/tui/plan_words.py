@@ -7,9 +7,9 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -43,8 +43,7 @@ UNKNOWN = "?"
 # ------------------------------------------------------------------ the ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """A number of the ticket: large digits, their unit, and below them what they mean."""
 
     digits: str

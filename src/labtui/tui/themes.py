@@ -9,10 +9,10 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+import msgspec
 from rich.segment import Segment
 from rich.text import Text
 from textual.app import App
@@ -260,8 +260,7 @@ def register(app: SanitizedApp[Any], chosen: str = "") -> None:
     app.choose_first_theme(chosen if chosen in app.available_themes else DARK.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True):
     """Rich styles by meaning, for text inside a widget; stylesheets use the theme's variables instead."""
 
     good: str

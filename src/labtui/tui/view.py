@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -39,8 +41,7 @@ _STOPPED = {
 """How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLine:
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run as every part of the screen shows it.
 
     `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" where they
@@ -87,8 +88,7 @@ class RunLine:
         return f"{self.phase.value} {self.cause}" if self.phase is RunPhase.UNKNOWN else self.phase.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLine:
+class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     """A task in the list. `live` is the phase of its furthest run under way, or how its newest job failed."""
 
     task_id: str
@@ -105,8 +105,7 @@ class TaskLine:
         return self.live.value if self.live else words.TASK_WORDS.get(self.status, self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """So many of so many."""
 
     done: int
@@ -116,8 +115,7 @@ class Count:
         return f"{self.done}/{self.of}" if self.of else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
+class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far."""
 
     state: LabState
@@ -126,7 +124,7 @@ class View:
     results: Results | None = None
     """The numbers of the runs of the task on the screen."""
     charts: tuple[ChartSpec, ...] = ()
-    checks: Mapping[str, TaskCheck] = field(default_factory=dict)
+    checks: Mapping[str, TaskCheck] = msgspec.field(default_factory=dict)
     task_id: str = ""
     run_id: int | None = None
     practice: bool = False
@@ -136,7 +134,7 @@ class View:
     now: float = 0.0
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
-    every: Mapping[int, RunLine] = field(default_factory=dict)
+    every: Mapping[int, RunLine] = msgspec.field(default_factory=dict)
     """All runs of the lab, by number."""
 
     @cached_property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,7 +19,7 @@ from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, mark_of, names_of
+from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, mark_of, names_of
 from labtui.tui.widgets.tail_view import LogText
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ChartView(Widget, can_focus=False):
     """A chart that is redrawn when its spec, its cursor, its size or the theme changes."""
 
     spec: reactive[ChartSpec | None] = reactive(None)
-    cursor: reactive[Cursor] = reactive(Cursor())
+    cursor: reactive[Cursor] = reactive(NO_CURSOR)
     heading: reactive[str] = reactive("")
     """Stands above the chart, with the unit; "" for none."""
     chosen: reactive[bool] = reactive(False)

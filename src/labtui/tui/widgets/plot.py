@@ -11,9 +11,9 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -36,12 +36,14 @@ FEW = 2
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True):
     """The chosen series, as a place among the measured ones, and the x of the chosen point; None: no point."""
 
     series: int = 0
     x: float | None = None
+
+
+NO_CURSOR = Cursor()
 
 
 class Grid:
@@ -68,8 +70,7 @@ class Grid:
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class RowScale:
+class RowScale(msgspec.Struct, frozen=True):
     """What the rows of a chart stand for: `low` and `high` are the edges of the lowest and highest row."""
 
     low: float
@@ -132,7 +133,7 @@ def _last(series: Series) -> Point:
 
 
 def draw(
-    spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor = Cursor()
+    spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor = NO_CURSOR
 ) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None when there is no room for one."""
     if width < MIN_COLUMNS or height < MIN_HEIGHT or not drawable(spec):

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 from rich.text import Text
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from labtui.tui.app import LabApp
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(msgspec.Struct, frozen=True):
     """A column with a stable key and its width in cells, so that nothing moves; `right` aligns numbers."""
 
     key: str
@@ -34,8 +33,7 @@ class TableColumn:
     width: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row with a stable key and one cell per column; strings are shown as they are, never as markup."""
 
     key: str

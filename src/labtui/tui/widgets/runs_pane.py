@@ -20,7 +20,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.frame import Said, does, say
-from labtui.tui.widgets.plot import Cursor
+from labtui.tui.widgets.plot import NO_CURSOR
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
 
@@ -92,7 +92,7 @@ class RunsPane(RunPane):
         chart.display = spec is not None and failed is None
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
         chart.spec = spec
-        chart.cursor = Cursor()
+        chart.cursor = NO_CURSOR
         facts = Text("")
         if line is not None:
             facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
