@@ -125,6 +125,9 @@ class Secret(msgspec.Struct, frozen=True):
 
     text: str
 
+    def __repr__(self) -> str:
+        return "Secret()"
+
 
 @cache
 def _failures() -> dict[str, tuple[Any, str, str]]:

@@ -39,12 +39,8 @@ def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
     from labtui.results.cost import lab_cost
 
     cost = lab_cost(state, practice=practice)
-    return {
-        "practice": practice,
-        "total": cost.total,
-        "tasks": cost.tasks,
-        "jobs": cost.jobs,
-    }
+    bill = {"practice": practice, "total": cost.total, "tasks": cost.tasks, "jobs": cost.jobs}
+    return dict(msgspec.to_builtins(bill))
 
 
 READ_END_S = 30.0
@@ -129,7 +125,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
     sentence = submission.sentence
     if submission.status is SubmissionStatus.WAITING:
         sentence = waiting_reason(profile, submission)
-    return run_row(state, run) | {
+    row = run_row(state, run) | {
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
@@ -145,6 +141,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
         "job": submission.job,
     }
+    return dict(msgspec.to_builtins(row))
 
 
 def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
