@@ -30,6 +30,7 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys) ->
     assert "Of 36.8 points lost on four GPUs: 10.7 short last batch, 26.1 ±0.1 slower steps." in shown
     bounds = re.findall(r"(\d+\.\d) % +(\d+\.\d) % +(\d+\.\d) %", shown)
     assert len(bounds) == 4 and all(float(low) <= float(lost) <= float(high) for lost, low, high in bounds)
+    assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
     assert "POP" not in shown  # its log says nothing of a step's parts
     assert main(["why", "--json", str(LOG)]) == 0
     two, four = json.loads(capsys.readouterr().out)["rows"]

@@ -38,9 +38,7 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
         for point, row in zip(charts[key].series[0].points, rows, strict=True):
             value = getattr(row, field)
             assert point.y == value.value and point.lo <= point.y <= point.hi
-            shown = widened(
-                value, uncertainty(row, value, rows[0] if key in ("speedup", "efficiency") else None)
-            )
+            shown = widened(value, uncertainty(row, value, ratio=key in ("speedup", "efficiency")))
             assert (point.lo, point.hi) == (shown.lo, shown.hi)
     assert [point.label for point in charts["speedup"].series[0].points] == ["1.00", "1.68", "2.53"]
     assert [point.label for point in charts["efficiency"].series[0].points] == ["100.0 %", "84.0 %", "63.2 %"]

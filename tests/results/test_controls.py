@@ -10,6 +10,7 @@ from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.messages import control_sentence, energy_sentence
+from labtui.results.report import loss_text
 from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
@@ -163,15 +164,22 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: in
     assert control_epochs(spec, []) == 4
 
 
+def test_parts_that_cost_nothing_share_a_line() -> None:
+    _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
+    assert said == "Of 50.0 points lost on four GPUs: 50.0 slower steps."
+    assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
+    assert nothing == "At 0.0 %: short last batch."
+
+
 def test_energy_stands_beside_speedup() -> None:
     one, four = (
         log(n, step, energy_joules=IMAGES * each) for n, step, each in ((1, 1.0, 0.2), (4, 2.0, 0.3))
     )
     (line,) = scaling_lines(results(one, four).rows)
-    assert energy_sentence(line.last, line.baseline) == (
+    assert energy_sentence(line.last) == (
         "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
     )
-    assert energy_sentence(on_four(results(*TRAININGS)), line.baseline) == ""
+    assert energy_sentence(on_four(results(*TRAININGS))) == ""
 
 
 def test_a_control_run_that_scatters_too_much_is_told() -> None:

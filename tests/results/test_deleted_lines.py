@@ -125,7 +125,8 @@ def remarks(report: LogReport, results: Results, row: ResultRow | None) -> set[s
     """What is said of a row, of the baseline it is compared with, and of the whole log."""
     found = {each.text for each in report.diagnosis} | {left.reason for left in results.left_out}
     for one in results.rows:
-        if row is not None and one.configuration in (row.configuration, row.baseline):
+        mine = (row, row.baseline) if row is not None else ()
+        if any(each is not None and each.configuration == one.configuration for each in mine):
             found |= set(one.notes)
     return found | set(results.notes)
 

@@ -141,10 +141,10 @@ def test_a_single_epoch_says_so_and_has_no_bar():
 def test_a_ratio_has_the_scatter_of_both_its_times():
     results = compute_results([run(1, [30, 10.0, 10.4, 9.6, 10.0]), run(2, [30, 5.0, 5.2, 4.8, 5.0])])
     one, two = results.rows
-    found = uncertainty(two, two.speedup, one)
+    found = uncertainty(two, two.speedup, ratio=True)
     shares = [row.scatter.deviation / row.epoch_seconds.value for row in (one, two)]
     assert found.half_width == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
-    assert uncertainty(one, one.speedup, one) == (0.0, "±")
+    assert uncertainty(one, one.speedup, ratio=True) == (0.0, "±")
     speedup = next(chart for chart in task_charts(results) if chart.key == "speedup")
     assert "Error bars: the scatter between epochs" in " ".join(speedup.captions)
     steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))

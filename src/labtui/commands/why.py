@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labtui.commands.results import add_input, named_folder, of_files, of_folder
 from labtui.commands.terminal import (
@@ -19,7 +19,7 @@ from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from labtui.export.measurements import Measurements
-    from labtui.results.rows import ResultRow, Results
+    from labtui.results.rows import ResultRow
 
 _NOTHING = "Nothing to split yet: this needs a run on one GPU and one on more, of the same training."
 
@@ -45,15 +45,17 @@ def run_why(args: argparse.Namespace) -> int:
         return _compare(args)
     folder = named_folder(args)
     given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
-    from labtui.results.scaling import SLOWER_STEPS, lost_efficiency
+    from labtui.results.report import loss_text
+    from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
+    from labtui.results.serialize import loss_json
 
-    losing = _losing(given.results(args.images))
-    rows = [row for row, _ in losing]
+    lines = scaling_lines(given.results(args.images).measured)
+    rows = [row for line in lines for row in line.beyond if lost_efficiency(row)]
     if args.json:
-        print_json({"rows": [_row_json(row) for row in rows]})
+        print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        for row, baseline in losing:
-            _print_row(row, baseline, given)
+        for row in sorted(rows, key=lambda each: -(each.n_gpus or 0)):
+            print(f"{loss_text(row, _clock_sentence(row, given))}\n")
     if not rows:
         say(_NOTHING)
     elif any(part.name == SLOWER_STEPS for row in rows for part in lost_efficiency(row)):
@@ -61,85 +63,23 @@ def run_why(args: argparse.Namespace) -> int:
     return 2 if given.unread else 0 if rows else 1
 
 
-def _losing(results: Results) -> list[tuple[ResultRow, ResultRow]]:
-    """The rows that lose efficiency, each with its baseline."""
-    from labtui.results.scaling import lost_efficiency, scaling_lines
-
-    lines = scaling_lines(results.measured)
-    beyond = ((row, line.baseline) for line in lines for row in line.beyond)
-    return [(row, base) for row, base in beyond if base is not None and lost_efficiency(row)]
-
-
-def _clock_sentence(row: ResultRow, baseline: ResultRow, given: Measurements) -> str:
+def _clock_sentence(row: ResultRow, given: Measurements) -> str:
     """The GPUs' clocks and what slowed them, where they differ from those of one GPU by more than 1 %."""
     from labtui.results.grouping import devices
     from labtui.training_logs.gpu_sampler import clocks
 
     found = []
-    for each in (row, baseline):
+    for each in filter(None, (row.baseline, row)):
         told = [
             clocks(given.samples.get(run.source, ()), run.run.epochs, n_gpus=each.n_gpus)
             for run in each.members
         ]
         found.append(next((one for one in told if one[0] is not None), (None, {})))
-    (mine, slowed), (theirs, _) = found
+    (theirs, _), (mine, slowed) = found[0], found[-1]
     if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
         return ""
     why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
     return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
-
-
-def _print_row(row: ResultRow, baseline: ResultRow, given: Measurements) -> None:
-    from labtui.results.grouping import devices
-    from labtui.results.messages import (
-        control_sentence,
-        energy_sentence,
-        loss_sentence,
-        lost_points,
-        pop_sentence,
-        slowest_sentence,
-    )
-    from labtui.results.numbers import clean, grid_text, in_digits_of, percent_text
-    from labtui.results.scaling import lost_efficiency
-
-    mark = " (practice)" if row.rehearsed else " (small run)" if row.small else ""
-    print_line(f"{clean(row.name)}, {devices(row.n_gpus)}{mark}: efficiency {percent_text(row.efficiency)}")
-    print_line(loss_sentence(row))
-    grid = [["part", "lost", "at least", "at most", "known from"]]
-    for part, points in zip(lost_efficiency(row), lost_points(row), strict=True):
-        shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
-        low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
-        bounds = (in_digits_of(shown, each) for each in (low, high))
-        grid.append([part.name, shown, *bounds, part.evidence])
-    print(grid_text(grid, [False, True, True, True, False]))
-    clock, energy = _clock_sentence(row, baseline, given), energy_sentence(row, baseline)
-    for sentence in (slowest_sentence(row), control_sentence(row), clock, energy, pop_sentence(row)):
-        if sentence:
-            print_line(sentence)
-    print()
-
-
-def _row_json(row: ResultRow) -> dict[str, Any]:
-    from labtui.results.messages import loss_sentence
-    from labtui.results.scaling import lost_efficiency, pop_metrics
-
-    def plain(value: Any) -> dict[str, float]:
-        return {"value": value.value, "lo": value.lo, "hi": value.hi}
-
-    return {
-        "model": row.model,
-        "n_gpus": row.n_gpus,
-        "practice": row.rehearsed,
-        "small": row.small,
-        "efficiency": plain(row.efficiency),
-        "sentence": loss_sentence(row),
-        "parts": [
-            {"name": part.name, "share": plain(part.share), "evidence": part.evidence}
-            for part in lost_efficiency(row)
-        ],
-        "slowest_rank": row.step_times.slowest_rank if row.step_times else None,
-        "pop": {name: plain(value) for name, value in pop_metrics(row).items()},
-    }
 
 
 # --------------------------------------------------------------------------- two runs

@@ -154,7 +154,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
     if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
         return ()
-    last, one = rows[-1], numbers.baseline_of(rows[-1], rows)
+    last, one = rows[-1], rows[-1].baseline
     if last.n_gpus == 1 or one is None:
         return ()
     family, many = charts[0].family, count_words(last.n_gpus or 0)

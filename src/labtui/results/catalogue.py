@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from labtui.results import run_charts
 from labtui.results.charts import ChartSpec, slug
+from labtui.results.messages import SCALING
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.results.scaling_charts import (
-    PROGRAM_QUANTITIES,
-    QUANTITIES,
     acceleration_chart,
     law_chart,
     loss_chart,
@@ -25,6 +24,9 @@ from labtui.results.scaling_charts import (
     tuning_charts,
 )
 
+STRONG = ("program-time", "program-speedup", "program-efficiency")
+WEAK = ("weak-time", "weak-efficiency")
+"""The charts of programs: strong and weak scaling are never in one."""
 MAX_LINES = 6
 """Runs of several networks are drawn over each other by epoch up to so many lines."""
 
@@ -58,9 +60,9 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     """The charts of one network or of all together; real and practice ones may have one key."""
     charts: list[ChartSpec] = []
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
-        scaling, practice = "weak" if lines[0].last.is_weak else "strong", lines[0].last.practice
-        made = [quantity_chart(each, lines) for each in PROGRAM_QUANTITIES[scaling]]
-        charts += [replace(chart, practice=practice) for chart in made]
+        last = lines[0].last
+        made = [quantity_chart(each, lines) for each in (WEAK if last.is_weak else STRONG)]
+        charts += [replace(chart, practice=last.practice) for chart in made]
     for practice in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
         small = all(row.small for row in rows)
@@ -73,7 +75,7 @@ def _charts_of(results: Results, model: str | None) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; of one network where `model` names it."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
-    for quantity in QUANTITIES:
+    for quantity in SCALING:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")

@@ -40,7 +40,7 @@ from labtui.results.rows import (
     named_rows,
     step_times_of,
 )
-from labtui.results.scaling import data_seconds, with_controls
+from labtui.results.scaling import with_controls
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 
@@ -80,19 +80,17 @@ def measure(run: MeasuredRun) -> ResultRow:
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
     """Each run with its own row: what that run alone measures, also where its configuration's row pools several."""
-    by_key = {row.configuration: row for row in results.rows}
     return tuple(
-        (run, row if len(row.members) == 1 else _own_row(run, row, by_key))
+        (run, row if len(row.members) == 1 else _own_row(run, row))
         for row in results.rows
         for run in row.members
     )
 
 
-def _own_row(run: MeasuredRun, row: ResultRow, rows: Mapping[Configuration, ResultRow]) -> ResultRow:
+def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
     alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by, baseline=row.baseline)
-    baseline = None if row.baseline is None else rows.get(row.baseline)
-    alone = replace(alone, as_printed=_as_printed(alone, baseline))
-    return _with_speedup(alone, baseline) if baseline is not None and alone.is_measured else alone
+    alone = replace(alone, as_printed=_as_printed(alone, row.baseline))
+    return _with_speedup(alone, row.baseline) if row.baseline is not None and alone.is_measured else alone
 
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
@@ -228,8 +226,7 @@ def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
     is_gpu = mine.device == "gpu"
     alike = singles.get(("gpu", mine.work_key), ()) if is_gpu and mine.n_gpus and not row.contradicted else ()
     baseline, note = find_baseline(row, alike)
-    key = None if baseline is None else baseline.configuration
-    row = replace(row, as_printed=_as_printed(row, baseline), baseline=key)
+    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
     if not row.is_measured:
         return row
     row = _with_acceleration(row, singles)
@@ -240,7 +237,7 @@ def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
             note = _without_baseline(mine, singles.get(("gpu", mine.family_key), ()), alike)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
-    if key == mine:
+    if row.is_baseline:
         return row
     return replace(row, notes=(*row.notes, *filter(None, (note, *_remarks(row, baseline)))))
 
@@ -272,19 +269,13 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     speedup = _ratio(row, baseline)
     if not n or speedup is None:
         return row
-    if row.configuration == baseline.configuration:
+    if row.is_baseline:
         speedup = Interval.exact(1.0)
-    changes = replace(
-        row,
-        speedup=speedup,
-        efficiency=speedup.scaled(1 / n),
-        karp_flatt=karp_flatt(speedup, n),
-        baseline_step_times=baseline.step_times,
-        baseline_data_seconds=data_seconds(baseline),
-    )
+    efficiency = speedup.scaled(1 / n)
+    changes = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
     # The split must be exact: the second factor is what the first leaves of the efficiency.
     if (row.from_rate and baseline.from_rate) or _whole(row, baseline):
-        return replace(changes, batch_factor=1.0, step_factor=speedup.scaled(1 / n))
+        return replace(changes, batch_factor=1.0, step_factor=efficiency)
     if not row.steps or not baseline.steps:
         return changes
     batch_factor = baseline.steps / row.steps / n
@@ -298,14 +289,18 @@ def _whole(row: ResultRow, baseline: ResultRow) -> bool:
 
 def _with_doublings(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """The rows with what twice the GPUs gain: images per second over those of half as many, less one."""
+
+    def key(row: ResultRow, n: float) -> tuple[object, ...]:
+        return row.baseline and row.baseline.configuration, row.configuration.per_gpu_batch, n
+
     by_size: dict[tuple[object, ...], Interval] = {
-        (row.baseline, row.configuration.per_gpu_batch, row.n_gpus): row.throughput
+        key(row, row.n_gpus or 0): row.throughput
         for row in rows
         if row.baseline and row.throughput and row.throughput.lo >= SHORTEST
     }
     found = []
     for row in rows:
-        half = by_size.get((row.baseline, row.configuration.per_gpu_batch, (row.n_gpus or 0) / 2))
+        half = by_size.get(key(row, (row.n_gpus or 0) / 2))
         gain = row.throughput.over(half).minus(Interval.exact(1.0)) if row.throughput and half else None
         found.append(replace(row, doubling_gain=gain))
     return found

@@ -159,7 +159,7 @@ def loss_sentence(row: ResultRow) -> str:
     parts = [
         f"{_with_half(points, part.share)} {part.name}"
         for points, part in zip(lost_points(row), lost_efficiency(row), strict=True)
-        if part.share.value
+        if float(points)
     ]
     many = count_words(row.n_gpus or 0)
     return f"Of {lost_text(row.efficiency)} points lost on {many}: {', '.join(parts)}."
@@ -183,9 +183,9 @@ def control_sentence(row: ResultRow) -> str:
     )
 
 
-def energy_sentence(row: ResultRow, baseline: ResultRow | None) -> str:
+def energy_sentence(row: ResultRow) -> str:
     """Energy beside speedup: ``Four GPUs: 2.5x faster, 1.4x the energy (...)``; "" where it was not counted."""
-    mine, theirs = row.joules_per_image, baseline.joules_per_image if baseline is not None else None
+    mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
     if mine is None or theirs is None or theirs.lo <= 0:
         return ""
     times = f"{ratio_text(row.speedup)}x faster, {ratio_text(mine.over(theirs))}x the energy"

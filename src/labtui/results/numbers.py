@@ -101,23 +101,18 @@ class Uncertainty(NamedTuple):
     mark: str
 
 
-def uncertainty(row: ResultRow, value: Interval, baseline: ResultRow | None = None) -> Uncertainty:
-    """Of a number of this row that grows or falls with its epoch time; `baseline` too, for a ratio to that row."""
-    if baseline is row:
+def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> Uncertainty:
+    """Of a number of a row that changes with its epoch time; a `ratio` to its baseline has the scatter of both."""
+    if ratio and row.is_baseline:
         return Uncertainty(0.0, "±")
     reading = max(value.hi - value.value, value.value - value.lo)
-    both = (row,) if baseline is None else (row, baseline)
+    both = (row, row.baseline) if ratio and row.baseline is not None else (row,)
     scatter = abs(value.value) * math.hypot(*(_scatter_share(each) for each in both))
     if scatter > reading:
         return Uncertainty(scatter, "σ")
     one_epoch = row.scatter is None and not row.from_rate
     hidden = one_epoch and reading < _last_place(value.value) / 2
     return Uncertainty(0.0 if hidden else reading, "±")
-
-
-def baseline_of(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow | None:
-    """The row that a row's speedup compares with, where it is among `rows`."""
-    return next((each for each in rows if each.configuration == row.baseline), None)
 
 
 def _scatter_share(row: ResultRow) -> float:
@@ -181,15 +176,14 @@ def with_half_width(value: float, half_width: float, mark: str) -> str:
     return f"{text} {mark}{' ' if mark.isalpha() else ''}{steps * step:,.{places}f}"
 
 
-def with_uncertainty(row: ResultRow, value: Interval | None, baseline: ResultRow | None = None) -> str:
+def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
     """A row's number in three digits with the larger of its two uncertainties, and which it is.
 
-    ``14.0 ±0.5`` is what printing leaves open; ``59.8 σ 0.9`` is the scatter of the epochs. A dash for no number;
-    `baseline` as in `uncertainty`.
+    ``14.0 ±0.5`` is what printing leaves open; ``59.8 σ 0.9`` is the scatter of the epochs. A dash for no number.
     """
     if value is None:
         return ABSENT
-    found = uncertainty(row, value, baseline)
+    found = uncertainty(row, value)
     return with_half_width(value.value, found.half_width, found.mark)
 
 

@@ -96,7 +96,7 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     if one_process is None or row.epoch_seconds is None:
         return replace(row, notes=(f"There is no time of {base} to compare with.",))
     ratio = Interval.exact(1.0) if first is row else one_process.over(row.epoch_seconds)
-    row = replace(row, baseline=None if first is None else first.configuration)
+    row = replace(row, baseline=first)
     if not row.is_weak:
         return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
     one, mine = work_of(first.size) if first is not None else None, work_of(row.size)

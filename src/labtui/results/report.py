@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from labtui.domain.terminal_text import fitted_lines
+from labtui.results import messages
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.grouping import devices
@@ -19,6 +20,8 @@ from labtui.results.numbers import (
     bounds_text,
     clean,
     fit_sentence,
+    grid_text,
+    in_digits_of,
     law_lines,
     left_out_lines,
     note_lines,
@@ -28,7 +31,7 @@ from labtui.results.numbers import (
     text_table,
 )
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import gpu_hours_per_million, outlooks, scaling_lines
+from labtui.results.scaling import gpu_hours_per_million, lost_efficiency, outlooks, scaling_lines
 
 MAX_SENTENCES = 5
 
@@ -145,6 +148,30 @@ def scaling_sentences(results: Results) -> list[str]:
         if len(costs) > 1:
             lines.append(f"{name}: GPU-hours for a million {unit}: {', '.join(costs)}.")
     return lines
+
+
+def loss_text(row: ResultRow, clock: str) -> str:
+    """Where the efficiency of a row went: the sum, a table of the parts, what else is known; `clock` of its GPUs."""
+    grid, nothing = [["part", "lost", "at least", "at most", "known from"]], []
+    for part, points in zip(lost_efficiency(row), messages.lost_points(row), strict=True):
+        if not float(points):
+            nothing.append(part.name)
+            continue
+        shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
+        low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
+        bounds = (in_digits_of(shown, each) for each in (low, high))
+        grid.append([part.name, shown, *bounds, part.evidence])
+    head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
+    told = (
+        f"At 0.0 %: {', '.join(nothing)}." if nothing else "",
+        messages.slowest_sentence(row),
+        messages.control_sentence(row),
+        clock,
+        messages.energy_sentence(row),
+        messages.pop_sentence(row),
+    )
+    table = grid_text(grid, [False, True, True, True, False])
+    return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 
 def _sources(results: Results) -> list[str]:

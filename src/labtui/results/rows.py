@@ -123,15 +123,14 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     in images per second. `speedup`, `step_factor`, `karp_flatt`, `acceleration` are ratios, `efficiency`
     and `batch_factor` fractions of 1; efficiency = batch_factor x step_factor exactly. `epochs` counts the
     steady epochs behind the time, `epochs_read` all. `steps` per epoch; `step_seconds` of one step.
-    `baseline` is the one-GPU configuration compared with. `acceleration` is the CPU's epoch time over this
+    `baseline` is the one-GPU row compared with, as it is by itself. `acceleration` is the CPU's epoch time over this
     one's, with the same batch where there is one. `doubling_gain` is how much faster it is than half its
     GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
     true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
     `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
     are as its script says; `step_times` says where the time of a step goes, as its log tells. `independent_step` and
-    `one_batch_step` are the step of its control runs, `baseline_data_seconds` what waiting for data costs a step on one
-    GPU by those. `apart_by` is the part
-    of the tuning that tells it from other rows of its model.
+    `one_batch_step` are the step of its control runs. `apart_by` is the part of the tuning that tells it from other
+    rows of its model.
     A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are strong
     scaling's, `weak_efficiency` is weak scaling's.
     """
@@ -159,12 +158,10 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     as_printed: AsPrinted = msgspec.field(default_factory=AsPrinted)
     printed_acceleration: float | None = None
     doubling_gain: Interval | None = None
-    baseline: Configuration | None = None
+    baseline: ResultRow | None = None
     step_times: StepTimes | None = None
-    baseline_step_times: StepTimes | None = None
     independent_step: Interval | None = None
     one_batch_step: Interval | None = None
-    baseline_data_seconds: Interval | None = None
     from_rate: bool = False
     total_seconds: Interval | None = None
     gpu_memory: Interval | None = None
@@ -252,6 +249,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     def is_measured(self) -> bool:
         """Whether there is a steady time or a rate."""
         return self.epoch_seconds is not None or (self.from_rate and self.throughput is not None)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the row that it is compared with."""
+        return self.baseline is not None and self.baseline.configuration == self.configuration
 
     @property
     def contradicted(self) -> bool:
@@ -359,12 +361,12 @@ def renamed(results: Results, names: Mapping[str, str]) -> Results:
     def named(one: Configuration) -> Configuration:
         return replace(one, model=names.get(one.model, one.model))
 
-    rows = [
-        replace(row, configuration=named(row.configuration), baseline=row.baseline and named(row.baseline))
-        for row in results.rows
-    ]
+    def named_row(row: ResultRow) -> ResultRow:
+        baseline = row.baseline and named_row(row.baseline)
+        return replace(row, configuration=named(row.configuration), baseline=baseline)
+
     fits = [replace(fit, baseline=named(fit.baseline)) for fit in results.fits]
-    return replace(results, rows=tuple(rows), fits=tuple(fits))
+    return replace(results, rows=tuple(map(named_row, results.rows)), fits=tuple(fits))
 
 
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:

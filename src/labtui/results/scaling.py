@@ -34,8 +34,7 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def baseline(self) -> ResultRow | None:
         """The row that the others are compared with; None where there is none."""
-        found = (row for row in self.rows if row.baseline == row.configuration and row.speedup is not None)
-        return next(found, None)
+        return next((row for row in self.rows if row.is_baseline and row.speedup is not None), None)
 
     @property
     def beyond(self) -> tuple[ResultRow, ...]:
@@ -54,10 +53,9 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.rows[-1]
 
 
-def same_batch(row: ResultRow, baseline: ResultRow | Configuration) -> bool:
+def same_batch(row: ResultRow, baseline: ResultRow) -> bool:
     """Whether a GPU has the same batch in both."""
-    other = baseline.configuration if isinstance(baseline, ResultRow) else baseline
-    return row.configuration.per_gpu_batch == other.per_gpu_batch
+    return row.configuration.per_gpu_batch == baseline.configuration.per_gpu_batch
 
 
 def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
@@ -70,7 +68,8 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     for row in rows:
         if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
             continue
-        key = (row.practice, row.model, row.configuration.framework, row.baseline or "without a baseline")
+        baseline = row.baseline and row.baseline.configuration
+        key = (row.practice, row.model, row.configuration.framework, baseline or "without a baseline")
         found = gathered.setdefault(key, {})
         if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
             found[row.n_gpus] = row
@@ -231,13 +230,13 @@ def measured_parts(row: ResultRow) -> list[LostPart]:
 
 def _step_times(row: ResultRow) -> tuple[StepTimes, StepTimes] | None:
     """Those of a row and of its baseline, where both logs tell them."""
-    mine, base = row.step_times, row.baseline_step_times
+    mine, base = row.step_times, row.baseline.step_times if row.baseline else None
     return None if mine is None or base is None else (mine, base)
 
 
 def _by_control_runs(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
     step, alone = steady_step(row), row.independent_step
-    data, data_on_one = data_seconds(row), row.baseline_data_seconds
+    data, data_on_one = data_seconds(row), data_seconds(row.baseline) if row.baseline else None
     if step is None:
         return []
     scale = batch_factor / step.value

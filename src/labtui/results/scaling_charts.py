@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,7 +26,6 @@ from labtui.results.charts import (
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import (
-    baseline_of,
     percent_text,
     rate_text,
     ratio_text,
@@ -39,40 +38,18 @@ from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.slurm.values import number
 
-
-class Quantity(NamedTuple):
-    """A number against a count, in the charts of a family."""
-
-    family: str
-    value: Callable[[ResultRow], Interval | None]
-    text: Callable[[Interval | None], str]
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether it compares with a baseline."""
-        return FAMILIES[self.family].unit in ("×", "%")
-
-
-EPOCH_TIME = Quantity("epoch-time", lambda row: row.epoch_seconds, seconds_text)
-THROUGHPUT = Quantity("throughput", lambda row: row.throughput, rate_text)
-SPEEDUP = Quantity("speedup", lambda row: row.speedup, ratio_text)
-EFFICIENCY = Quantity("efficiency", lambda row: row.efficiency, percent_text)
-QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
-PROGRAM_QUANTITIES = {
-    "strong": (
-        Quantity("program-time", lambda row: row.shown, seconds_text),
-        Quantity("program-speedup", lambda row: row.speedup, ratio_text),
-        Quantity("program-efficiency", lambda row: row.efficiency, percent_text),
-    ),
-    "weak": (
-        Quantity("weak-time", lambda row: row.shown, seconds_text),
-        Quantity("weak-efficiency", lambda row: row.weak_efficiency, percent_text),
-    ),
+_FIELDS = {
+    "epoch-time": "epoch_seconds",
+    "program-time": "shown",
+    "weak-time": "shown",
+    "weak-efficiency": "weak_efficiency",
 }
-"""Strong and weak scaling are never in one chart."""
+"""The field of a row that charts of a family show, where it is not called as the family is."""
+_RATIOS = ("×", "%")
+_TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
 
 
-def quantity_chart(quantity: Quantity, lines: Sequence[ScalingLine]) -> ChartSpec:
+def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     """One quantity against the count for some lines; a speedup gets its ideal, shares have 100 % on them.
 
     Sizes that were tried and have no mark are on the axis, too: no line is drawn across them.
@@ -81,24 +58,25 @@ def quantity_chart(quantity: Quantity, lines: Sequence[ScalingLine]) -> ChartSpe
     series = [
         Series(name=line.name, short=short, points=points, hue=MODEL_HUES.get(line.model))
         for line, short in zip(lines, shorts, strict=True)
-        if (points := tuple(points_of(quantity, line.rows)))
+        if (points := tuple(points_of(family, line.rows)))
     ]
-    if quantity.is_ratio:  # a baseline alone compares nothing
+    is_ratio = FAMILIES[family].unit in _RATIOS
+    if is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
     rows = [row for line in lines for row in line.rows]
     program, models = rows[0].program, {row.model for row in rows}
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
-    fields: dict[str, Any] = {"notes": tuple(_notes(quantity, rows, marks))}
+    fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
-        fields = _of_program(program, quantity.family) | {"model": program.name}
+        fields = _of_program(program, family) | {"model": program.name}
     chart = make_chart(
-        quantity.family,
+        family,
         series,
         of=rows[0].model if len(models) == 1 else "",
         counted=lines[0].unit,
-        message=messages.scaling_message(lines, {quantity.family}),
+        message=messages.scaling_message(lines, {family}),
         switchable=True,
         x_ticks=_count_ticks(counts),
         **fields,
@@ -135,34 +113,32 @@ def _count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
     return tuple((n, f"{n:g}") for n in counts)
 
 
-def points_of(quantity: Quantity, rows: Sequence[ResultRow]) -> Iterable[Point]:
+def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
+    """The marks of a family's charts; of an epoch time that of the warm-up where there is no other."""
+    unit = FAMILIES[family].unit
     for row in rows:
-        if row.n_gpus is None:
-            continue
-        if (value := quantity.value(row)) is not None:
-            base = baseline_of(row, rows) if quantity.is_ratio else None
-            yield _uncertain_point(row.n_gpus, row, value, base, label=quantity.text(value))
-        elif quantity is EPOCH_TIME and row.warmup_seconds is not None:
-            text = quantity.text(row.warmup_seconds)
+        value: Interval | None = getattr(row, _FIELDS.get(family, family.removeprefix("program-")))
+        if row.n_gpus is not None and value is not None:
+            yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
+        elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
+            text = seconds_text(row.warmup_seconds)
             yield interval_point(row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True)
 
 
-def _uncertain_point(
-    x: float, row: ResultRow, value: Interval, baseline: ResultRow | None = None, *, label: str
-) -> Point:
-    """A number of a row with the uncertainty that is shown; `baseline` for a ratio to that row."""
-    found = uncertainty(row, value, baseline)
+def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
+    """A number of a row with the uncertainty that is shown; `ratio`: to its baseline."""
+    found = uncertainty(row, value, ratio=ratio)
     return interval_point(x, widened(value, found), label=label, live=row.live, mark=found.mark)
 
 
-def _notes(quantity: Quantity, rows: Sequence[ResultRow], marks: Sequence[Point]) -> Iterable[str]:
+def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
     if any(row.warmup_seconds and row.epoch_seconds for row in rows):
         yield "The first epoch of each run is warm-up and not counted."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
     if any(row.live for row in rows):
         yield "Runs in progress are drawn as live; their marks will move."
-    if quantity.is_ratio:
+    if ratio:
         if any((row.n_gpus or 0) > 1 and (row.configuration.whole_batches or row.from_rate) for row in rows):
             yield (
                 f"{rows[0].configuration.unit.capitalize()} per second against one GPU's, with the batch per GPU "
@@ -181,7 +157,7 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str) -> ChartSpec:
     cpu = next((row for row in cpus if row.epoch_seconds), None)
     pair = [row for row in (cpu, gpu) if row is not None]
     points = [
-        replace(mark, x=float(x)) for x, row in enumerate(pair) for mark in points_of(EPOCH_TIME, [row])
+        replace(mark, x=float(x)) for x, row in enumerate(pair) for mark in points_of("epoch-time", [row])
     ]
     factor = gpu and gpu.acceleration
     return make_chart(
@@ -326,7 +302,7 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         if base is None or not fits:
             continue
         rows = (base, *line.beyond)
-        points = tuple(points_of(SPEEDUP, rows))
+        points = tuple(points_of("speedup", rows))
         series.append(Series(name=line.name, short="measured", points=points, hue=MODEL_HUES.get(model)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]

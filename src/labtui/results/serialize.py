@@ -10,9 +10,10 @@ from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.domain.tuning import tuning_words
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin, accuracy_curves
+from labtui.results.messages import loss_sentence
 from labtui.results.programs import baseline_text
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import gpu_hours_per_million, outlooks
+from labtui.results.scaling import gpu_hours_per_million, lost_efficiency, outlooks, pop_metrics
 from labtui.training_logs.runs import ParsedRun
 
 Json = dict[str, Any]
@@ -126,6 +127,16 @@ def cost_json(cost: LabCost) -> Json:
         "total": _json(cost.total, _TOTAL),
         "tasks": {task: _json(total, _TOTAL) for task, total in cost.tasks.items()},
         "jobs": [_json(job, _JOB) for job in cost.jobs],
+    }
+
+
+def loss_json(row: ResultRow) -> Json:
+    """Where a row's efficiency went: parts as fractions of 1, and the POP project's metrics."""
+    return _json(row, "model n_gpus practice=rehearsed small efficiency") | {
+        "sentence": loss_sentence(row),
+        "parts": [_json(part, "name share evidence") for part in lost_efficiency(row)],
+        "slowest_rank": row.step_times.slowest_rank if row.step_times else None,
+        "pop": {name: _plain(value) for name, value in pop_metrics(row).items()},
     }
 
 
