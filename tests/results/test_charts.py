@@ -150,10 +150,14 @@ def test_epochs_and_accuracy_over_time():
     epochs = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)
     both = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=epochs))]))
     assert [each.name.partition(", ")[2] for each in both.series] == [
-        "",
+        "training",
         "validation, top1",
         "validation, acc",
     ]
+    metrics = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
+    epochs = tuple(replace(each, metrics=metrics) for each in epochs)
+    once = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=epochs))]))
+    assert [each.name.partition(", ")[2] for each in once.series] == ["training", "validation"]
 
 
 def test_model_names_from_logs_make_safe_keys():

@@ -9,7 +9,7 @@ from labtui.domain.model import RunSpec
 from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.messages import control_sentence, energy_sentence
+from labtui.results.messages import control_sentence, energy_sentence, loss_message
 from labtui.results.report import loss_text
 from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -169,6 +169,8 @@ def test_parts_that_cost_nothing_share_a_line() -> None:
     assert said == "Of 50.0 points lost on four GPUs: 50.0 slower steps."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
     assert nothing == "At 0.0 %: short last batch."
+    message = loss_message([on_four(results(*TRAININGS))])
+    assert message == "Slower steps cost all 50.0 points that ResNet50 loses on four GPUs"
 
 
 def test_energy_stands_beside_speedup() -> None:

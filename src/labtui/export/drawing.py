@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from labtui.results.charts import ChartSpec, Point, Series, value_text
+from labtui.results.charts import ChartSpec, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
@@ -44,7 +44,7 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     for series in lines:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
     alone = spec.kind != "lines" or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12
-    return [("", lines)] if alone else list(groups.items())
+    return [("", lines)] if alone else list(zip(distinct(list(groups)), groups.values(), strict=True))
 
 
 def slots(spec: ChartSpec) -> dict[str, int]:
@@ -69,15 +69,22 @@ def ordered(series: Series) -> list[Point]:
     return sorted(series.points, key=lambda point: point.x)
 
 
-def end_text(spec: ChartSpec, series: Series, *, named: bool) -> str:
-    """What stands at a line's end: the last value of a measured one, and the name."""
-    last, name = ordered(series)[-1], clean(series.short or series.name)
+def names_of(lines: Sequence[Series]) -> list[str]:
+    """The names beside some lines: what tells each from the others."""
+    apart = distinct([line.name for line in lines])
+    return [clean(line.short or name) for line, name in zip(lines, apart, strict=True)]
+
+
+def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
+    """What stands at a line's end: the last value of a measured one, and its `name`; others name themselves."""
+    last = ordered(series)[-1]
     if series.role != "measured":
+        name = clean(series.short or series.name)
         return f"{value_text(spec, last)} {name}" if last.label else name
     # GPU utilisation at the end of a job says nothing
     shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
     value = value_text(spec, last) if shown else ""
-    return " ".join(filter(None, (value, name if named else "")))
+    return " ".join(filter(None, (value, name)))
 
 
 def has_numbers(spec: ChartSpec) -> bool:

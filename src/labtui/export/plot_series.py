@@ -33,17 +33,23 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         if series.role in _DASHES:
             axes.plot(xs, ys, _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
-                name_line(axes, series, drawing.end_text(spec, series, named=True), drawing.AXIS, bold=False)
+                name_line(
+                    axes,
+                    series,
+                    drawing.end_text(spec, series),
+                    drawing.AXIS,
+                    bold=False,
+                )
         elif series not in lines:
             for piece in unbroken(spec, series):
                 axes.plot([p.x for p in piece], [p.y for p in piece], color=drawing.OTHER, lw=1.2, zorder=1)
-    for at, series in enumerate(lines):
+    for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         place = places[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
         _draw_line(axes, spec, series, place, shift)
-        text = drawing.end_text(spec, series, named=named and len(lines) > 1)
-        short = panel and len(lines) > 1
-        name_line(axes, series, clean(series.short) if short else text, drawing.SERIES[place], bold=named)
+        text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
+        text = name if panel and len(lines) > 1 else text
+        name_line(axes, series, text, drawing.SERIES[place], bold=named)
         for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
             axes.annotate(
                 number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,

@@ -156,6 +156,9 @@ def _dress_lines(
     """Looks, error bars and labels of all lines; those at the ends, `height` points apart in all, do not touch."""
     places, drawn = slots(spec), _drawn(spec)
     labelled = has_numbers(spec) and not chosen
+    shown = chosen or spec.measured
+    named = named and len(shown) > 1
+    names = dict(zip((each.name for each in shown if named), drawing.names_of(shown), strict=False))
     ends: list[tuple[Any, Series, str, Any]] = []
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False
@@ -177,9 +180,7 @@ def _dress_lines(
                 if spec.percent and y:  # nearly level
                     side = (XL_LABEL_POSITION.ABOVE, XL_LABEL_POSITION.BELOW)[y < 0]
                 _label(native, _places(spec, series).index(point.x), text, colour, side)
-        ends.append(
-            (native, series, end_text(spec, series, named=named and len(chosen or spec.measured) > 1), colour)
-        )
+        ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     low, high = _axes(chart, spec, labelled=labelled, chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))

@@ -15,6 +15,7 @@ from labtui.results.numbers import (
     percent_text,
     rate_text,
     ratio_text,
+    seconds_text,
     three_digits,
 )
 from labtui.results.rows import ENOUGH_SIZES, ResultRow, Results
@@ -37,6 +38,19 @@ def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
     """``Four GPUs``, ``one GPU``, ``32 GPUs``."""
     word = _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
     return f"{word.capitalize() if start else word} {noun}{'s' * (number != 1)}"
+
+
+def _network(row: ResultRow) -> str:
+    """The network, with its data set where the lab has several: ``ViT-H/14 on tiny-224``."""
+    return " on ".join(map(clean, filter(None, (row.model, row.configuration.data_set))))
+
+
+def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
+    """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
+    n = row.n_gpus or 0
+    text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
+    others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
+    return f"An epoch of {_network(row)} takes {', '.join((text, *others))}"
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -116,16 +130,14 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
     if row is None:
         return ""
-    many, name = count_words(row.n_gpus or 0, start=True), clean(row.model)
+    many, name = count_words(row.n_gpus or 0, start=True), _network(row)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
         return f"{many} train {name} {ratio_text(row.speedup)} times as fast as one{share}"
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
-        one = next((each.epoch_seconds for each in lines[0].rows if each.n_gpus == 1), None)
-        before = f"; one needs {three_digits(one.value)} s" if one else ""
-        return f"{many} need {three_digits(row.epoch_seconds.value)} s for an epoch of {name}{before}"
+        return _epoch_message(row, *filter(None, (row.baseline,)))
     return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
@@ -210,13 +222,14 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if not found:
         return ""
     row, parts = min(found, key=lambda each: _value(each[0].efficiency))
-    lost, many, name = lost_text(row.efficiency), count_words(row.n_gpus or 0), clean(row.model)
+    lost, many, name = lost_text(row.efficiency), count_words(row.n_gpus or 0), _network(row)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         share = lost_points(row)[parts.index(most)]
-        return f"{what} most: {share} of the {lost} points that {name} loses on {many}"
+        which = "all" if share == lost else f"most: {share} of the"
+        return f"{what} {which} {lost} points that {name} loses on {many}"
     return f"{name} loses {lost} points of efficiency on {many}"
 
 
@@ -274,9 +287,7 @@ def results_message(results: Results) -> str:
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is None or first.epoch_seconds is None:
         return scaling_message(scaling_lines(results.measured), {"speedup"})
-    n, seconds = first.n_gpus or 0, three_digits(first.epoch_seconds.value)
-    where = count_words(n, start=True) if n else "The CPU"
-    return f"{where} {'need' if n > 1 else 'needs'} {seconds} s for an epoch of {clean(first.model)}"
+    return _epoch_message(first)
 
 
 def program_message(rows: Sequence[ResultRow]) -> str:

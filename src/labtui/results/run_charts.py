@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,14 @@ from labtui.results.charts import (
     slug,
 )
 from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, finite, warmup_epochs
+from labtui.results.measured import (
+    AccuracyCurve,
+    MeasuredRun,
+    accuracy_curves,
+    best_curve,
+    finite,
+    warmup_epochs,
+)
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -35,52 +43,50 @@ MAX_POINTS = 240
 """Longer series are averaged down to so many marks."""
 
 
-Named = Sequence[tuple[str, MeasuredRun]]
+Named = Sequence[tuple[str, str, MeasuredRun]]
 
 
 def _runs_of(results: Results) -> Named:
-    """The runs with epochs behind their names: the configuration, and number or log where that was repeated."""
-    runs = [run for row in results.rows for run in row.members if run.run.epochs]
-    names = [_name(run, " · ") for run in runs]
+    """The runs with epochs behind the names of their configurations, and number or log where that was repeated."""
+    rows = [(row, run) for row in results.rows for run in row.members if run.run.epochs]
+    names = [_name(run, " · ", row.model, row.configuration.data_set) for row, run in rows]
     repeats = Counter(names)
-    which = (f"run {run.run_id}" if run.run_id else run.source or "run" for run in runs)
-    unique = (
-        name if repeats[name] == 1 else f"{name}, {end}" for name, end in zip(names, which, strict=True)
-    )
-    return list(zip(unique, runs, strict=True))
+    runs = [(name, run) for name, (_, run) in zip(names, rows, strict=True)]
+    which = (f", run {run.run_id}" if run.run_id else f", {run.source or 'run'}" for _, run in runs)
+    return [(name, end * (repeats[name] > 1), run) for (name, run), end in zip(runs, which, strict=True)]
 
 
-def _name(run: MeasuredRun, between: str, *, of: str | None = None, end: str = "") -> str:
+def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
     gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
-    return between.join(filter(None, (of or run.run.model or "unknown", gpus, end)))
+    return between.join(filter(None, (*of, gpus, end)))
 
 
 def _hue_of(run: MeasuredRun, runs: Named) -> int | None:
     """The colour of a network where there are several."""
-    several = len({each.run.model for _, each in runs}) > 1
+    several = len({each.run.model for *_, each in runs}) > 1
     return MODEL_HUES.get(run.run.model or "") if several else None
 
 
 def epoch_chart(results: Results, model: str = "") -> ChartSpec:
     """Time of every epoch of every run, the warm-up hollow; without a CPU that would flatten the rest."""
     runs = _runs_of(results)
-    fast = [(name, run) for name, run in runs if run.run.device != "cpu"]
+    fast = [each for each in runs if each[-1].run.device != "cpu"]
     left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
     runs = fast if left_out else runs
     series = []
-    for name, run in runs:
+    for name, end, run in runs:
         warmup = warmup_epochs(run)
         marks = (
             interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
             for s in run.run.epochs
         )
-        series.append(Series(name=name, points=tuple(marks), hue=_hue_of(run, runs)))
+        series.append(Series(name=name + end, points=tuple(marks), hue=_hue_of(run, runs), group=name))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs("epochs", series, model, notes=("Hollow: warm-up, not counted.", *slow))
 
 
 def _longest(runs: Named) -> float:
-    return max(sample.seconds.value for _, run in runs for sample in run.run.epochs)
+    return max(sample.seconds.value for *_, run in runs for sample in run.run.epochs)
 
 
 def accuracy_chart(results: Results, model: str = "", *, target: float | None = None) -> ChartSpec:
@@ -88,24 +94,44 @@ def accuracy_chart(results: Results, model: str = "", *, target: float | None = 
     runs = _runs_of(results)
     best = best_curve(results)
     series = []
-    for name, run in runs:
-        curves = accuracy_curves(run)
+    for name, which, run in runs:
+        curves = (
+            _unlike(accuracy_curves(run)) if target is None else [best] if best and best.run is run else []
+        )
         sets = Counter(curve.validation for curve in curves)
         for curve in curves:
             points = tuple(
                 Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
                 for each in curve.points
             )
-            if target is None or curve == best:
-                end = ", validation" if curve.validation else ""
-                end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
-                series.append(Series(name=f"{name}{end}", points=points, hue=_hue_of(run, runs)))
+            end = ", validation" if curve.validation else ", training" if len(sets) > 1 else ""
+            end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
+            found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
+            series.append(found)
     message = messages.accuracy_message(best, target) if len(series) == 1 else ""
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, model, y_max=1.0 if target else None, message=message)
-    return replace(chart, practice=any(run.practice for _, run in runs))
+    return replace(chart, practice=any(run.practice for *_, run in runs))
+
+
+_ALIKE = 0.005
+
+
+def _unlike(curves: Iterable[AccuracyCurve]) -> list[AccuracyCurve]:
+    """The curves without those that show another once more: as a fraction and in percent, within half a percent."""
+    kept: list[AccuracyCurve] = []
+    for curve in curves:
+        mine = {point.epoch: point.accuracy for point in curve.points}
+        same = (
+            other.validation == curve.validation
+            and len(other.points) == len(mine)
+            and all(abs(mine.get(at, math.inf) - y) <= _ALIKE for at, y, _ in other.points)
+            for other in kept
+        )
+        kept += [] if any(same) else [curve]
+    return kept
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -115,7 +141,7 @@ _TOP1 = "val_top1"
 
 def study_charts(results: Results, model: str = "") -> Iterator[ChartSpec]:
     """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
-    runs = [run for _, run in _runs_of(results)]
+    runs = [run for *_, run in _runs_of(results)]
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
@@ -148,7 +174,7 @@ def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list
     series = []
     for run, points in runs:
         group, batch = policy(run) or "constant", run.run.batch_size
-        name = _name(run, ", ", of=group, end=f"batch {batch:,}" if batch else "")
+        name = _name(run, ", ", group, end=f"batch {batch:,}" if batch else "")
         series.append(Series(name=name, points=points, group=group))
     several = len({each.group for each in series}) > 1
     return [
