@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
-from labtui.results.measured import MeasuredRun
+from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.serialize import results_json
+from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
 from .helpers import epoch, run
@@ -29,6 +30,16 @@ def test_the_first_epoch_is_not_counted_and_not_lost():
     assert row.epoch_seconds == Interval(13.0, 12.5, 13.5)
     assert row.warmup_seconds == Interval(29.0, 28.5, 29.5)
     assert (row.epochs, row.epochs_read, row.runs) == (2, 3, 1)
+
+
+def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells_the_images():
+    lines = (f"epoch {n} took {s} seconds, {rate} img/sec" for n, s, rate in ((1, 20, 2500), (2, 11.5, 4347)))
+    report = parse_log("\n".join((*lines, "epoch 3 took 11.3 seconds, 4425 img/sec\n")).encode())
+    runs = measured_from_reports([("a.out", report)])
+    row = only_row(*runs)
+    assert row.throughput == Interval(4386.0, 4385.5, 4386.5)
+    assert not any("no throughput" in note for note in row.notes)
+    assert only_row(*runs, images=50_000).throughput.value == pytest.approx(50_000 / 11.4)
 
 
 def test_a_run_of_one_epoch_has_no_steady_time():

@@ -41,6 +41,8 @@ from labtui.results.rows import (
     step_times_of,
 )
 from labtui.results.scaling import with_controls
+from labtui.training_logs.patterns import RATE
+from labtui.training_logs.runs import rounded
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 
@@ -127,17 +129,20 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if seconds is None:
         return replace(row, notes=(*row.notes, _NO_STEADY_TIME))
     images, values = configuration.images_bound, [each.value for each in times]
+    rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
+    told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
     return replace(
         row,
         images=images,
-        throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else None,
+        throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else told,
         joules_per_image=joules_of((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
-        notes=(*row.notes, *_images_note(configuration, images)),
+        notes=(*row.notes, *((_RATE_TOLD,) if told else _images_note(configuration, images))),
     )
 
 
+_RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
 _NO_STEADY_TIME = "Only the first epoch is done, and it is warm-up: a steady time needs two epochs."
 
 

@@ -2,7 +2,8 @@ r"""Log lines described by named groups: the common hand-written forms, tqdm's b
 
 A group's name says what it holds: `epoch`, `epochs` (planned), `steps`; the epoch's time as `hours`, `minutes`,
 `seconds`, `milliseconds` (added up) or as `clock` (``1:02:03``), or as `step_seconds` or `step_milliseconds` of each of
-its `steps`; `rate` in images per second. Any other group is a metric. One line is one epoch, or one rate.
+its `steps`; `rate` in images per second. Any other group is a metric. One line is one epoch, or one rate; a rate beside
+an epoch's time is that epoch's metric `RATE`.
 
 What such a line does not prove is left out: epochs that are not printed one by one (is it the time of one, or of all
 since the last line?), times that grow like a running total, a number without a unit.
@@ -48,6 +49,8 @@ _KEY = re.compile(
     r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
     r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
+_BESIDE = re.compile(r"\b(?P<rate>\d{1,9}(?:\.\d{1,6})?) ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s")
+RATE = "images_per_second"
 _OTHER_TIME = re.compile(
     r"(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
     r"|load\w*|wall|run|so far)[\s_.:-]*\Z"
@@ -79,7 +82,9 @@ def read_hand_written(text: str) -> Said | None:
             for spaced, value, percent in _METRIC.findall(before)[:10]
             if (name := spaced.strip(" -")) not in _KNOWN
         }
-        return epoch_of("hand-written", {**metrics, **given(head), **groups})
+        beside = _BESIDE.search(lower, found.end())
+        rate = given(beside) if beside else {}
+        return epoch_of("hand-written", {**metrics, **given(head), **groups, **rate})
     return None
 
 
@@ -152,10 +157,10 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
 def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
     """The epoch, or the rate, that these groups give; None without a usable number."""
     number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
-    seconds = seconds_of(groups, cut=cut)
+    seconds, rate = seconds_of(groups, cut=cut), seconds_of({"seconds": groups.get("rate", "")}, cut=False)
     if seconds is not None:
-        return Epoch(form, number, seconds, planned or None, steps, _metrics(groups))
-    rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
+        metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
+        return Epoch(form, number, seconds, planned or None, steps, metrics)
     if rate is None or rate.lo <= 0:
         return None
     facts = RunFacts(epochs_planned=planned or None)
