@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import main
+from labtui.commands.follow import news_of
 from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.model import SubmissionStatus
+from labtui.session.journal import Update
 from labtui.session.session import Session
 from tests import changes
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, planned, spec
@@ -69,6 +71,19 @@ def test_watching_what_is_over_says_so(lab, capsys):
     assert main(["watch"]) == 0
     captured = capsys.readouterr()
     assert "Nothing to watch: every run is over" in captured.err
+
+
+def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
+    with open_session(lab, start=False) as session:
+        empty = session.state
+        session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(), "7"))
+        run = session.state.runs[2]
+        metrics = {"loss": 2.5, "val_accuracy": 0.04, "val_top1": 3.966, "val_top5": 12.0}
+        epochs = tuple(replace(each, metrics=metrics) for each in run.epochs)
+        after = replace(session.state, runs={2: replace(run, epochs=epochs)})
+    told = [line for _, _, said in news_of(Update(empty, after)) for line in said]
+    assert told[0].startswith("submission of run 2  ")
+    assert any(line.endswith(" s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %") for line in told)
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):

@@ -25,7 +25,6 @@ from labtui.commands.terminal import (
 from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
-from labtui.results.rows import is_step_time
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
@@ -232,7 +231,8 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         job_id = job.job_id if job is not None else ""
         row = {"token": new.token, "status": new.status.value, "job_id": job_id}
-        said = f"submission {new.token[-6:]}  {new.status.value}  {job_id} {new.sentence}".rstrip()
+        runs = f"submission of run{'s' * (len(new.run_ids) > 1)} {', '.join(map(str, new.run_ids))}"
+        said = f"{runs}  {new.status.value}  {job_id} {new.sentence}".rstrip()
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
         why = reason_words(job.phase, job.reason)
@@ -241,6 +241,8 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
 
 
 def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterator[News]:
+    from labtui.results.numbers import metrics_text
+
     about = f"run {new.run_id}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
@@ -248,10 +250,8 @@ def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterat
         epochs = ()
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
-        shown = ((name, value) for name, value in sample.metrics.items() if not is_step_time(name))
-        metrics = "  ".join(f"{name} {value:.4g}" for name, value in shown)
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
-        line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics}"
+        line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics_text(sample.metrics)}"
         row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
         yield row, about, (f"{about}  {_name(state, new)}  {line}",)
     end = (new.outcome, new.diagnosis)

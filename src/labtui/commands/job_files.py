@@ -67,15 +67,15 @@ def job_line(draft: SubmissionDraft, preview: Preview) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
     seconds, hours = preview.seconds, preview.gpu_hours
     if seconds is None:
-        expected = ", length unknown"
+        expected = ""
     elif seconds.hi < 120:
         expected = f", expected {seconds.lo:.0f} to {seconds.hi:.0f} s"
     else:
         expected = f", expected {seconds.lo / 60:.0f} to {seconds.hi / 60:.0f} min"
-    limit = f"{draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's own"
+    limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     cost = f", {hours.lo:.2g} to {hours.hi:.2g} GPU-hours" if hours and draft.gpus else ""
     return (
-        f"{draft.job_name}: {runs_in_words(draft)}; limit {limit}{expected}{cost}"
+        f"{draft.job_name}: {runs_in_words(draft)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
     )
 
@@ -84,7 +84,7 @@ def runs_in_words(draft: SubmissionDraft) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
     if any(spec.unknown for spec in draft.runs):
         many = plural(len(draft.runs), "run")
-        return f"{many} found in {draft.job_file}; the log gives the rest"
+        return f"{many}, known once the log is read"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)

@@ -310,6 +310,15 @@ def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
 
 _NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy")
 _PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
+_TOP5_NAMES = ("acc@5", "prec@5", "acc5", "top5")
+
+
+def percent_of(metric: str, value: float) -> float | None:
+    """An accuracy in percent, whether its log prints that or a fraction; None for another metric."""
+    name = metric.removeprefix("val_").casefold()
+    if name in _NAMES:
+        return 100 * value
+    return value if name in (*_PERCENT_NAMES, *_TOP5_NAMES) else None
 
 
 class AccuracyPoint(NamedTuple):

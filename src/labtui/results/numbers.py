@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, plural
 from labtui.results.grouping import devices
+from labtui.results.measured import percent_of
+from labtui.results.rows import is_step_time
 
 if TYPE_CHECKING:
     from labtui.results.rows import LawFit, ResultRow, Results
@@ -82,6 +84,17 @@ def bounds_text(interval: Interval, shown: str) -> str:
     """The bounds in the digits of the value as it is `shown`: ``1.68 to 1.72``; "" where they look like the value."""
     low, high = (in_digits_of(shown, each) for each in (interval.lo, interval.hi))
     return "" if low == shown == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def metrics_text(metrics: Mapping[str, float]) -> str:
+    """An epoch's metrics: ``loss 1.13  val_accuracy 63.3 %``; an accuracy in percent, and once."""
+    told: dict[tuple[bool, str], str] = {}
+    for name, value in metrics.items():
+        percent = percent_of(name, value)
+        text = f"{value:.4g}" if percent is None else percent_text(percent / 100)
+        if not is_step_time(name):
+            told.setdefault((name.startswith("val_"), name if percent is None else text), f"{name} {text}")
+    return "  ".join(told.values())
 
 
 def count_text(number: int | None) -> str:
