@@ -33,13 +33,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         if series.role in _DASHES:
             axes.plot(xs, ys, _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
-                name_line(
-                    axes,
-                    series,
-                    drawing.end_text(spec, series),
-                    drawing.AXIS,
-                    bold=False,
-                )
+                name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
         elif series not in lines:
             for piece in unbroken(spec, series):
                 axes.plot([p.x for p in piece], [p.y for p in piece], color=drawing.OTHER, lw=1.2, zorder=1)
@@ -56,7 +50,6 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
                 color=drawing.SERIES[place],
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
-    _dress_axes(axes, spec, labelled=labelled, panel=panel)
 
 
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
@@ -130,8 +123,11 @@ def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], heig
         )  # fmt: skip
 
 
-def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> None:
-    """Limits, scales and ticks; where every mark has its number there is no y axis."""
+def dress_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
+    """Limits, scales and ticks of the lines' axes; where every mark has its number there is no y axis.
+
+    Panels share them, and each call sets those of all: once is enough.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
@@ -150,13 +146,13 @@ def _dress_axes(axes: Axes, spec: ChartSpec, *, labelled: bool, panel: bool) -> 
     else:
         margin = (max(xs) - min(xs)) * (0.02 if spec.over_time else 0.12) or 0.5
         axes.set_xlim(min(xs) - margin, max(xs) + margin * 0.6)
-    if labelled:
+    if drawing.has_numbers(spec) and not panel:
         axes.yaxis.set_major_locator(NullLocator())
         return
     unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
     axes.yaxis.set_major_locator(FixedLocator(drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
-    axes.grid(axis="y")
+    axes.grid(visible=True, axis="y")
 
 
 # --------------------------------------------------------------------------- bars

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from labtui.export import drawing
 from labtui.export.drawing import panels
-from labtui.export.plot_series import draw_bars, draw_lines, draw_lost, draw_repeats, draw_rows, spread_names
+from labtui.export.plot_series import (
+    draw_bars,
+    draw_lines,
+    draw_lost,
+    draw_repeats,
+    draw_rows,
+    dress_axes,
+    spread_names,
+)
 from labtui.results.charts import ChartSpec, Series
 from labtui.results.numbers import clean
 
@@ -154,11 +162,13 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
     part.suptitle(clean(spec.heading or spec.title), x=0.012, ha="left", weight="bold")
     for axes in grid.flat[len(groups) :]:
         axes.set_axis_off()
-    for at, (axes, (name, mine)) in enumerate(zip(grid.flat, groups, strict=False)):
+    for axes, (name, mine) in zip(grid.flat, groups, strict=False):
         axes.set_title("\n".join(textwrap.wrap(clean(name), 75 // columns + 6)[:2]), size=TEXT)
         draw_lines(axes, spec, mine, named=True, panel=True)
-        if at != (rows - 1) * columns:
-            axes.set_xlabel("")
+        axes.grid(visible=True, axis="y")
+    dress_axes(grid[0][0], spec, panel=True)
+    grid[0][0].set_xlabel("")
+    grid[-1][0].set_xlabel(clean(spec.x_label))
 
 
 def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
@@ -173,3 +183,4 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         draw_bars(axes, spec, named=named)
     else:
         draw_lines(axes, spec, spec.measured, named=named, panel=False)
+        dress_axes(axes, spec, panel=False)
