@@ -61,6 +61,14 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert row.as_printed.epoch_seconds == 8.0
 
 
+def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
+    ones = [run(1, [30, 10.0, 10.2], run_id=number) for number in (3, 15)]
+    results = compute_results([*ones, run(4, [12, 4.0, 4.1], run_id=5)])
+    note = "The one-GPU baseline is the mean of runs 3, 15."
+    assert [note in row.notes for row in results.rows] == [False, True]
+    assert {note in chart.notes for chart in task_charts(results)} == {False, True}
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -73,14 +81,6 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
         run(0, [9, 4], batch=4096),
     ],
 )
-def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
-    ones = [run(1, [30, 10.0, 10.2], run_id=number) for number in (3, 15)]
-    results = compute_results([*ones, run(4, [12, 4.0, 4.1], run_id=5)])
-    note = "The one-GPU baseline is the mean of runs 3, 15."
-    assert [note in row.notes for row in results.rows] == [False, True]
-    assert {note in chart.notes for chart in task_charts(results)} == {False, True}
-
-
 def test_what_differs_is_not_pooled(other):
     assert len(compute_results([run(2, [9, 8]), other]).rows) == 2
 
