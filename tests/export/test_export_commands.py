@@ -87,7 +87,7 @@ def test_export_writes_everything(stored, capsys):  # noqa: F811
     assert main(["export", "--json"]) == 0
     captured = capsys.readouterr()
     written = json.loads(captured.out)["files"]
-    assert captured.err.startswith("Writing tables, plots and slides ...\n")
+    assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")
     names = {Path(path).relative_to(stored).as_posix() for path in written}
     assert {"results.json", "results.csv", "results.md", "results.tex", "deck.pptx", "deck.pdf"} <= names
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names

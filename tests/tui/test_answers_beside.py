@@ -79,6 +79,14 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(filled_sess
         assert "13.6 s" in beside(app)
 
 
+async def test_the_answers_have_their_places_where_they_are_the_first_pane(filled_session):
+    async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: "How close is the speedup" in text_of(app))
+        pane = pane_of(app)
+        side, main = pane.query_one("#answer-numbers").region, pane.query_one("#answer-main").region
+        assert side.y == main.y == pane.region.y and side.right < main.x
+
+
 async def test_wide_screens_show_the_chart_of_the_question(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from textual.pilot import Pilot
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane
 from tests import changes
-from tests.tui.fed_session import FedSession, finished_run, online, spec
+from tests.tui.fed_session import FedSession, finished_run, log_text, online, spec, write_log
 from tests.tui.waiting import screens, text_of, until
 
 if TYPE_CHECKING:
@@ -67,6 +68,17 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
 
 
+async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):
+    """One line of a log does not stand for it."""
+    filled_session.feed(*finished_run("lt1", "10.5", 6, spec(gpus=2), "31340"))
+    write_log(filled_session, "lt1", log_text(spec(gpus=2), 5))
+    async with charts(filled_session) as (app, pilot):
+        await until(pilot, lambda: "mean of 2 epochs, the last: line " in text(app, "strip"))
+        await pilot.press("left")
+        await until(pilot, lambda: "runs 3, 6" in text(app, "strip"))
+        assert "mean of 8 epochs of 2 runs, the last: run 6, line " in text(app, "strip")
+
+
 async def test_the_log_line_is_read_through_no_link(filled_session):
     path = filled_session.log_path("lt000000000000000ddd", "out")
     assert path is not None
@@ -105,6 +117,9 @@ async def test_the_law_lies_over_the_speedups(filled_session):
         if pane_of(app).query_one("#chart-speedup").spec.kind == "bars":
             await pilot.press("y")
         await until(pilot, lambda: "fit" in roles(app))
+        assert re.match(
+            r"Serial: Amdahl [\d.]+ % \([\d.]+ to [\d.]+\), Gustafson [\d.]+ % \(", text(app, "sentence")
+        )
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,16 @@ NAMES = ["results.csv", "analysis.ipynb", *(f"{n:02}-chart.pdf" for n in range(9
 MANY = ", ".join(f'"/lab/x/{name}"' for name in NAMES)
 
 
-def exported(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def exported(
+    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, told: Callable[[str], None] = print
+) -> str:
     """What an export says whose child is a small program."""
     package = folder / "labtui"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(CHILD.format(body=body))
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    return messages.export_all(folder).result(240)
+    return messages.export_all(folder, told).result(240)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_what_was_written_and_remarked_is_said(monkeypatch, tmp_path, answer, sa
             "sys.stderr.write('labtui: Nothing is there.\\n  hint: Run it.\\n'); sys.exit(2)",
             "Nothing is there.",
         ),
-        ("raise SystemError('bug')", "The export failed."),
+        ("raise SystemError('bug')", "The export did not finish."),
     ],
 )
 def test_an_export_that_fails_is_a_sentence_and_a_hint(monkeypatch, tmp_path, body, sentence):
@@ -67,6 +70,17 @@ def test_an_export_that_fails_is_a_sentence_and_a_hint(monkeypatch, tmp_path, bo
     assert caught.value.sentence == sentence
     hint = "Run `labtui export` in the lab folder for details."
     assert caught.value.hint == ("Run it." if "Run it" in body else hint)
+
+
+def test_the_file_that_is_being_made_is_told(monkeypatch, tmp_path):
+    body = """
+for line in ("Writing ...", "1 of 2: deck.pptx", "note: nothing", "2 of 2: \x1b[31mresults.csv"):
+    print(line, file=sys.stderr)
+print('{"files": [], "notes": []}')
+"""
+    told: list[str] = []
+    exported(tmp_path, body, monkeypatch, told.append)
+    assert told == ["1 of 2: deck.pptx", "2 of 2: results.csv"]
 
 
 def test_an_export_that_takes_too_long_is_ended(monkeypatch, tmp_path):

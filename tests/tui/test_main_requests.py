@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,16 +219,13 @@ async def test_leaving_stores_what_was_typed(filled_session):
 # ------------------------------------------------------------------ colours
 
 
-async def test_a_theme_is_seen_before_it_is_chosen(filled_session):
+async def test_the_other_theme_is_one_step_away_and_kept(filled_session):
     async with screens(filled_session) as (app, pilot):
-        for key, theme in (("escape", "labtui-dark"), ("enter", "labtui-light")):
-            await pilot.press("colon", *"theme", "enter")
-            await until(pilot, lambda: "labtui-light" in text_of(app), "the list of themes")
-            await pilot.press("down")
-            await until(pilot, lambda: app.theme == "labtui-light", "the theme under the cursor")
-            await pilot.press(key)
-            await until(pilot, lambda: app.screen is app.main)
-            await until(pilot, lambda theme=theme: app.theme == theme)
+        for theme in ("labtui-light", "labtui-dark", "labtui-light"):
+            await pilot.press("colon", *"theme")
+            await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
+            await pilot.press("enter")
+            await until(pilot, lambda theme=theme: app.screen is app.main and app.theme == theme)
         assert preferred_theme() == "labtui-light"
 
 
@@ -287,10 +284,12 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
     from labtui.domain.errors import ExportError
 
     started: list[Future[str]] = []
+    hear: list[Callable[[str], None]] = []
 
-    def export_all(folder: Any) -> Future[str]:
+    def export_all(folder: Any, told: Callable[[str], None]) -> Future[str]:
         assert folder == filled_session.folder.path
         started.append(Future())
+        hear.append(told)
         return started[-1]
 
     monkeypatch.setattr("labtui.tui.screens.main.export_all", export_all)
@@ -300,6 +299,8 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: main_of(app).pane == "charts" and "Exporting" in text_of(app))
         assert len(started) == 1
+        hear[0]("3 of 11: deck.pptx")
+        await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
         await pilot.press("x")
@@ -338,7 +339,7 @@ async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session):
         filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
         await pilot.press("Q")
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
-        await until(pilot, lambda: "running 2 min 30 s acc_debug" in " ".join(text_of(app).split()))
+        await until(pilot, lambda: "running 2:30 acc_debug" in " ".join(text_of(app).split()))
 
 
 async def test_a_refused_login_names_the_key_that_asks_again(session):
@@ -362,6 +363,9 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
         await until(pilot, lambda: "2 wrong" in text_of(app))
         assert "Doctor: The check broke off." in text_of(app)
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
+        for key, titles in (("question_mark", {"Keys here"}), ("question_mark", {"Doctor"})):
+            await pilot.press(key)
+            await until(pilot, lambda titles=titles: str(app.screen.title).split(":")[0] in titles)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
 

@@ -27,6 +27,7 @@ from tests.tui.fed_session import (
     finished_run,
     lab_session,
     live_run,
+    log_text,
     make_folder,
     observed,
     online,
@@ -199,6 +200,62 @@ async def test_titles_stand_whole_in_the_rail_and_no_run_has_no_keys(session):
         assert not {"cancel_run", "end_after", "hold_run"} & offered and "screen.retry_run" not in offered
 
 
+async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch):
+    painted: list[str] = []
+    before: list[bool] = []
+    display, drafts = LabApp._display, session.drafts
+
+    def noted(app: LabApp, screen: Any, renderable: Any) -> None:
+        display(app, screen, renderable)
+        painted.append(text_of(app))
+
+    def made(task_id: str) -> Any:
+        before.append("Reading the plan ..." in painted[-1])
+        return drafts(task_id)
+
+    monkeypatch.setattr(LabApp, "_display", noted)
+    monkeypatch.setattr(session, "drafts", made)
+    async with screens(session, "task") as (app, pilot):
+        app.go_to_task("10.5")
+        await pilot.press("s")
+        await until(pilot, lambda: "esc Back" in text_of(app))
+        assert before == [True]
+
+
+async def test_where_the_keys_go_is_seen(filled_session):
+    """By tone: the cursor's ground, the heading of the list, the line under the tabs."""
+    async with screens(filled_session, "runs") as (app, pilot):
+        table, tasks = app.screen.query_one(KeyedTable), app.screen.query_one(TaskList)
+        await until(pilot, lambda: table.has_focus)
+
+        def looks() -> list[Any]:
+            title, line = app.screen.query_one("#rail-title"), app.screen.query_one("Underline")
+            cursors = [
+                table.get_component_styles("datatable--cursor").background,
+                tasks.get_component_styles("option-list--option-highlighted").background,
+            ]
+            return [title.styles.color, line.get_component_styles("underline--bar").color, *cursors]
+
+        before = looks()
+        await pilot.press("g")
+        await until(pilot, lambda: tasks.has_focus)
+        await until(pilot, lambda: all(one != other for one, other in zip(looks(), before, strict=True)))
+
+
+async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_room(session):
+    for number, gpus in enumerate((1, 2, 4, 1, 2, 4), 1):
+        token = f"lt{number:018d}"
+        session.feed(*finished_run(token, "10.5", number, spec(gpus=gpus), str(31330 + number)))
+        write_log(session, token, log_text(spec(gpus=gpus), 5))
+    session.feed(*online())
+    async with screens(session, "runs", size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
+        facts, log = (app.screen.query_one(name) for name in ("#run-facts", "#glance-tail"))
+        await until(pilot, lambda: not app.screen.query_one("#glance-left").display or not facts.region.x > 2)
+        await until(pilot, lambda: log.size.height >= 3 and log.size.width >= 40)
+        assert "loss" in text_of(app) and "7/7 - 5s" in text_of(app) and "Log" in text_of(app)
+
+
 async def test_the_key_of_the_next_step_takes_it(session):
     async with screens(session, size=(100, 30)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
@@ -354,7 +411,7 @@ async def test_waiting_and_pending_are_explained(session):
             ),
         )
         await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
-        assert "pending" in flat(app) and "(Resources)" in flat(app)
+        assert "pending" in flat(app) and "Resources: " in flat(app)
 
 
 async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(filled_session):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,8 +23,8 @@ from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurms_word, cells
-from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.plan_words import _slurms_word, cells, table_of
+from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
@@ -82,7 +83,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         ):
             assert word in shown, word
         assert "s  Submit 1 job" in shown, "the next step, and the button where there is room for one"
-        assert "! 3 GPUs idle while run 1 trains.  3 jobs save 0.23 GPU-h." in shown
+        assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.23 GPU-h." in shown
         if size[0] > 80:
             digits = [each.value for each in screen.query(Digits)]
             assert digits == ["3", "8:21", "0.56"]
@@ -137,11 +138,59 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session):
 
 
 async def test_changed_files_stand_beside_the_script(session):
-    script = session.folder.scripts / "ResNet50.py"
-    script.write_text(script.read_text() + "print('mine')\n")
+    """Those that the task uses."""
+    for name in ("ResNet50.py", "ResNet50_seq.py"):
+        script = session.folder.scripts / name
+        script.write_text(script.read_text() + "print('mine')\n")
     async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
-        assert "1 script changed by you" in text_of(app)
+        assert "   ResNet50.py changed by you" in text_of(app)
+
+
+@pytest.mark.parametrize("width", [78, 86])
+def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
+    edition = load_edition("hpc4ai-ch12")
+    given = PlanOverrides(gpus=(1, 8, 32), account="nct_345")
+    planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
+    options = ("--eval_batch_size", "128", "--warmup", "3")
+    planned.task_rows = [
+        replace(row, spec=replace(row.spec, extra_args=options)) for row in planned.task_rows
+    ]
+    columns, _ = table_of(planned, width)
+    assert sum(column.width + 2 for column in columns) <= width
+    assert (
+        columns[-1].key == "options"
+        and columns[-1].width >= 16
+        and {"gpus", "per_gpu"} <= {c.key for c in columns}
+    )
+
+
+async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(session, monkeypatch):
+    """Texts have their width and numbers are known before anything is painted."""
+    frames: list[str] = []
+    real = LabApp._display
+
+    def display(app: LabApp, screen: Any, renderable: Any) -> None:
+        if isinstance(screen, PlanScreen) and screen is app.screen and not app._batch_count:
+            frames.append(text_of(app))
+        real(app, screen, renderable)
+
+    session.preview = lambda draft, **_: never.wait()  # type: ignore[method-assign]
+    never = threading.Event()
+    monkeypatch.setattr(LabApp, "_display", display)
+    async with screens(session) as (app, pilot):
+        await pilot.press("c")
+        app.go_to_task("10.5")
+        await pilot.press("s")
+        await until(pilot, lambda: bool(frames))
+        first = frames[0].splitlines()
+        never.set()
+    assert any(
+        "min expected, 3:18 to 13:24" in " ".join(line.split()) or "expected, 3:18" in line for line in first
+    )
+    assert "s  Submit 1 job" in frames[0]
+    (split,) = (line for line in first if "GPUs idle" in line)
+    assert split.endswith("J Split") and len(split) == 118
 
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):
@@ -219,7 +268,7 @@ async def test_numbers_are_changed_in_place(session):
         screen = await open_plan(app, pilot)
         focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")
-        await until(pilot, lambda: types(app) and "Run 2, batch per GPU" in text_of(app))
+        await until(pilot, lambda: types(app) and "ResNet50 · 2 GPUs: batch per GPU" in text_of(app))
         await pilot.press(*"512", "enter")
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
         await pilot.press("enter", *"x", "enter")
@@ -391,6 +440,18 @@ async def test_another_task_of_the_rail_leaves_the_plan(session):
         screen.query_one(TaskList).highlighted = 2
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
         assert not session.requests
+
+
+async def test_an_answer_that_comes_after_the_plan_was_left_is_not_for_it(session):
+    async with screens(session) as (app, pilot):
+        screen = await open_plan(app, pilot)
+        await pilot.press("i")
+        await until(pilot, lambda: bool(session.requests))
+        await screen.query_one(PlanTable).remove()  # as while it is closed
+        screen._previewed(screen.plan.previews, screen.plan.previews)
+        screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
 
 
 async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(session, monkeypatch):

@@ -124,6 +124,16 @@ def test_a_number_at_the_end_of_a_line_is_never_cut():
         assert all(end in {"2.53×", "2.53× so far"} for end in found), (width, found)
 
 
+@pytest.mark.parametrize("width", [40, 48, 52, 86])
+def test_two_lines_have_their_last_values_beside_their_names(width):
+    spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26})
+    series = [
+        replace(each, short=name) for each, name in zip(spec.series, ("ResNet50", "ResNet152"), strict=True)
+    ]
+    text = "\n".join(rows_of(replace(spec, series=tuple(series)), width, 12))
+    assert "2.53×" in text and "3.26×" in text and "ResNet" in text
+
+
 def test_names_say_only_what_tells_the_lines_apart():
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = [replace(each, short=f"{each.short}, 99,968 images") for each in spec.series]

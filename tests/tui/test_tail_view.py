@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.events import MouseScrollUp
+from textual.events import Key, MouseScrollUp
 
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.waiting import text_of, until
@@ -65,14 +65,17 @@ async def test_a_brief_view_has_no_time_stamps(log):
         await until(pilot, lambda: text_of(app).split("\n")[:3] == ["one", "two", "7/7 - 5s - loss: 2.1"])
 
 
-@pytest.mark.parametrize("key", ["page_up", "scroll_up"])
-async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, key):
+@pytest.mark.parametrize(
+    ("key", "action"), [("pageup", "page_up"), ("up", "scroll_up"), ("home", "scroll_home")]
+)
+async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, key, action):
     """The key's movement is animated: its first step comes after the bytes."""
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
         await until(pilot, lambda: "line 99" in text_of(app))
-        getattr(app.tail, f"action_{key}")()
+        app.tail.on_key(Key(key, None))
+        getattr(app.tail, f"action_{action}")()
         with log.open("a") as file:
             file.write(lines(100, 150))
         app.tail.poll()

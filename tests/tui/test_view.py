@@ -25,7 +25,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui.guidance import next_step, oom_run, result, status_line, title_state
+from labtui.tui.guidance import headline, next_step, oom_run, result, status_line, title_state
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import read_busy
@@ -107,7 +107,8 @@ def test_no_two_parts_contradict_each_other(state):
     row = view.task_line
     assert row is not None
     rail = task_text(row, view, ROLES, 0).plain
-    table = {int(each.key): " ".join(map(str, each.cells)) for each in table_of(view, ROLES, 86)[1]}
+    columns, rows = table_of(view, ROLES, 86)
+    table = {int(each.key): " ".join(map(str, each.cells)) for each in rows}
     live = [line for line in view.lines if line.phase in LIVE]
     # header, list and title name the phase of the furthest run
     if live:
@@ -123,7 +124,7 @@ def test_no_two_parts_contradict_each_other(state):
         assert not [line for line in live if line.submission is not None and line.submission.job is not None]
         assert severity == "warning"
     for line in view.lines:
-        text = state_text(view, line, ROLES, 26).plain
+        text = state_text(view, line, ROLES, columns[-1].width).plain
         assert text in table[line.run_id]
         assert line.phase is RunPhase.RUNNING or line.phase.value in text
         assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
@@ -249,6 +250,56 @@ def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
     assert state_text(view, view.every[1], ROLES, 26).plain == said
 
 
+@pytest.mark.parametrize(
+    ("outcome", "phase", "said"),
+    [
+        ("completed", RunPhase.DONE, "done in"),
+        ("cancelled", RunPhase.CANCELLED, "cancelled after"),
+    ],
+)
+def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
+    """By the clock in their log: the first from the job's start, the next from the end of the one before."""
+    runs = {}
+    for number, ends in enumerate((NOW - 90, NOW - 20), 1):
+        epochs = (sample(1), replace(sample(2), ended_at=ends))
+        run = RunState(run_id=number, token="lt1", task_id="10.5", spec=spec(), started=True, epochs=epochs)
+        runs[number] = replace(run, outcome=outcome, phase=phase)
+    job = replace(sent(JobPhase.FINISHED, start_time=NOW - 100, end_time=NOW), run_ids=(1, 2))
+    view = seen(LabState(runs=runs, submissions={"lt1": job}))
+    told = [state_text(view, line, ROLES, 26).plain for line in view.lines]
+    assert told == [f"{said} 0:10", f"{said} 1:10"]
+
+
+def test_the_next_task_is_the_one_that_check_names():
+    """The first that is not done, also before the one on the screen."""
+    items = (CheckItem(sentence="It ran."),)
+    checks = {
+        task.id: TaskCheck(task_id=task.id, status="done", items=items, missing="") for task in EDITION.tasks
+    }
+    online = LabState(connection=ConnectionState(status="online"))
+    view = View(state=online, edition=EDITION, task_id="10.5", checks=checks)
+    assert next_step(view).reason.startswith("All tasks are done.")
+    checks |= {name: replace(checks[name], status="open", missing="Run it.") for name in ("10.3", "10.6")}
+    assert next_step(view).label == "Go to 10.3" and view.progress is not None
+    assert (view.progress.current, view.progress.done) == ("10.3", 5)
+
+
+def test_a_cancelled_job_is_told_in_the_list_and_in_words():
+    cancelled = {
+        number: RunState(
+            run_id=number, token="lt1", task_id="10.6", spec=spec(), phase=RunPhase.CANCELLED, outcome="cancelled"
+        )
+        for number in (6, 7)
+    }  # fmt: skip
+    view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
+    assert headline(view) == "Runs 6, 7 were cancelled. Press s to submit 3 runs."
+    assert title_state(view)[1] == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
+    assert "Runs 6, 7 were cancelled." in task_page(view, ROLES, 90, whole=False).plain
+    failed = {**cancelled, 6: replace(cancelled[6], phase=RunPhase.FAILED, outcome="oom")}
+    view = replace(seen(LabState(runs=failed)), task_id="10.6")
+    assert headline(view).startswith("Run 6 failed: out of memory. Press s")
+
+
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_state_of_a_run_is_never_cut(width):
     """Two models with two batches, as in the comparison of two networks."""
@@ -263,6 +314,17 @@ def test_the_state_of_a_run_is_never_cut(width):
     assert sum(column.width + 2 for column in columns) <= width
     assert [str(row.cells[-1]) for row in rows] == ["failed: out of memory"] * 2
     assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
+
+
+def test_batches_that_differ_stand_in_the_table_at_120_columns():
+    runs = {
+        number: RunState(run_id=number, token="lt1", task_id="10.5", spec=spec(batch=batch))
+        for number, batch in enumerate((2048, 65536), 1)
+    }
+    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
+    assert sum(column.width + 2 for column in columns) <= 86
+    at = [column.title for column in columns].index("per GPU")
+    assert [str(row.cells[at]) for row in rows] == ["2,048", "65,536"]
 
 
 def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells():

@@ -264,6 +264,7 @@ def run_export(args: argparse.Namespace) -> int:
         out=Path(args.out) if args.out else None,
         template=Path(args.template) if args.template else None,
         plots=not args.no_plots,
+        told=say,
     )
     for note in report.notes:
         say(f"note: {note}")

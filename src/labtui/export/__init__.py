@@ -49,13 +49,14 @@ def export_lab(
     plots: bool = True,
     state: LabState | None = None,
     today: date | None = None,
+    told: Callable[[str], None] = lambda said: None,
 ) -> ExportReport:
     """Write the hand-in, its reports, tables and plots; callable from any thread.
 
     `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab folder;
     `template` a PowerPoint file whose theme is used; `state` when the caller has the lab open, else the stored one is
-    read. The lab folder is read once. Each file is whole or not there; what can be written is written even when
-    another file cannot.
+    read; `told` hears which file is being made. The lab folder is read once. Each file is whole or not there; what can
+    be written is written even when another file cannot.
 
     Raises:
         ExportError: says which file could not be made or written, and why.
@@ -74,21 +75,24 @@ def export_lab(
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it uses what typesetting has released, and the peak is 15 MB lower
-    files = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None)
+    files = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None, told)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(files, tuple(dict.fromkeys(notes)))
 
 
-def write_files(work: Work, target: Path, root: Path | None) -> tuple[Path, ...]:
-    """Make and write each file; with `root` no link is followed. All others are there when one cannot be.
+def write_files(
+    work: Work, target: Path, root: Path | None, told: Callable[[str], None] = lambda said: None
+) -> tuple[Path, ...]:
+    """Make and write each file, after it was `told`; with `root` no link is followed. One that fails stops no other.
 
     Raises:
         ExportError: says which could not be made or written, and why.
     """
     files: list[Path] = []
     problems: list[ExportError] = []
-    for name, make in work.items():
+    for at, (name, make) in enumerate(work.items(), 1):
+        told(f"{at} of {len(work)}: {name}")
         try:
             made = make()
             for path, data in (made if isinstance(made, Mapping) else {name: made}).items():

@@ -74,7 +74,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     needed = paths_to_ask(context)
     return Preview(
         script=files[main].decode("utf-8", "surrogateescape"),
-        files=_files(session, planned),
+        files=_files(session, planned, draft),
         findings=preflight(replace(context, remote=fresh_paths(state, needed, now))),
         gpu_hours=gpu_hours,
         seconds=seconds,
@@ -105,17 +105,27 @@ def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[st
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A file that travels with a submission, `size` in bytes; `changed`: it differs from labtui's own."""
+    """A file that travels with a submission, `size` in bytes.
+
+    `changed`: it differs from labtui's own; `used`: a run starts or imports it.
+    """
 
     path: str
     size: int
     changed: bool
+    used: bool
 
 
-def _files(session: Session, planned: Planned) -> tuple[FileChange, ...]:
+def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[FileChange, ...]:
+    from labtui.preflight.findings import imported_files
+
     changed = set(list_remote()) - session.folder.as_brought(planned.files)
-    files = sorted(planned.files.items())
-    return tuple(FileChange(path=name, size=len(data), changed=name in changed) for name, data in files)
+    texts = {name: data.decode("utf-8", "replace") for name, data in planned.files.items()}
+    used = imported_files({run.script for run in draft.runs}, texts)
+    return tuple(
+        FileChange(path=name, size=len(data), changed=name in changed, used=name in used)
+        for name, data in sorted(planned.files.items())
+    )
 
 
 _SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")

@@ -23,7 +23,7 @@ from labtui.tui import themes
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import SanitizedApp, preferred_theme
+from labtui.tui.themes import STYLES, SanitizedApp, preferred_theme
 from labtui.tui.view import RunLine, View
 from labtui.tui.view_model import ViewModel, checks_affected
 from labtui.tui.widgets.frame import CHANGING, key
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker
     from labtui.session.session import Session
 
-STYLES = Path(__file__).parent / "styles"
 AGE_EVERY_S = 1.0
 REPAINT_EVERY_S = 0.1
 """Seconds between two repaints for states of the session; a key or a click repaints at once."""
@@ -386,24 +385,27 @@ class LabApp(SanitizedApp[int]):
         elif step.again:
             await main.action_retry_run(step.again)
         else:
-            owner = main if hasattr(main, f"action_{step.action.partition('(')[0]}") else self
-            await self.run_action(step.action, owner)
+            await self.run_action(step.action, main if step.action not in {"refresh_now", "doctor"} else self)
 
-    async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], done: str = "") -> None:
-        """The plan screen over the main one."""
+    async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
+        """The plan screen over the main one; `why`: what is to be said of these runs."""
         from labtui.tui.screens.plan import PlanScreen
 
-        if self.view_model.edition is not None:
-            self.delay_update()  # its first frame has no width yet
-            screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
+        if (edition := self.view_model.edition) is not None:
+            held = contextlib.ExitStack()
+            screen = PlanScreen(self.session, edition, task_id, tuple(drafts), why=why, held=held)
+            held.enter_context(self.batch_update())
             await self.push_screen(screen)
 
     def action_page(self, name: str) -> None:
-        """A page of text over the screen: help, problems, requests, jobs."""
+        """A page of text over the screen: help, problems, requests, jobs; from the page itself back."""
         from labtui.tui.screens.pages import PAGES, TextScreen
 
         title, make = PAGES[name]
-        self.push_screen(TextScreen(title, make(self)))
+        if self.screen.title == title:
+            self.pop_screen()
+        else:
+            self.push_screen(TextScreen(title, make(self)))
 
     def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding]]:
         """Each action that has a key on this screen, once, the innermost first."""
@@ -423,7 +425,7 @@ class LabApp(SanitizedApp[int]):
         for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
             yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)
-        yield SystemCommand("Theme", "dark colours or light ones", self.action_change_theme)
+        yield SystemCommand("Theme", "light colours, or dark ones again", self.action_change_theme)
         requests = partial(self.action_page, "requests")
         yield SystemCommand("Requests", "commands run on the cluster, timed", requests)
 

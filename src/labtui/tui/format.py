@@ -51,20 +51,6 @@ OUTCOME_WORDS = {
 }
 
 
-def duration(seconds: float) -> str:
-    """A span of time in one or two units: ``45 s``, ``3 min``, ``1 h 05 min``, ``2 d 3 h``."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    if minutes < 60:
-        return f"{minutes} min" if minutes >= 10 or not whole % 60 else f"{minutes} min {whole % 60:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes:02d} min"
-    return f"{hours // 24} d {hours % 24} h"
-
-
 def ratio(number: Interval | None) -> str:
     """A speedup: ``1.68``."""
     from labtui.results.numbers import ratio_text
@@ -138,11 +124,12 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     if job is None:
         return _without_job(submission, view.state)
     if job.phase is JobPhase.QUEUED:
-        return (
-            f"Job {job.job_id} is pending: {_pending_reason(job.reason)} {_start_words(job, view)}".rstrip()
-        )
+        from labtui.slurm.states import reason_words
+
+        why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
+        return f"Job {job.job_id} is pending. {why} {_start_words(job, view)}".rstrip()
     if job.phase is JobPhase.UNKNOWN:
-        since = f" for {duration(view.now - job.unknown_since)}" if job.unknown_since else ""
+        since = f" for {clock_span(view.now - job.unknown_since)}" if job.unknown_since else ""
         return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."
     if job.phase is JobPhase.SETTLING:
         return f"Job {job.job_id} has left the queue; no accounting record yet."
@@ -162,21 +149,12 @@ def _without_job(submission: SubmissionState, state: LabState) -> str:
     return said or plain.get(submission.status, "")
 
 
-def _pending_reason(reason: str) -> str:
-    """Slurm's pending reason as a sentence, with its own word behind."""
-    if not reason or reason == "None":
-        return "Slurm has not said why yet."
-    from labtui.slurm.states import explain_reason
-
-    return f"{explain_reason(reason).rstrip('.')} ({reason})."
-
-
 def _start_words(job: JobView, view: View) -> str:
     if job.start_estimate is None:
         return ""
     now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
     wait = job.start_estimate - now
-    return f"Slurm expects it to start in about {duration(wait)}." if wait > 0 else "It should start now."
+    return f"Slurm expects it to start in about {clock_span(wait)}." if wait > 0 else "It should start now."
 
 
 def cluster_now(view: View) -> float | None:

@@ -8,10 +8,11 @@ import msgspec
 
 from labtui.domain.model import RunPhase, SubmissionStatus, plural
 from labtui.tui import format as words
-from labtui.tui.view import SMALL, TRAINING, RunLine, TaskLine, View, connected
+from labtui.tui.view import ENDED_BADLY, SMALL, TRAINING, RunLine, View, connected
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
+    from labtui.results.rows import ResultRow
 
 
 class NextStep(msgspec.Struct, frozen=True):
@@ -62,17 +63,7 @@ def next_step(view: View) -> NextStep:
         return _while_running(view)
     if item is not None and view.check is not None and view.check.missing:
         return _what_is_missing(view, view.check.missing, item)
-    ahead = next_task(view)
-    if ahead is not None:
-        return NextStep(f"Go to {ahead.task_id}", ahead.title, "go_on", task_id=ahead.task_id)
-    return _hand_in(view) if view.checks else NextStep("")
-
-
-def next_task(view: View) -> TaskLine | None:
-    """The next task that is not done, those after the one on the screen first; None when all are."""
-    here = next((at for at, row in enumerate(view.tasks) if row.task_id == view.task_id), -1)
-    ahead = (*view.tasks[here + 1 :], *view.tasks[: max(0, here)])
-    return next((row for row in ahead if row.status != "done"), None)
+    return _go_on(view)
 
 
 def oom_run(view: View) -> RunLine | None:
@@ -161,7 +152,14 @@ def _while_running(view: View) -> NextStep:
     return NextStep("Watch the log", live_reason(view), "pane('log')")
 
 
-def _hand_in(view: View) -> NextStep:
+def _go_on(view: View) -> NextStep:
+    """The first task that is not done, as `labtui check` names it; the hand-in when all are."""
+    far = view.progress
+    if far is None:
+        return NextStep("")
+    for row in view.tasks:
+        if row.task_id == far.current:
+            return NextStep(f"Go to {row.task_id}", row.title, "go_on", task_id=row.task_id)
     hand_in = view.edition.hand_in if view.edition is not None else None
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
     if not view.deck:
@@ -177,9 +175,7 @@ def instead_of_runs(view: View) -> str:
     if task is None:
         return "This lab's edition could not be read. Runs, logs and charts still work."
     after = next((each.id for each in tasks[tasks.index(task) + 1 :] if each.runs), "")
-    return "This task needs no run." + (
-        f" Task {after} plans the next ones. Press ] to go on." if after else ""
-    )
+    return f"This task needs no run.{f' Task {after} plans the next ones.' if after else ''}"
 
 
 def headline(view: View) -> str:
@@ -195,7 +191,18 @@ def headline(view: View) -> str:
     training = any(line.phase is RunPhase.RUNNING and line.run.spec.program is None for line in view.lines)
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
+    if planned and all(line.phase in ENDED_BADLY for line in view.lines):
+        return f"{_how_they_ended(view)} Press s to submit {plural(planned, 'run')}."
     return result_line(view)
+
+
+def _how_they_ended(view: View) -> str:
+    """``Runs 6, 7 were cancelled.``, ``Run 6 failed: time limit.``: what became of the newest job."""
+    newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
+    failed = [line for line in newest if line.phase is RunPhase.FAILED]
+    numbers = [line.run_id for line in failed or newest]
+    was = "" if failed else "was " if len(numbers) == 1 else "were "
+    return f"{words.run_numbers(numbers)} {was}{(failed or newest)[0].word}."
 
 
 def instead_of_chart(view: View) -> str:
@@ -235,62 +242,51 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line is None:
         return "open", "", ""
     if line.live in TRAINING:
-        first = next((each for each in view.lines if each.phase is line.live), None)
-        ran = _ran(view, first) if first is not None else 0.0
-        return line.live, line.live.value, f"for {words.clock_span(ran)}" if ran >= 1 else ""
-    if line.live is not None:
-        return line.live, line.live.value, ""
-    if line.status == "done":
+        jobs = [each.submission.job for each in view.lines if each.phase is line.live and each.submission]
+        ran = jobs[0].ran_s(words.cluster_now(view)) if jobs and jobs[0] is not None else 0.0
+        return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
+    if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines:
         return "open", "no run yet", ""
-    return line.status, line.word, ""
+    return line.live or line.status, line.word, ""
 
 
-def _ran(view: View, line: RunLine) -> float:
-    job = line.submission.job if line.submission is not None else None
-    return job.ran_s(words.cluster_now(view)) if job is not None else 0.0
-
-
-def _largest(view: View) -> RunLine | None:
-    """The run on the most GPUs that has a speedup."""
-    lines = [line for line in view.lines if line.run.spec.n_gpus > 1 and line.row is not None]
-    measured = [
-        line
-        for line in lines
-        if line.row is not None and line.row.speedup is not None and line.row.practice is view.practice
+def _largest(view: View) -> ResultRow | None:
+    """The row on the most GPUs that has a speedup, as the charts have it, where runs of the task itself are in it."""
+    results, own = view.results, {line.run_id for line in view.lines}
+    rows = [
+        row
+        for row in ((*results.rows, *results.programs) if results is not None else ())
+        if row.speedup is not None and row.practice is view.practice and row.processes > 1
+        if any(member.run_id in own for member in row.members)
     ]
-    return max(measured, key=lambda line: line.run.spec.n_gpus, default=None)
+    return max(rows, key=lambda row: row.processes, default=None)
 
 
 def result(view: View) -> tuple[str, str, str]:
     """What the runs say: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; "" for nothing."""
-    best = _largest(view)
-    if best is None or best.row is None or view.results is None:
-        rows = view.results.rows if view.results is not None else ()
-        mine = (row for row in rows if row.practice is view.practice and row.acceleration is not None)
-        faster = next(mine, None)
-        if faster is None:
-            return "", "", ""
-        return (
-            words.ratio(faster.acceleration),
-            "as fast on one GPU as on the CPU",
-            "acceleration, not scaling",
-        )
-    pooled = (row for row in view.results.rows if any(run.run_id == best.run_id for run in row.members))
-    row = next(pooled, best.row)  # as the charts have it, where several runs are one configuration
-    detail = f"{words.percent(row.efficiency)} efficient"
+    best, rows = _largest(view), view.results.rows if view.results is not None else ()
+    if best is None:
+        gains = (row.acceleration for row in rows if row.practice is view.practice)
+        gain = next((each for each in gains if each is not None), None)
+        said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
+        return ("", "", "") if gain is None else (words.ratio(gain), *said)
+    detail, run = f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     if best.live:
-        detail += f" so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs"
-    sentence = f"as fast with {best.run.spec.n_gpus} GPUs as with one"
-    return words.ratio(row.speedup), f"{_of_model(view, best)}{sentence}", detail
+        detail += f" so far, after {len(run.epochs)} of {run.epochs_planned} epochs"
+    return (
+        words.ratio(best.speedup),
+        f"{_of_model(view, best)}as fast with {best.counted} as with one",
+        detail,
+    )
 
 
-def _of_model(view: View, line: RunLine) -> str:
+def _of_model(view: View, row: ResultRow) -> str:
     """The model where the runs have several, the data set where the lab has: ``ResNet152: ``, ``tiny-224: ``."""
     models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.every.values()}
-    spec = line.run.spec
+    spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
     named = [name for name, all_ in ((spec.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
     return f"{', '.join(named)}: " if named else ""
 
@@ -300,8 +296,7 @@ def result_line(view: View) -> str:
     best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
-    name = _of_model(view, best)
-    return f"{name}{best.run.spec.n_gpus} GPUs: {number}× as fast as one, {detail.partition(',')[0]}"
+    return f"{_of_model(view, best)}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
 
 
 def status_line(view: View) -> tuple[str, str]:
@@ -316,7 +311,7 @@ def status_line(view: View) -> tuple[str, str]:
         since = f"numbers are from {words.clock(at)}"
         return (
             "warning",
-            f"Offline for {words.duration(view.now - at)}. Jobs go on; {since}. Press u to connect.",
+            f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. Press u to connect.",
         )
     if state.problems:
         problem = state.problems[-1]

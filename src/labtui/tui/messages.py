@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -95,9 +96,8 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
         return LabError(
             "No editor was found.", "Set the environment variable EDITOR to your editor's command."
         )
-    interrupted = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # asyncio's would end labtui afterwards
+    # asyncio's handler would end labtui afterwards
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if explain and (hint := before_editing(command, path)):
             with contextlib.suppress(EOFError):
@@ -120,13 +120,16 @@ MAX_NOTES = 3
 """Remarks of an export that the message has room for."""
 
 
-def export_all(folder: Path) -> Future[str]:
-    """Start the export of a lab folder; the future gives what it said, or raises `ExportError`."""
+def export_all(folder: Path, told: Callable[[str], None]) -> Future[str]:
+    """Start the export of a lab folder; the future gives what it said, or raises `ExportError`.
+
+    `told` hears, in a thread, which file is being made: ``3 of 11: deck.pptx``.
+    """
     future: Future[str] = Future()
 
     def work() -> None:
         try:
-            future.set_result(_run(folder))
+            future.set_result(_run(folder, told))
         except Exception as error:  # whatever it is, the screen hears of it
             future.set_exception(error)
 
@@ -134,24 +137,31 @@ def export_all(folder: Path) -> Future[str]:
     return future
 
 
-def _run(folder: Path) -> str:
+def _run(folder: Path, told: Callable[[str], None]) -> str:
     # -P: nothing in the student's folder is taken for a module of the program
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
-    try:
-        ended = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ExportError("The export did not finish.", "Run `labtui export` in the lab folder.") from error
-    if ended.returncode:
-        raise _refusal(ended.stderr.decode("utf-8", "replace"))
-    return _summary(ended.stdout)
+    said = []
+    with tempfile.TemporaryFile() as answer:
+        with subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=answer, stderr=subprocess.PIPE
+        ) as child:
+            timer = threading.Timer(TIMEOUT_S, child.kill)
+            timer.start()
+            for line in child.stderr or ():
+                said.append(display_text(line.rstrip()))
+                if re.match(r"\d+ of \d+: ", said[-1]):
+                    told(said[-1])
+        timer.cancel()
+        if child.returncode:
+            raise _refusal("\n".join([*said, ""]))
+        answer.seek(0)
+        return _summary(answer.read())
 
 
 def _refusal(said: str) -> ExportError:
     """Why the child ended without success: its own sentence and hint where it had some."""
     found = re.findall(r"^labtui: (.*)\n(?:  hint: (.*))?", said, re.MULTILINE)
-    sentence, hint = found[-1] if found else ("The export failed.", "")
+    sentence, hint = found[-1] if found else ("The export did not finish.", "")
     hint = hint or "Run `labtui export` in the lab folder for details."
     return ExportError(display_text(sentence.encode()), display_text(hint.encode()))
 

@@ -66,8 +66,15 @@ class Plan:
     """The rows are the student's to change; `remake` makes the jobs from them, or from their own job file."""
 
     def __init__(
-        self, session: Session, edition: Edition, task_id: str, planned: tuple[SubmissionDraft, ...]
+        self,
+        session: Session,
+        edition: Edition,
+        task_id: str,
+        planned: tuple[SubmissionDraft, ...],
+        why: str = "",
     ) -> None:
+        """`why`: what is to be said of these runs before they are submitted."""
+        self.why = why
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.task_rows: list[PlanRow] = list(rows_of(planned))
         self.forms: tuple[JobForm, ...] = forms_of(planned)
@@ -77,7 +84,7 @@ class Plan:
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
         self.verdicts: dict[SubmissionDraft, Verdict] = {}
-        self.measured: Sequence[ResultRow] = ()
+        self.measured: Sequence[ResultRow] = session.results().measured  # what the expected times go by
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
         if not planned and (own := session.job_files()):
@@ -239,11 +246,11 @@ class Plan:
 
     @property
     def doubts(self) -> list[str]:
-        """What the rows give reason to doubt: batches per GPU that differ, did not fit before, or are no batches."""
+        """What is to be said of the runs: batches per GPU that differ, did not fit before, or are no batches."""
         from labtui.session.planning import too_large
 
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        lines = []
+        lines = [self.why] if self.why else []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import Interval, RunSpec, plural
+from labtui.domain.model import Interval, RunSpec, SubmissionDraft, plural
 from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
@@ -61,17 +61,13 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     """Runs, time and GPU-hours; no GPU-hours for jobs on CPUs."""
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
-    good = [preview for preview in plan.previews if not isinstance(preview, LabError)]
-    whole = len(good) == len(plan.drafts)
-    seconds = _total([preview.seconds for preview in good]) if whole else None
-    hours = _total([preview.gpu_hours for preview in good]) if whole else None
+    seconds, hours = _expected(plan, plan.drafts)
     limit = sum(draft.time_limit_minutes for draft in plan.drafts)
     if seconds is not None:
         bounds = f"{words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
-        time = _time(seconds.value) if seconds.value >= 3600 else (words.clock_span(seconds.value), "min")
-        figures.append(Figure(*time, f"expected, {bounds}"))
+        figures.append(_time(seconds.value, f"expected, {bounds}"))
     elif limit:
-        figures.append(Figure(*_time(limit * 60), "at most, by the time limit"))
+        figures.append(_time(limit * 60, "at most, by the time limit"))
     most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"expected, {hours_text(most)} at most"))
@@ -85,10 +81,14 @@ def hours_text(hours: float) -> str:
     return fixed(hours, 2 if hours < 1 else 1 if hours < 10 else 0)
 
 
-def _time(seconds: float) -> tuple[str, str]:
-    if seconds < 60:
-        return f"{seconds:.0f}", "s"
-    return (f"{seconds / 60:.0f}", "min") if seconds < 5970 else (hours_text(seconds / 3600), "h")
+def _time(seconds: float, below: str) -> Figure:
+    return Figure(words.clock_span(seconds), "min" if seconds < 3599.5 else "h", below)
+
+
+def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval | None, Interval | None]:
+    """Seconds and GPU-hours of jobs together; None where nothing tells."""
+    each = [expectation(draft, plan.edition, plan.measured) for draft in drafts]
+    return _total([seconds for seconds, _ in each]), _total([hours for _, hours in each])
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:
@@ -168,13 +168,12 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
     split, whole = plan.split(), sum(draft.all_gpus for draft in plan.drafts)
     if len(split) < 2 or len(plan.drafts) != 1:
         return None
-    sizes = [row.spec.n_gpus for row in plan.rows if row.included]
-    idle = max(whole - size for size in sizes)
-    run = next(at for at, row in enumerate(plan.rows, 1) if row.included and whole - row.spec.n_gpus == idle)
-    now = _total([expectation(each, plan.edition, plan.measured)[1] for each in plan.drafts])
-    then = _total([expectation(each, plan.edition, plan.measured)[1] for each in split])
+    least = min(row.spec.n_gpus for row in plan.rows if row.included)
+    idle = whole - least
+    now, then = _expected(plan, plan.drafts)[1], _expected(plan, split)[1]
     left = ink("! ", styles.warn).append(
-        f"{plural(idle, 'GPU')} {'idles' if idle == 1 else 'idle'} while run {run} trains.", "bold"
+        f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {plural(least, 'GPU')} train{'s' * (least == 1)}.",
+        "bold",
     )
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
@@ -205,8 +204,13 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
     return text
 
 
-def table_of(plan: Plan) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run, with the columns in which these runs have something."""
+LESS = ("job", "batch", "expected")
+"""Columns that give way, in this order, where the options have less than `MIN_OPTIONS` cells."""
+MIN_OPTIONS = 16
+
+
+def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
+    """One row a run, with the columns in which these runs have something; the last one is cut where it does not fit."""
     rows = plan.rows
     programs = [row.spec.program for row in rows if row.spec.program is not None]
     counts = " or ".join(dict.fromkeys(program.counts for program in programs)) or "GPUs"
@@ -228,14 +232,19 @@ def table_of(plan: Plan) -> tuple[list[TableColumn], list[Row]]:
         drop.add("job")
     if plan.job_file is None and len({row.spec.model for row in rows}) < 2:
         drop.add("model")
+    made = [cells(plan, at, row) for at, row in enumerate(rows)]
+    wide = {
+        name: max(cell_len(each) for each in (titles[name], *(row[name] for row in made))) for name in titles
+    }
+    for name in ("", *LESS):
+        drop.add(name)
+        room = width - 2 - sum(wide[each] + 2 for each in titles if each not in drop and each != "options")
+        if room >= min(wide["options"], MIN_OPTIONS):
+            break
+    wide["options"] = min(wide["options"], max(1, room))
     names, left = [name for name in titles if name not in drop], {"in", "model", "options"}
-    made = [Row(str(at), tuple(cells(plan, at, row)[name] for name in names)) for at, row in enumerate(rows)]
-    widths = [max(cell_len(str(row.cells[at])) for row in made) for at in range(len(names))] if made else []
-    columns = [
-        TableColumn(name, titles[name], right=name not in left, width=max(width, len(titles[name])))
-        for name, width in zip(names, widths, strict=True)
-    ]
-    return columns, made
+    columns = [TableColumn(name, titles[name], right=name not in left, width=wide[name]) for name in names]
+    return columns, [Row(str(at), tuple(row[name] for name in names)) for at, row in enumerate(made)]
 
 
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
@@ -318,11 +327,9 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
     return text
 
 
-def doubts(plan: Plan, done: str) -> Text:
+def doubts(plan: Plan) -> Text:
     """What is to be said once more before anything is sent; nothing where the plan says it all."""
     text = Text()
-    if done:
-        text.append(f"{done}\n")
     for name in sorted(plan.edited_jobs):
         text.append(f"{name}: script edited by you\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
@@ -350,9 +357,8 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
         whose = "edited: it is used, not the table"
     left = ink("▸ ", styles.quiet).append("Job script", "bold")
     left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
-    changed = sum(each.changed for each in preview.files)
-    if changed:
-        left.append(f"   {plural(changed, 'script')} changed by you", styles.warn)
+    if changed := [each.path for each in preview.files if each.changed and each.used]:
+        left.append(f"   {', '.join(changed)} changed by you", styles.warn)
     return ends(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 

@@ -17,7 +17,6 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.app import App
 from textual.color import Color
-from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.events import Event, Key
 from textual.filter import LineFilter
@@ -27,6 +26,8 @@ from textual.widget import Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 from labtui.tui.messages import PromptAsked, ScreenPrompter
+
+STYLES = Path(__file__).parent / "styles"
 
 
 class TerminalSanitizer(LineFilter):
@@ -84,7 +85,6 @@ class SanitizedApp(App[_Result]):
 
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     _read_with: Theme | None = None
-    _theme_before = ""
 
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
@@ -124,21 +124,10 @@ class SanitizedApp(App[_Result]):
         self._read_with = self.current_theme
         self.stylesheet.set_variables(self.get_css_variables())
 
-    def on_command_palette_opened(self) -> None:
-        self._theme_before = self.theme
-
-    def on_command_palette_option_highlighted(self, event: CommandPalette.OptionHighlighted) -> None:
-        """In the list of themes the one under the cursor is on the screen already."""
-        name = getattr(event.highlighted_event.option, "hit").text  # noqa: B009 - an option of the palette
-        if name in self.available_themes:
-            self.theme = name
-
-    def on_command_palette_closed(self, event: CommandPalette.Closed) -> None:
-        """A chosen theme stays, for the next time too."""
-        if not event.option_selected:
-            self.theme = self._theme_before
-        elif self.theme != self._theme_before:
-            keep_theme(self.theme)
+    def action_change_theme(self) -> None:
+        """The other theme, for the next time too."""
+        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+        keep_theme(self.theme)
 
     def _fatal_error(self) -> None:
         """A crash in plain text: Textual's own page shows local variables, so text from outside and secrets."""
@@ -284,15 +273,7 @@ def roles(app: App[Any]) -> Roles:
     """The styles of the theme in use."""
     theme = app.current_theme
     variables = theme.variables
-    return Roles(
-        good=str(theme.success),
-        warn=str(theme.warning),
-        bad=str(theme.error),
-        busy=str(theme.accent),
-        quiet=variables["quiet"],
-        soft=variables["soft"],
-        axis=variables["axis"],
-        line=variables["line"],
-        chip=f"bold {variables['on-accent']} on {theme.accent}",
-        bad_ground=variables["error-ground"],
-    )
+    tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
+    chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
+    styles = theme.success, theme.warning, theme.error, theme.accent, *tones, chip, ground
+    return Roles(*map(str, styles))

@@ -21,7 +21,7 @@ from labtui.tui.format import NO_LINE
 
 if TYPE_CHECKING:
     from labtui.domain.model import RunSpec
-    from labtui.lab.checks import TaskCheck
+    from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import ResultRow, Results
@@ -45,7 +45,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run as every part of the screen shows it.
 
     `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" where they
-    do. `left_s` are the cluster's seconds to its end, `share` what of it is done (0 to 1).
+    do. `left_s` are the cluster's seconds to its end, `took_s` those of one that is over; None where nothing tells
+    them. `share` is what of it is done (0 to 1).
     """
 
     run: RunState
@@ -54,9 +55,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""
     why_not: str = ""
     row: ResultRow | None = None
-    timed: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
+    took_s: float | None = None
     cancelling: bool = False  # the student's word is on its way, or Slurm has yet to end the job
 
     @property
@@ -89,7 +90,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job failed."""
+    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job ended badly."""
 
     task_id: str
     title: str
@@ -189,12 +190,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
         newest = max(lines, key=lambda line: line.run_id, default=None)
         if live is None and newest is not None and status != "done":
-            same = [line for line in lines if line.run.token == newest.run.token]
+            same = {line.phase for line in lines if line.run.token == newest.run.token}
             runs = self.count("runs", task_id)
             if newest.phase is RunPhase.UNKNOWN:
                 live = newest.phase
-            elif any(line.phase is RunPhase.FAILED for line in same) and (runs.done < runs.of or not runs.of):
-                live = RunPhase.FAILED
+            elif runs.done < runs.of or not runs.of:
+                live = next((phase for phase in (RunPhase.FAILED, RunPhase.CANCELLED) if phase in same), None)
         return TaskLine(task_id=task_id, title=title, status=status, live=live)
 
     @property
@@ -208,11 +209,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Count(sum(item.met and not item.stale for item in items), len(items))
 
     @property
-    def progress(self) -> Count | None:
-        """Tasks done; None while the tasks have not been checked."""
-        if not self.checks:
+    def progress(self) -> Progress | None:
+        """How far the lab is, as `labtui check` says it; None while the tasks have not been checked."""
+        if not self.checks or self.edition is None:
             return None
-        return Count(sum(row.status == "done" for row in self.tasks), len(self.tasks))
+        from labtui.lab.checks import progress
+
+        return progress(self.edition, tuple(self.checks.values()))
 
 
 def runs_of(
@@ -258,6 +261,7 @@ def make_view(view: View) -> View:
         from labtui.results.compute import own_rows
 
         rows = {run.run_id: row for run, row in own_rows(view.results)}
+        rows |= {run.run_id: row for row in view.results.programs for run in row.members}
     left_out = {each.run.run_id: each.reason for each in view.results.left_out} if view.results else {}
     every = {}
     for run_id, run in view.state.runs.items():
@@ -301,17 +305,15 @@ def connected(state: LabState) -> bool:
 
 def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:
     run = line.run
-    timed = view.results.programs if view.results is not None else ()
-    program = next((each for each in timed if run.run_id in {member.run_id for member in each.members}), None)
     left = _time(line, row, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
         row=row,
-        timed=program,
         left_s=left[0] if left is not None else None,
+        took_s=_took(line, view),
         share=min(1.0, 1 - left[0] / left[1] if left is not None and left[1] else done),
-        why_not=_why_not(view, line, row if program is None else program, left_out),
+        why_not=_why_not(view, line, row, left_out),
     )
 
 
@@ -354,13 +356,29 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
 
 def _in_epoch(line: RunLine, view: View) -> float:
     """Seconds since the run's last epoch ended, or since it began after those before it, by the cluster's clock."""
-    submission, now = line.submission, words.cluster_now(view)
-    if submission is None or submission.job is None or now is None:
-        return 0.0
-    mine = (view.state.runs[number] for number in submission.run_ids if number <= line.run_id)
-    before = [epoch for run in mine for epoch in run.epochs]
-    began = before[-1].ended_at if before else submission.job.start_time
-    return max(0.0, now - began) if began is not None else 0.0
+    began, now = _ended(line, view, line.run_id), words.cluster_now(view)
+    return max(0.0, now - began) if began is not None and now is not None else 0.0
+
+
+def _ended(line: RunLine, view: View, last: int) -> float | None:
+    """When the runs of its job up to the `last` number had ended an epoch; the job's start, where none has yet."""
+    submission = line.submission
+    if submission is None or submission.job is None:
+        return None
+    mine = (view.state.runs[number] for number in submission.run_ids if number <= last)
+    epochs = [epoch for run in mine for epoch in run.epochs]
+    return epochs[-1].ended_at if epochs else submission.job.start_time
+
+
+def _took(line: RunLine, view: View) -> float | None:
+    """Seconds of a run that is over: its job's; where it shares one, from the end of the run before to its own."""
+    job = line.submission.job if line.submission is not None else None
+    if job is None or job.phase is not JobPhase.FINISHED or line.submission is None:
+        return None
+    if len(line.submission.run_ids) == 1:
+        return job.ran_s(None) or None
+    began, ended = _ended(line, view, line.run_id - 1), _ended(line, view, line.run_id)
+    return ended - began if line.run.epochs and began is not None and ended is not None else None
 
 
 def first_task(view: View) -> str:

@@ -14,9 +14,9 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
-from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, next_task, oom_run
+from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, oom_run
 from labtui.tui.messages import export_all
-from labtui.tui.screens.prompts import STYLES
+from labtui.tui.themes import STYLES
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
@@ -68,6 +68,7 @@ class MainScreen(FramedScreen):
 
     async def _first_pane(self) -> None:
         self.app.stylesheet.read(STYLES / "panes.tcss")
+        self.app.stylesheet.parse()  # `read` alone leaves the rules as they were looked up before
         await self._ensure_pane(self.pane)
         self._switch()
         self.app.view = self.view
@@ -119,9 +120,8 @@ class MainScreen(FramedScreen):
             return
         pane = self.query_one(f"#pane-{self.pane}")
         parts = (pane, *pane.query(".-first"), *pane.query("*")) if pane.is_mounted else ()
-        self.set_focus(
-            next((each for each in parts if each.focusable), None)
-        )  # at once: keys may wait already
+        first = next((each for each in parts if each.focusable), None)
+        self.set_focus(first)  # at once: keys may wait already
 
     @on(Tabs.TabActivated)
     async def _tab(self, event: Tabs.TabActivated) -> None:
@@ -137,7 +137,8 @@ class MainScreen(FramedScreen):
         self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
         for tab in self.query(Tab):
-            label = f"{PANES[tab.id or 'task']} {counts.get(tab.id or '', '')}".strip()
+            count = counts.get(tab.id or "", "")
+            label = f"{PANES[tab.id or 'task']} {count}{' exported' * (tab.id == 'charts' and bool(count))}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # what had it was hidden, and may be back
@@ -204,17 +205,14 @@ class MainScreen(FramedScreen):
             await self._after_answers()
 
     async def _after_answers(self) -> None:
-        """Every question of the task has an answer: go on, unless runs or files are missing here."""
+        """Every question of the task has an answer: go on, unless runs or files are missing here, as the card says."""
         view = self.app.view_model.view()
         missing = [item for item in view.check.items if not item.met] if view.check else []
         rest = [item for item in missing if item.kind not in {"answers", "charts", "hand-in"}]
-        if rest:
-            self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
-            return
-        self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
-        names, ahead = [row.task_id for row in view.rows], next_task(view)
-        if ahead is not None and names.index(ahead.task_id) > names.index(view.task_id):
-            await self._go_to(ahead.task_id)
+        after = [row.task_id for row in view.rows].index(view.task_id) + 1
+        ahead = next((row.task_id for row in view.tasks[after:] if row.status != "done"), None)
+        if ahead is not None and not rest:
+            await self._go_to(ahead)
 
     @property
     def _now(self) -> View:
@@ -231,8 +229,16 @@ class MainScreen(FramedScreen):
 
     # ------------------------------------------------------------------ plans
 
-    async def action_plan(self) -> None:
-        """The plan of the task on the screen."""
+    def action_plan(self) -> None:
+        """The plan of the task on the screen; at once it is said that it is being made."""
+        note = self.query_one(NoteLine)
+        if not note.plan:
+            note.plan = "Reading the plan ..."
+            self.call_after_refresh(self.app.run_action, "show_plan", self)
+
+    async def action_show_plan(self) -> None:
+        """Make the plan, once that stands on the screen."""
+        self.query_one(NoteLine).plan = ""
         session, task_id = self.app.session, self.app.view_model.task_id
         drafts = session.drafts(task_id) if task_id else ()
         if not drafts and not session.job_files():
@@ -317,10 +323,13 @@ class MainScreen(FramedScreen):
             return
         note = self.query_one(NoteLine)
 
+        def told(done: str) -> None:
+            app.call_later(setattr, note, "export", done and f"Exporting {done}")
+
         def start() -> Future[str]:
-            app.exporting = future = export_all(app.session.folder.path)
-            note.work = "Exporting charts, tables and slides ..."
-            future.add_done_callback(lambda _: app.call_later(setattr, note, "work", ""))
+            app.exporting = future = export_all(app.session.folder.path, told)
+            note.export = "Exporting charts, tables and slides ..."
+            future.add_done_callback(lambda _: told(""))
             return future
 
         app.follow(start, None)

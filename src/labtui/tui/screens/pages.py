@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Footer, Static
 
@@ -19,6 +19,7 @@ from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.screens.prompts import Modal
 from labtui.tui.themes import Roles, roles
+from labtui.tui.widgets.frame import key
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
@@ -32,15 +33,18 @@ class TextScreen(Modal[None]):
     """A page of text with a title; `esc` and `q` close it."""
 
     AUTO_FOCUS = ".page-text"  # arrow keys scroll
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("escape,q", "dismiss", "Close", "close this page; the arrow keys scroll it", show=True),
+        key("question_mark,f1", "app.page('help')", "Help", "the keys that act here", show=True),
+    ]
 
     def __init__(self, title: str, text: Text | Table) -> None:
         super().__init__()
-        self.title_text, self.page = title, text
+        self.title, self.page = title, text
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
-            yield Static(Text(self.title_text, style="bold"), markup=False, classes="page-title")
+            yield Static(Text(str(self.title), style="bold"), markup=False, classes="page-title")
             with VerticalScroll(classes="page-text"):
                 yield Static(self.page, markup=False, id="page-text")
             yield Footer(compact=True, show_command_palette=False)
@@ -107,7 +111,7 @@ def jobs_page(app: LabApp) -> Table | Text:
     )  # in the cluster's seconds
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
     for job in jobs:
-        lasted = words.NOTHING if job.lasted_s is None else words.duration(job.lasted_s + later)
+        lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s + later)
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
         state = "held" if job.held else job.phase.value
         cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)
@@ -165,16 +169,9 @@ class DoctorScreen(TextScreen):
                 self._session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             self._session.faults.write(error)
-            log = self._session.folder.problem_log.name
-            self._checks.append(
-                Check(
-                    key="doctor",
-                    title="Doctor",
-                    status="problem",
-                    sentence="The check broke off.",
-                    fix=f"{log} in the lab folder says where.",
-                )
-            )
+            fix = f"{self._session.folder.problem_log.name} in the lab folder says where."
+            said = "The check broke off."
+            self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
         self.app.call_later(self._show)
         self.app.call_later(self._ended)

@@ -6,6 +6,7 @@ What is sent is what is shown: files changed under the plan are read and checked
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
@@ -25,8 +27,8 @@ from labtui.lab.plan_table import cell
 from labtui.tui import plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
-from labtui.tui.screens.prompts import STYLES, Ask, Choice, typed, yes_or_no
-from labtui.tui.themes import ink, roles
+from labtui.tui.screens.prompts import Ask, Choice, typed, yes_or_no
+from labtui.tui.themes import STYLES, ink, roles
 from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
@@ -76,12 +78,13 @@ class PlanScreen(FramedScreen):
         task_id: str,
         drafts: tuple[SubmissionDraft, ...],
         *,
-        done: str = "",
+        why: str = "",
+        held: ExitStack | None = None,
     ) -> None:
-        """`done` is what to say before a task is submitted again that is done."""
+        """`why`: what is to be said of these runs; `held` lets it all be painted, once it has its width."""
         super().__init__()
-        self.session, self.done = session, done
-        self.plan = Plan(session, edition, task_id, drafts)
+        self.session, self.held = session, held
+        self.plan = Plan(session, edition, task_id, drafts, why)
         self.columns: list[str] = []
 
     def content(self) -> ComposeResult:
@@ -113,8 +116,6 @@ class PlanScreen(FramedScreen):
         table.cursor_type = "cell"
         self.watch(self.app, "view", self.show_frame)
         self.recompute()
-        if self.done:
-            self.notify(self.done, markup=False)
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
@@ -161,15 +162,15 @@ class PlanScreen(FramedScreen):
             self.app.report(error)
         for name in edited - self.plan.edited_jobs:
             self.app.report_sentence(f"The job script of {name} is a new one, without your edits.")
-        columns, rows = plan_words.table_of(self.plan)
-        self.columns = [each.key for each in columns]
-        self.query_one(PlanTable).sync(columns, rows)
         self.show()
         self._preview(self.plan.previews, ask=True)
 
     def show(self) -> None:
-        """Everything beside the table."""
+        """All of it, as it is now."""
         plan, styles, width = self.plan, roles(self.app), self.query_one(TitleBar).size.width
+        columns, rows = plan_words.table_of(plan, width or self.size.width)
+        self.columns = [each.key for each in columns]
+        self.query_one(PlanTable).sync(columns, rows)
         step, figures = plan_words.step(plan), plan_words.ticket(plan)
         for at, name in enumerate(FIGURES):
             part = self.query_one(f"#ticket-{name}")
@@ -219,7 +220,12 @@ class PlanScreen(FramedScreen):
 
     def on_resize(self) -> None:
         """What stands where depends on the width."""
-        self.call_after_refresh(self.show)
+        self.call_after_refresh(self._sized)
+
+    def _sized(self) -> None:
+        self.show()
+        if self.held is not None:
+            self.held.close()
 
     def action_script(self) -> None:
         """The job script, or the plan again."""
@@ -247,9 +253,13 @@ class PlanScreen(FramedScreen):
         """Show them, unless the plan is another one by now, or left."""
         if before is not self.plan.previews or not self.is_attached:
             return
-        self.plan.previews, self.plan.measured = made, self.session.results().measured
-        self.query_one(PlanTable).sync(*plan_words.table_of(self.plan))
-        self.show()
+        self.plan.previews = made
+        self._show_late()
+
+    def _show_late(self) -> None:
+        """After an answer of a thread or of the cluster: meanwhile the program may have begun to end."""
+        with suppress(NoMatches):
+            self.show()
 
     def _read_again(self) -> bool:
         """Make the plan anew when its files were changed under it; says whether they were."""
@@ -281,7 +291,8 @@ class PlanScreen(FramedScreen):
                 self._become(self.plan.typed(row, column, text))
 
         shown = cell(self.plan.rows[row], column)
-        ask = Ask(f"Run {row + 1}, {name}", choices=typed("Set it"), entry=shown, check=check)
+        text = f"{self.plan.rows[row].spec.label}: {name}"
+        ask = Ask(text, choices=typed("Set it"), entry=shown, check=check)
         self.app.push_screen(ask, answered)
 
     def action_drop_row(self) -> None:
@@ -386,8 +397,7 @@ class PlanScreen(FramedScreen):
 
     def _slurm_said(self, draft: SubmissionDraft, result: Any, error: BaseException | None) -> None:
         self.plan.verdicts[draft] = Verdict(result, error, self.app.view_model.clock())
-        if self.is_attached:
-            self.show()
+        self._show_late()
 
     @on(Button.Pressed, "#send")
     async def _pressed(self, event: Button.Pressed) -> None:
@@ -413,7 +423,7 @@ class PlanScreen(FramedScreen):
             mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
             choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
-        elif not confirmed and (doubts := plan_words.doubts(plan, self.done)).plain:
+        elif not confirmed and (doubts := plan_words.doubts(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
             ask = Ask(text, details=doubts, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)

@@ -16,12 +16,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from labtui.domain.model import RunPhase
+from labtui.tui.themes import STYLES
 from labtui.tui.view import LIVE
 
 if TYPE_CHECKING:
     from labtui.tui.app import LabApp
 
-STYLES = Path(__file__).parent.parent / "styles"
 _Answer = TypeVar("_Answer")
 
 Choice = tuple[str, str, str | None]

@@ -19,12 +19,11 @@ from textual.widgets import Button, Footer, Input, Label, Select, Static
 from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.messages import ScreenPrompter
-from labtui.tui.themes import SanitizedApp
+from labtui.tui.themes import STYLES, SanitizedApp
 
 if TYPE_CHECKING:
     from labtui.session.settings import Settings
 
-STYLES = Path(__file__).parent.parent / "styles"
 FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),
     ("account", "Slurm account", "what jobs are charged to, for example nct_NNN"),
@@ -98,10 +97,7 @@ class WizardScreen(Screen[None]):
         port = typed.pop("port")
         if port and not port.isdigit():
             raise UsageError(f"The port must be a number, not {port!r}.", "Leave it empty for 22.")
-        lab, cluster = (
-            str(self.query_one("#lab", Select).value),
-            str(self.query_one("#cluster", Select).value),
-        )
+        lab, cluster = (str(self.query_one(name, Select).value) for name in ("#lab", "#cluster"))
         return changed(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
 
     def _say(self, text: str, *, ok: bool | None = None) -> None:
@@ -194,10 +190,7 @@ class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
     """The wizard alone; ends with the folder that was made, `PRACTICE`, or None."""
 
     TITLE = "labtui"
-    CSS_PATH = [  # noqa: RUF012 - as Textual declares it
-        STYLES / "base.tcss",
-        STYLES / "wizard.tcss",
-    ]
+    CSS_PATH = [STYLES / "base.tcss", STYLES / "wizard.tcss"]  # noqa: RUF012 - as Textual declares it
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, place: Path) -> None:

@@ -32,14 +32,11 @@ from labtui.tui.widgets.charts_pane import VIEWS, ChartView
 from labtui.tui.widgets.frame import Said, key, say
 
 if TYPE_CHECKING:
-    from labtui.domain.model import Interval
     from labtui.lab.edition import Fact
     from labtui.results.charts import ChartSpec
     from labtui.tui.app import LabApp
 
 SAVE_AFTER = 1.0
-WIDE, HIGH = 84, 16
-"""From this width and height of the pane on a chart stands beside the answers."""
 
 
 class AnswerCards(OptionList):
@@ -89,9 +86,7 @@ class AnswersPane(Container):
             with Vertical(id="answer-edit"):
                 yield Said(id="answer-state")
                 yield Said(id="answer-question")
-                yield TextArea(
-                    id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True, classes="-first"
-                )
+                yield TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
 
     def on_mount(self) -> None:
         self.files = self.app.answer_files()
@@ -178,9 +173,6 @@ class AnswersPane(Container):
     # ------------------------------------------------------------------ what stands beside
 
     def on_resize(self) -> None:
-        """A chart where there is room for one."""
-        wide = self.size.width >= WIDE and self.size.height >= HIGH
-        self.set_class(wide, "-chart")
         self._show_beside()
 
     def _show_beside(self) -> None:
@@ -230,6 +222,11 @@ class AnswersPane(Container):
         self._show_cards()
 
     action_leave_text = leave
+
+    @property
+    def more(self) -> bool:
+        """Whether another question than the one that is being written has no answer."""
+        return any(not done for at, done in enumerate(self._answered()) if at != self.question)
 
     def next_question(self) -> bool:
         """Go to the next question without an answer, and write there; False when every question has one."""
@@ -281,13 +278,8 @@ class AnswersPane(Container):
     def _show_state(self) -> None:
         empty = not self.query_one("#answer-text", TextArea).text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
-        say(
-            self,
-            "#answer-state",
-            ink(f"Answer to question {self.question + 1}", "bold").append(
-                f"   {state}", roles(self.app).quiet
-            ),
-        )
+        text = ink(f"Answer to question {self.question + 1}", "bold")
+        say(self, "#answer-state", text.append(f"   {state}", roles(self.app).quiet))
 
 
 # ------------------------------------------------------------------ what bears on a question
@@ -335,20 +327,23 @@ def _numbers(text: Text, view: View) -> None:
     """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
-    lines: list[tuple[str, str, Interval | None, Interval | None]] = []
-    for timed in view.results.programs if view.results is not None else ():
-        if timed.practice is view.practice:
-            share = timed.weak_efficiency or timed.efficiency
-            lines.append((f"{timed.name} {timed.counted}", time_text(timed), timed.speedup, share))
-    for row in view.results.rows if view.results is not None else ():
-        if row.epoch_seconds is not None and row.practice is view.practice:
-            time = f"{with_uncertainty(row, row.epoch_seconds)} s, {rate_text(row.throughput)} img/s"
-            name = row.configuration.label + (", so far" if row.live else "")
-            lines.append((name, time, row.speedup, row.efficiency))
+    results = view.results
+    rows = (
+        [row for row in (*results.programs, *results.rows) if row.epoch_seconds]
+        if results is not None
+        else []
+    )
+    rows = [row for row in rows if row.practice is view.practice]
     text.append("Your numbers\n", style="bold underline")
-    text.append("" if lines else f"{headline(view)}\n")
-    for name, time, speedup, share in lines:
-        text.append(f"{name}\n", style="bold").append(f"  {time}\n")
-        if speedup is not None:
-            text.append(f"  speedup {words.ratio(speedup)}, {words.percent(share)}\n")
+    text.append("" if rows else f"{headline(view)}\n")
+    for row in rows:
+        name = row.configuration.label if row.program is None else f"{row.name} {row.counted}"
+        rate = f", {rate_text(row.throughput)} img/s" if row.throughput is not None else ""
+        time = (
+            f"{with_uncertainty(row, row.epoch_seconds)} s{rate}" if row.program is None else time_text(row)
+        )
+        text.append(f"{name}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
+        if row.speedup is not None:
+            share = words.percent(row.weak_efficiency or row.efficiency)
+            text.append(f"  speedup {words.ratio(row.speedup)}, {share}\n")
     text.append("\n")

@@ -297,9 +297,24 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         text = headline(view)
         if spec is not None:
-            text = spec.message or (spec.title if spec.over_time else text)
+            text = self._laws(spec) or spec.message or (spec.title if spec.over_time else text)
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
+
+    def _laws(self, spec: ChartSpec) -> str:
+        """The serial fractions of the laws that are drawn, with their bounds."""
+        from labtui.results.numbers import bounds_text, percent_text
+
+        if self.view is None or self.view.results is None or all(each.role != "fit" for each in spec.series):
+            return ""
+        mine = [fit for fit in self.view.results.fits if self._model in (None, fit.model)]
+        shares = [
+            (fit.law.capitalize(), fit.serial_fraction, percent_text(fit.serial_fraction)) for fit in mine
+        ]
+        told = [
+            f"{law} {text} ({bounds_text(share, text).removesuffix(' %')})" for law, share, text in shares
+        ]
+        return f"Serial: {', '.join(told).replace(' ()', '')}"
 
     # ------------------------------------------------------------------ the strip
 
@@ -331,8 +346,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {styles.busy}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
-        run = f"run {line.run_id}" if line is not None else ""
-        where = f"{run}, job {job.job_id}" if job is not None else run
+        numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
+        run = words.run_numbers(numbers).lower() if numbers else ""
+        where = f"{run}, job {job.job_id}" if job is not None and len(numbers) == 1 else run
         bounds, wide = "", self.size.width >= 100
         if point.lo is not None and point.hi is not None and point.lo < point.hi:
             low, high = (value_text(spec, point, y) for y in (point.lo, point.hi))
@@ -346,15 +362,18 @@ class ChartsPane(Pane, Container, can_focus=True):
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
-        """The log's own line, as it stands there; of a record the printed line that it is about."""
+        """The log's own line, of a record the printed line that it is about; of a mean how many, and its last one."""
         number = row.origins[-1].line if row is not None and row.origins else None
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
-        if path is None or number is None:
+        if path is None or number is None or row is None or line is None:
             return Text("")
+        last = f"run {line.run_id}, " if row.runs > 1 else ""
+        of = f" of {row.runs} runs" if last else ""
+        mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 else ""
         if self._text[0] != (path, number):
             log = LogText(path, self.app.session.folder.path)
             log.refresh()
             shown = log.shown_before(number)
             self._text = ((path, number), (f"line {shown}  ", log.line(shown)))
         styles, (place, text) = roles(self.app), self._text[1]
-        return ink(place if text else "", styles.quiet, no_wrap=True).append(text, styles.soft)
+        return ink(f"{mean}{place}" if text else "", styles.quiet, no_wrap=True).append(text, styles.soft)

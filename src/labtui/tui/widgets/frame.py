@@ -121,7 +121,8 @@ class Slice(Widget):
         bound = (each.binding for each in self.screen.active_bindings.values())
         here = {each.action.removeprefix("screen."): each for each in bound}
         if own is None and "do_next" not in here:  # a text is being written: letters and dots are for it
-            step = NextStep("Next answer", "This one is stored first.", "next_question")
+            more = any(getattr(each, "more", False) for each in self.screen.query("AnswersPane"))
+            step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
         if step.key or not step.action:
             return step
         return replace(step, key=self.app.get_key_display(here[step.action]) if step.action in here else ".")
@@ -136,9 +137,10 @@ class HeaderBar(Slice):
         left.append(" " * (RAIL + 2 - left.cell_len) if rail else "  ")
         lab, _, about = (view.edition.title if view.edition is not None else "").partition(":")
         left.append(lab, styles.soft)
-        if about and rail:
+        right, width = self._right(view, styles), self.size.width - (2 if rail else 1)
+        if about and left.cell_len + len(about) + 5 + right.cell_len <= width:
             left.append(f" · {about.strip()}", styles.soft)
-        return ends(left, self._right(view, styles), self.size.width - (2 if rail else 1), gap=3)
+        return ends(left, right, width, gap=3)
 
     def _right(self, view: View, styles: Roles) -> Text:
         connection = view.state.connection
@@ -263,7 +265,7 @@ class Rail(Vertical):
     def show(self, view: View) -> None:
         """The list, how many are done, the next step; on a page of its own what the chosen task is for."""
         styles = roles(self.app)
-        done = f"{view.progress.done} of {view.progress.of}" if view.progress else ""
+        done = f"{view.progress.done} of {view.progress.total}" if view.progress else ""
         wide = self.size.width >= 60
         right = Text(f"{'Runs':>9}{'Charts':>9}{'Answers':>9}" if wide else done, styles.quiet)
         left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
@@ -275,14 +277,14 @@ class Rail(Vertical):
 
 
 class NoteLine(Slice):
-    """The one line above the keys: what is wrong, else what is being made, else what waits; it never moves the rest."""
+    """The one line above the keys: what is being made, else what is wrong, else what waits; it never moves the rest."""
 
-    work: reactive[str] = reactive("")
+    plan: reactive[str] = reactive("")
+    export: reactive[str] = reactive("")
 
     def text(self, view: View, styles: Roles) -> Text:
-        severity, text = status_line(view)
-        if not severity and self.work:
-            text = self.work
+        work = self.plan or self.export
+        severity, text = ("", work) if work else status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
         if not text and not self.screen.has_class("-rail"):  # there is no room for the card
@@ -331,19 +333,11 @@ class Foot(Footer):
         if not self._bindings_ready:
             return []
         shown = [each for each in self.screen.active_bindings.values() if each.binding.show]
-        return [
-            FooterKey(
-                binding.key,
-                self.app.get_key_display(binding),
-                binding.description,
-                binding.action,
-                disabled=not enabled,
-                tooltip=tooltip,
-            )
-            for _, binding, enabled, tooltip in {
-                each.binding.action: each for each in reversed(shown)
-            }.values()
-        ][::-1]
+        keys = []
+        for _, each, enabled, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
+            parts = each.key, self.app.get_key_display(each), each.description, each.action
+            keys.append(FooterKey(*parts, disabled=not enabled, tooltip=tooltip))
+        return keys[::-1]
 
 
 def _cells(keys: Iterable[FooterKey]) -> int:
@@ -367,6 +361,10 @@ class FramedScreen(Screen[None]):
         with Vertical(id="bottom"):
             yield NoteLine()
             yield Foot()
+
+    def watch_focused(self, focused: Widget | None) -> None:
+        """Where the keys go is seen by tone."""
+        self.set_class(isinstance(focused, TaskList), "-listing")
 
     def choose_task(self, task_id: str) -> None:
         """The cursor of the list of tasks went to another one."""

@@ -34,9 +34,7 @@ class LogPane(RunPane):
     def compose(self) -> ComposeResult:
         yield Said(id="log-title")
         yield TailView(id="log-view")
-        yield Input(
-            placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
-        )
+        yield Input(placeholder="search, then enter; n and N go on", id="log-search", compact=True)
 
     # ------------------------------------------------------------------ what is shown
 

@@ -155,7 +155,7 @@ class _Drawing:
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         room = max((cell_len("  ".join(self._end(at))) for at in range(len(self.measured))), default=0) + 4
-        self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width // 3)
+        self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
@@ -342,6 +342,8 @@ class _Drawing:
         room, chosen = self.grid.width - column - 2, at == self.cursor.series
         whole = (f"{name} {value}" if chosen else f"{name}  {value}").strip()
         texts = [whole, whole.removesuffix(" so far")] if self.few or chosen or not name else []
+        if texts and name and (cut := room - cell_len(value) - 2) > 2:
+            texts.append(f"{name[:cut]}… {value}")
         short = name if cell_len(name) <= room else f"{name[: max(0, room - 1)]}…" if name else ""
         text = next((each for each in texts if cell_len(each) <= room), short)
         if chosen and chip:

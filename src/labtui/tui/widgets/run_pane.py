@@ -102,9 +102,7 @@ class KeyedTable(DataTable[Text]):
 def _cell(cell: str | Text, column: TableColumn) -> Text:
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
     text.justify = "right" if column.right else "left"
-    text.no_wrap = True
-    if text.cell_len > column.width:
-        text.truncate(column.width, overflow="ellipsis")
+    text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
@@ -116,13 +114,7 @@ class RunPane(Pane, Vertical):
 
     app: LabApp
     BINDINGS: ClassVar[list[BindingType]] = [
-        key(
-            "h",
-            "screen.smaller_batch",
-            "Smaller batch",
-            "plan the task again with a batch that fits",
-            show=True,
-        ),
+        key("h", "screen.smaller_batch", "Smaller batch", "plan again with a batch that fits", show=True),
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),

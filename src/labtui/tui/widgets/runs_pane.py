@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
-from labtui.domain.model import JobPhase, RunPhase
+from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import after_oom, headline, result
@@ -20,7 +20,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.frame import Said, does, say
-from labtui.tui.widgets.plot import NO_CURSOR
+from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
 
@@ -33,6 +33,13 @@ MIN_STATE = 21
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
+class Glance(Horizontal):
+    """The chart, and beside it what a run does; where a chart has no room the facts and the log take its place."""
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
+
+
 class RunsPane(RunPane):
     """Result, table, chart and facts of the selected run."""
 
@@ -43,12 +50,14 @@ class RunsPane(RunPane):
             yield Said(id="result-words")
         yield Said(id="result-line")
         yield KeyedTable(id="runs-table")
-        with Horizontal(id="glance"):
+        with Glance(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
             with Vertical(id="glance-right"):
                 yield Said(id="run-facts")
-                yield TailView(id="glance-tail", can_focus=False, brief=True)
+                with Vertical(id="glance-log"):
+                    yield Said(id="glance-of")
+                    yield TailView(id="glance-tail", can_focus=False, brief=True)
 
     def paint(self, view: View) -> None:
         styles = roles(self.app)
@@ -102,10 +111,11 @@ class RunsPane(RunPane):
         if line is not None and log is not None:
             others = self._others(line)
             of = f"  of runs {', '.join(map(str, sorted((line.run_id, *others))))}" if others else ""
-            facts.append("\n\nLog", "bold").append(of or ("  following" if line.live else ""), styles.quiet)
+            of = of or ("  following" if line.live else "")
+            say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
         say(self, "#run-facts", facts)
+        self.query_one("#glance-log").display = log is not None
         tail = self.query_one(TailView)
-        tail.display = log is not None
         tail.show_file(log, self.app.session.folder.path)
         if found:
             tail.show_end_of(found[0].line + 2)
@@ -140,7 +150,7 @@ def table_of(
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
-    narrow = width < 84 or several
+    narrow = width < 84 or several or len(batches) > 1
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
@@ -148,7 +158,7 @@ def table_of(
         "gpus": (counted(view), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
-        "epoch": ("time" if timed else "epoch", 11 if timed else 9),
+        "epoch": ("time" if timed else "epoch", 11 if timed else 8),
         "rate": ("img/s" if narrow else "images/s", 8),
         "speedup": ("speedup", 8),
         "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
@@ -157,7 +167,7 @@ def table_of(
     drop |= set() if several or own else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
-    for name in ("", "batch", "rate", "efficiency"):
+    for name in ("", "rate", *(("batch", "efficiency") if several else ("efficiency", "batch"))):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= MIN_STATE:
@@ -195,27 +205,23 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    number = ink(f"*{line.run_id}", f"bold {styles.busy}") if line.run_id == marked else None
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
-        "run": ink(f"*{line.run_id}", f"bold {styles.busy}")
-        if line.run_id == marked
-        else ink(str(line.run_id), styles.quiet),
+        "run": number or ink(str(line.run_id), styles.quiet),
         "model": _model(line),
         "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
+        "size": spec.size,
         "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
-        "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
+        "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
         "state": state_text(view, line, styles, state),
     }
     if spec.program is not None:
-        timed = line.timed
-        cells["gpus"], cells["size"] = str(spec.processes), spec.size
-        cells["epoch"] = time_text(timed) if timed is not None else NOTHING
-        if timed is not None:
-            cells["speedup"] = f"{words.ratio(timed.speedup)}×" if timed.speedup is not None else NOTHING
-            cells["efficiency"] = words.percent(timed.weak_efficiency or timed.efficiency)
+        cells["gpus"] = str(spec.processes)
+        cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
 
 
@@ -232,13 +238,11 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         return text.append(f"  {left}", "bold")
     head, _, rest = line.word.partition(": ")
     text = ink(head, role).append(f": {rest}" if rest else "", styles.soft)
-    if line.phase is RunPhase.DONE:
-        job = line.submission.job if line.submission is not None else None
-        alone = line.submission is not None and len(line.submission.run_ids) == 1
-        if job is not None and alone and job.phase is JobPhase.FINISHED and (ran := job.ran_s(None)):
-            text.append(f" in {words.clock_span(ran)}", styles.soft)
-        if line.why_not:
-            text.append(f", {line.why_not}", styles.warn)
+    if line.took_s and line.phase in (RunPhase.DONE, RunPhase.CANCELLED):
+        after = "in" if line.phase is RunPhase.DONE else "after"
+        text.append(f" {after} {words.clock_span(line.took_s)}", styles.soft)
+    if line.phase is RunPhase.DONE and line.why_not:
+        text.append(f", {line.why_not}", styles.warn)
     return text
 
 

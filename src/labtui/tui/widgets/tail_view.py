@@ -18,7 +18,8 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.events import Key
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -201,7 +202,6 @@ class TailView(ScrollView, can_focus=True):
         key("n", "search_next", "Next match", "go to the next match"),
         key("N", "search_next(True)", "Match before", "go to the previous match"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
-        Binding("home", "top", "first line", show=False),
     ]
     follow: reactive[bool] = reactive(True)
 
@@ -316,26 +316,15 @@ class TailView(ScrollView, can_focus=True):
         """The bar below takes a line, the last one where the end is followed."""
         self.call_after_refresh(self.on_resize)
 
-    def action_scroll_up(self) -> None:
-        """One line up."""
-        self.follow = not self.max_scroll_y  # at once: bytes that come before the movement would take it back
-        super().action_scroll_up()
-
-    def action_page_up(self) -> None:
-        """A page up."""
-        self.follow = not self.max_scroll_y
-        super().action_page_up()
+    def on_key(self, event: Key) -> None:
+        """Upwards ends following at once: bytes that come before the movement would take it back."""
+        if event.key in {"up", "pageup", "home"}:
+            self.follow = not self.max_scroll_y
 
     def action_follow(self) -> None:
         """Follow the end of the log."""
         self.follow = True
         self._jump(self.max_scroll_y)
-
-    def action_top(self) -> None:
-        """Go to the beginning of the first line."""
-        self.follow = False
-        self.scroll_to(x=0, animate=False, immediate=True, force=True)
-        self._jump(0)
 
     # ------------------------------------------------------------------ search
 
