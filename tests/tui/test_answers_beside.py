@@ -79,6 +79,16 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(filled_sess
         assert "13.6 s" in beside(app)
 
 
+async def test_the_card_names_a_next_answer_only_where_there_is_one(filled_session):
+    async with screens(filled_session, "answers") as (app, pilot):
+        for number in range(1, 6):
+            await pilot.press("ctrl+n")
+            await until(pilot, lambda n=number: f"Answer to question {n}" in text_of(app))
+            await pilot.press(*f"text{number}")
+            label = "^n  Next answer" if number < 5 else "^n  Go on"
+            await until(pilot, lambda label=label: label in text_of(app))
+
+
 async def test_the_answers_have_their_places_where_they_are_the_first_pane(filled_session):
     async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))

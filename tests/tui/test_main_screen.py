@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
 from labtui.domain.model import JobPhase
+from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.widgets import frame
@@ -72,6 +73,18 @@ async def test_one_glance_says_what_runs_and_what_came_out(filled_session, size)
         ):
             assert words in text, words
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
+
+
+@pytest.mark.parametrize("width", [110, 120])
+async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session, width):
+    """What it is about gives way as a whole."""
+    async with screens(filled_session, size=(width, 40), factor=20.0) as (app, pilot):
+        await until(pilot, lambda: "GPU-h" in text_of(app).splitlines()[0])
+        app.view_model.session.settings = changed(filled_session.settings, practice=True)
+        app.repaint()
+        await until(pilot, lambda: "practice 20×" in text_of(app).splitlines()[0])
+        assert "…" not in text_of(app).splitlines()[0]
+        assert "Chapter 10" in text_of(app).splitlines()[0]
 
 
 async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):

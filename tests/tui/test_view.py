@@ -440,6 +440,11 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     other = replace(view.every[1], run=replace(view.every[1].run, run_id=9, task_id="10.6"))
     assert result(view)[1].startswith("as fast")
     assert result(replace(view, every={**lines, 9: other}))[1].startswith("micro-224: as fast")
+    both = replace(
+        view.charts[0], view="speedup", message="B scales better.", series=view.charts[0].series * 2
+    )
+    two = replace(view, charts=(both,))
+    assert headline(two) == result(two)[2] == "B scales better.", "not one of them alone"
     assert result(view)[0] == words.ratio(four.speedup) and result(view)[2].startswith(
         words.percent(four.efficiency)
     )

@@ -19,11 +19,11 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState
-from labtui.tui import themes
+from labtui.tui import STYLES, themes
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import STYLES, SanitizedApp, preferred_theme
+from labtui.tui.themes import SanitizedApp, preferred_theme
 from labtui.tui.view import RunLine, View
 from labtui.tui.view_model import ViewModel, checks_affected
 from labtui.tui.widgets.frame import CHANGING, key
@@ -106,8 +106,7 @@ class LabApp(SanitizedApp[int]):
         self._unsubscribe: Callable[[], None] = lambda: None
         self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
-        self._start_session = start
-        self._kept = kept
+        self._start_session, self._kept = start, kept
         self._editor_named = False  # which editor opens was said once
         self.incidents = incidents
         self._incidents_shown = 0
@@ -120,7 +119,7 @@ class LabApp(SanitizedApp[int]):
     @property
     def main(self) -> MainScreen | None:
         """The main screen, whatever lies over it."""
-        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
+        return next((each for each in self.screen_stack if isinstance(each, MainScreen)), None)
 
     def on_mount(self) -> None:
         """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
@@ -227,8 +226,9 @@ class LabApp(SanitizedApp[int]):
         self.view_model.check_later(self.repaint_soon)
 
     def repaint_soon(self) -> None:
-        """From another thread: a new view when the screens come to it."""
+        """From the thread of the checks: a new view when the screens come to it."""
         self.call_later(self.repaint)
+        import labtui.tui.screens.plan  # noqa: F401 - the first plan need not wait for its code
 
     def _age(self) -> None:
         for note in self.incidents[self._incidents_shown :]:

@@ -272,7 +272,7 @@ def result(view: View) -> tuple[str, str, str]:
         gain = next((each for each in gains if each is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
         return ("", "", "") if gain is None else (words.ratio(gain), *said)
-    detail, run = f"{words.percent(best.efficiency)} efficient", best.members[-1].run
+    detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     if best.live:
         detail += f" so far, after {len(run.epochs)} of {run.epochs_planned} epochs"
     return (
@@ -296,7 +296,14 @@ def result_line(view: View) -> str:
     best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
-    return f"{_of_model(view, best)}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
+    alone = f"{_of_model(view, best)}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
+    return _compared(view) or alone
+
+
+def _compared(view: View) -> str:
+    """What the speedups of several networks or data sets say together; "" of one alone."""
+    charts = (chart for chart in view.charts if chart.view == "speedup" and len(chart.measured) > 1)
+    return next((chart.message for chart in charts), "")
 
 
 def status_line(view: View) -> tuple[str, str]:

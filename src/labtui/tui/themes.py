@@ -27,8 +27,6 @@ from textual.widget import Widget
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 from labtui.tui.messages import PromptAsked, ScreenPrompter
 
-STYLES = Path(__file__).parent / "styles"
-
 
 class TerminalSanitizer(LineFilter):
     """Makes every segment of every line inert, after the filters that Textual itself wants.

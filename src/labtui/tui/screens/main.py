@@ -14,9 +14,9 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
+from labtui.tui import STYLES
 from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, oom_run
 from labtui.tui.messages import export_all
-from labtui.tui.themes import STYLES
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 

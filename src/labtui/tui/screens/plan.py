@@ -24,11 +24,11 @@ from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
-from labtui.tui import plan_words
+from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
 from labtui.tui.screens.prompts import Ask, Choice, typed, yes_or_no
-from labtui.tui.themes import STYLES, ink, roles
+from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 

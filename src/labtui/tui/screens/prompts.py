@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from labtui.domain.model import RunPhase
-from labtui.tui.themes import STYLES
+from labtui.tui import STYLES
 from labtui.tui.view import LIVE
 
 if TYPE_CHECKING:

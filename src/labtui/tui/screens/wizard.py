@@ -17,9 +17,9 @@ from textual.widget import Widget
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.tui import themes
+from labtui.tui import STYLES, themes
 from labtui.tui.messages import ScreenPrompter
-from labtui.tui.themes import STYLES, SanitizedApp
+from labtui.tui.themes import SanitizedApp
 
 if TYPE_CHECKING:
     from labtui.session.settings import Settings

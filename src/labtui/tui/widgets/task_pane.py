@@ -24,6 +24,7 @@ KEYS = {
     "charts": ("x", "screen.export"),
     "answers": ("a", "screen.pane('answers')"),
 }
+LABELS = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
 class TaskPane(Pane, VerticalScroll, can_focus=True):
@@ -74,7 +75,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
             page.append("\n\n").append_text(rule)
             continue
         is_open = bool(section[5]) and (whole or section[0] == first)
-        page.append("\n\n").append_text(_heading(view, section, styles, width, is_open=is_open))
+        page.append("\n\n").append_text(_heading(section, styles, width, is_open=is_open))
         if is_open:
             page.append("\n")
             for line in section[5]:
@@ -83,7 +84,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     return page
 
 
-def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
+def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
     name, count, sentence, key, action, details = section
     done, _, of = count.partition("/")
     full = bool(of) and done == of
@@ -93,8 +94,7 @@ def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open
     left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
     left.append(sentence, styles.soft)
     chip = Text().append(f"{key} " if key else "", does(action, f"bold {styles.busy}"))
-    label = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}.get(key, "")
-    return ends(left, chip.append(label, styles.soft), width)
+    return ends(left, chip.append(LABELS.get(key, ""), styles.soft), width)
 
 
 def sections(view: View, styles: Roles) -> Iterator[Section]:
