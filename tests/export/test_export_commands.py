@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from labtui.cluster.local_files import write_whole
+from labtui.commands import results as results_verb
 from labtui.commands.cli import main
 from labtui.domain.errors import ExportError
 from labtui.export import export_lab
+from labtui.export.measurements import measurements_of
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.export.helpers import ANSWERS, DAY, make_lab
@@ -48,6 +50,19 @@ def test_plot_says_why_a_small_run_is_in_no_chart(tmp_path, capsys):
     small.write_text(f"{command} Model ResNet50 2 GPUs{log}", encoding="utf-8")
     assert main(["plot", LOGS[1], str(small), "--out", str(tmp_path / "p"), "--format", "svg"]) == 0
     assert "ResNet50 on 2 GPUs is a small run: not in the charts" in capsys.readouterr().err
+
+
+def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, capsys, monkeypatch):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch12")
+    given = measurements_of(lab.folder, lab.state)
+    monkeypatch.setattr(results_verb, "of_folder", lambda folder: given)
+    monkeypatch.chdir(lab.folder.path)
+    for words, shown in ((["plot", "--list"], "speedup-ViT-H-14"), (["results"], "ViT-H/14 (tiny-224")):
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert shown in text and "vit" not in text
+    assert main(["results", "--json"]) == 0
+    assert {row["model"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"vit"}
 
 
 def test_plot_lists_and_knows_what_it_has(tmp_path, capsys):

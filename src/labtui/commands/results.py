@@ -87,6 +87,7 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
         return given.json_text(results)
     from labtui.results.report import answer_text, report_text
 
+    results = given.named(results)
     if not (args.details or args.sources):
         return answer_text(results, width=window_width())
     return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
@@ -180,7 +181,7 @@ def run_plot(args: argparse.Namespace) -> int:
 
     folder = named_folder(args)
     given = of_files(args.files) if folder is None else of_folder(folder)
-    results = given.results(args.images)
+    results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
     if not charts:
         if given.runs or not given.unread:

@@ -49,7 +49,8 @@ def run_why(args: argparse.Namespace) -> int:
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
     from labtui.results.serialize import loss_json
 
-    lines = scaling_lines(given.results(args.images).measured)
+    results = given.results(args.images)
+    lines = scaling_lines((results if args.json else given.named(results)).measured)
     rows = [row for line in lines for row in line.beyond if lost_efficiency(row)]
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})

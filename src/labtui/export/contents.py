@@ -20,7 +20,7 @@ from labtui.export.measurements import Measurements, measurements_of, stored_sta
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import NEVER_SENT, AnswerSheet
-from labtui.results.rows import Results, renamed
+from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 
@@ -49,7 +49,7 @@ class LabContents(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def named(self) -> Results:
         """The results with the edition's names of its models."""
-        return renamed(self.results, self.edition.names)
+        return self.measurements.named(self.results)
 
     @property
     def rehearsal(self) -> bool:

@@ -23,11 +23,12 @@ from labtui.results.compute import compute_results
 from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
 from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
-from labtui.results.rows import Results, of_rows
+from labtui.results.rows import Results, of_rows, renamed
 from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 if TYPE_CHECKING:
+    from labtui.lab.edition import Edition
     from labtui.session.folder import LabFolder
 
 
@@ -73,19 +74,24 @@ SAMPLER_END = ".gpu.csv"
 class Measurements(msgspec.Struct, frozen=True, dict=True):
     """What was read: the runs, and what belongs to them.
 
-    `samples` are GPU samples by the log they lie beside; `cost` and the edition's `images` are known in a lab
-    folder only. `unread` is true when a file could not be read.
+    `samples` are GPU samples by the log they lie beside; `cost` and `edition` are known in a lab folder only.
+    `unread` is true when a file could not be read.
     """
 
     runs: tuple[MeasuredRun, ...] = ()
     samples: Mapping[str, tuple[GpuSample, ...]] = msgspec.field(default_factory=dict)
     cost: LabCost | None = None
-    images: int | None = None
+    edition: Edition | None = None
     unread: bool = False
 
     def results(self, images: int | None = None) -> Results:
         """The numbers; `images` per epoch go before the edition's, where a log does not say them."""
-        return compute_results(self.runs, images=images or self.images, insist=images is not None)
+        usual = self.edition.images if self.edition is not None else None
+        return compute_results(self.runs, images=images or usual, insist=images is not None)
+
+    def named(self, results: Results) -> Results:
+        """The results with the edition's names of its models, for people; JSON and CSV have the scripts' names."""
+        return renamed(results, self.edition.names) if self.edition is not None else results
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:
@@ -132,7 +138,7 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
         runs=runs,
         samples={source: samples_in(_own(folder, beside(source))) for source in sources},
         cost=lab_cost(state),
-        images=_images_of(folder),
+        edition=_edition_of(folder),
     )
 
 
@@ -159,11 +165,11 @@ def stored_state(folder: LabFolder) -> LabState:
         store.close()
 
 
-def _images_of(folder: LabFolder) -> int | None:
-    """Images per epoch of the folder's edition; None when it cannot be read (other commands say why)."""
+def _edition_of(folder: LabFolder) -> Edition | None:
+    """The folder's edition; None when it cannot be read (other commands say why)."""
     from labtui.session.labs import load_edition
 
     try:
-        return load_edition(folder.settings().edition, folder).images
+        return load_edition(folder.settings().edition, folder)
     except LabError:
         return None

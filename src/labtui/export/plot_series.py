@@ -29,14 +29,13 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     for series in spec.series:
         if not series.points:
             continue
-        xs, ys = [p.x for p in series.points], [p.y for p in series.points]
         if series.role in _DASHES:
-            axes.plot(xs, ys, _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
+            axes.plot(*_places(series.points), _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
         elif series not in lines:
             for piece in unbroken(spec, series):
-                axes.plot([p.x for p in piece], [p.y for p in piece], color=drawing.OTHER, lw=1.2, zorder=1)
+                axes.plot(*_places(piece), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         place = places[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
@@ -52,21 +51,17 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
             )  # fmt: skip
 
 
+def _places(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [p.x for p in points], [p.y for p in points]
+
+
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
     colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
     mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
     for piece in unbroken(spec, series):
-        axes.plot([p.x for p in piece], [p.y for p in piece], color=colour, zorder=4, **mark)
+        axes.plot(*_places(piece), color=colour, zorder=4, **mark)
     hollow = [p for p in series.points if p.hollow and marked]
-    axes.plot(
-        [p.x for p in hollow],
-        [p.y for p in hollow],
-        drawing.MARKS[place],
-        mfc="white",
-        mec=colour,
-        mew=2,
-        zorder=5,
-    )
+    axes.plot(*_places(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
             low, high = bounds(point)
@@ -257,17 +252,11 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
-    shades = (
-        drawing.SERIES[2],
-        drawing.SERIES[1],
-        drawing.PART,
-        drawing.SERIES[3],
-        drawing.SERIES[0],
-        drawing.OTHER,
-    )
+    first, second, third, fourth = drawing.SERIES
+    shades = (third, second, drawing.PART, fourth, first, drawing.OTHER)
     for order, part in enumerate(parts):
         shade = shades[COLOUR_OF_PART.get(part.short, -1)]
-        ink = "white" if shade in (drawing.SERIES[0], drawing.SERIES[1], drawing.SERIES[3]) else drawing.TEXT
+        ink = "white" if shade in (first, second, fourth) else drawing.TEXT
         labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
@@ -276,9 +265,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         for point in part.points:
             if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
                 ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
-                axes.plot(
-                    ends, [rows[point.x] + 0.33 + 0.04 * order] * 2, "|-", color=drawing.TEXT, lw=1.6, ms=7
-                )
+                below = [rows[point.x] + 0.33 + 0.04 * order] * 2
+                axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
             left[point.x] += 100 * point.y
     for x, total in left.items():
         text = f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost"

@@ -64,18 +64,9 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     for fit in fits:
         share = fit.serial_fraction
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
-        bounds = numbers.bounds_text(share, numbers.percent_text(share)) or numbers.percent_text(share)
-        sizes = ", ".join(map(str, fit.n_gpus))
-        rows.append(
-            (
-                clean(fit.model),
-                fit.law.capitalize(),
-                numbers.percent_text(share),
-                bounds,
-                limit,
-                sizes,
-            )
-        )
+        shown, sizes = numbers.percent_text(share), ", ".join(map(str, fit.n_gpus))
+        bounds = numbers.bounds_text(share, shown) or shown
+        rows.append((clean(fit.model), fit.law.capitalize(), shown, bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
 

@@ -143,29 +143,10 @@ def is_tall(spec: ChartSpec, point: Point) -> bool:
     return (point.hi - point.lo) / span > 0.05
 
 
-def _family(
-    key: str,
-    view: View,
-    title: str,
-    x_label: str,
-    y_label: str,
-    *,
-    unit: str = "",
-    heading: str = "",
-    **more: Any,
-) -> ChartSpec:
-    after = {"s": ", s", "%": ", %"}.get(unit, "")
-    return ChartSpec(
-        key=key,
-        family=key,
-        view=view,
-        title=title,
-        heading=heading or f"{title}{after}",
-        x_label=x_label,
-        y_label=y_label,
-        unit=unit,
-        **more,
-    )
+def _family(key: str, view: View, title: str, x_label: str, y_label: str, **more: Any) -> ChartSpec:
+    heading = title + {"s": ", s", "%": ", %"}.get(more.get("unit", ""), "")
+    fields: dict[str, Any] = {"heading": heading, "x_label": x_label, "y_label": y_label, **more}
+    return ChartSpec(key=key, family=key, view=view, title=title, **fields)
 
 
 _TOP1 = "best top-1 accuracy in validation"

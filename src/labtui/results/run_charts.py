@@ -48,12 +48,16 @@ Named = Sequence[tuple[str, str, MeasuredRun]]
 
 def _runs_of(results: Results) -> Named:
     """The runs with epochs behind the names of their configurations, and number or log where that was repeated."""
-    rows = [(row, run) for row in results.rows for run in row.members if run.run.epochs]
-    names = [_name(run, " · ", row.model, row.configuration.data_set) for row, run in rows]
-    repeats = Counter(names)
-    runs = [(name, run) for name, (_, run) in zip(names, rows, strict=True)]
-    which = (f", run {run.run_id}" if run.run_id else f", {run.source or 'run'}" for _, run in runs)
-    return [(name, end * (repeats[name] > 1), run) for (name, run), end in zip(runs, which, strict=True)]
+    runs = [
+        (_name(run, " · ", row.model, row.configuration.data_set), run)
+        for row in results.rows
+        for run in row.members
+        if run.run.epochs
+    ]
+    repeats = Counter(name for name, _ in runs)
+    which = (f"run {run.run_id}" if run.run_id else run.source or "run" for _, run in runs)
+    ends = zip(runs, which, strict=True)
+    return [(name, f", {end}" * (repeats[name] > 1), run) for (name, run), end in ends]
 
 
 def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
