@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,15 +28,12 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     )
     labelled = drawing.has_numbers(spec) and not panel
     for series in spec.series:
-        if not series.points:
-            continue
-        if series.role in _DASHES:
-            axes.plot(*_places(series.points), _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
+        if series.role in _DASHES and series.points:
+            axes.plot(*_path(series.points), _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
             if not panel and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
-        elif series not in lines:
-            for piece in unbroken(spec, series):
-                axes.plot(*_places(piece), color=drawing.OTHER, lw=1.2, zorder=1)
+    others = (piece for each in spec.measured if each not in lines for piece in unbroken(spec, each))
+    axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         place = places[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
@@ -51,17 +49,19 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
             )  # fmt: skip
 
 
-def _places(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    return [p.x for p in points], [p.y for p in points]
+def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """The places of some lines as one line, which not-a-number breaks: one is drawn faster than many."""
+    gap = (math.nan, math.nan)
+    places = [place for piece in pieces for place in (*((p.x, p.y) for p in piece), gap)]
+    return [x for x, _ in places], [y for _, y in places]
 
 
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
     colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
     mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
-    for piece in unbroken(spec, series):
-        axes.plot(*_places(piece), color=colour, zorder=4, **mark)
+    axes.plot(*_path(*unbroken(spec, series)), color=colour, zorder=4, **mark)
     hollow = [p for p in series.points if p.hollow and marked]
-    axes.plot(*_places(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
+    axes.plot(*_path(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
             low, high = bounds(point)
