@@ -169,9 +169,7 @@ def py(rule: str, name: str, *swaps: tuple[str, str], **more: object) -> Case:
 TIME = "#SBATCH --time 01:15:00"
 RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
 LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
-HALF = (("--gres=gpu:4", "--gres=gpu:2"), ("--cpus-per-task 80 ", "--cpus-per-task 40 "))
 TASKS = (("--ntasks-per-node 1", "--ntasks-per-node 4"), ("--cpus-per-task 80 ", "--cpus-per-task 20 "))
-MEETING = "--nnodes=1 --rdzv_backend=c10d --rdzv_endpoint=$(hostname)"
 DDP = "--nproc_per_node=2 ResNet50.py --num_epochs 5"
 
 BROKEN = [

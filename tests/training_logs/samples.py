@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 
-MODELS = ("ResNet50", "ResNet152")
-
 
 def banner(model: str, gpus: int, batch: int) -> str:
     """The lab scripts' head, blanks as in the original."""

@@ -1,7 +1,9 @@
 """Real fits whose true epoch times were recorded beside their logs: the truth lies in the interval, always.
 
-The recordings are in tests/fixtures/keras/<TensorFlow version>/; record.py there says how the truth was
-taken.
+The recordings are in tests/fixtures/keras/<TensorFlow version>/, as NAME.log and NAME.json. Keras's progress bar starts
+its clock in its on_epoch_begin and reads it in its on_epoch_end; a callback in front of it and one behind it noted a
+monotonic clock in both places. So Keras's own duration lies between `lo` (end in front - begin behind) and `hi` (end
+behind - begin in front), however the machine was interrupted.
 """
 
 from __future__ import annotations
