@@ -16,7 +16,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, panels, y_ticks
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, panels, rows_of, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -338,6 +338,9 @@ def test_a_picture_is_the_same_each_time_and_says_practice():
 def test_more_than_four_lines_become_panels():
     lines = [{1: 1.0 + n, 2: 2.0 + n} for n in range(6)]
     assert len(panels(spec_of(*lines))) == 6 and len(panels(spec_of(*lines[:4]))) == 1
+    assert [rows_of(panels(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
+    two_each = [(name, each * 2) for name, each in panels(spec_of(*lines[:5]))]
+    assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
 
 
 def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():

@@ -12,7 +12,7 @@ import msgspec
 
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
-from labtui.export.drawing import panels
+from labtui.export.drawing import panels, rows_of
 from labtui.export.hand_in import HandInDocument, Page, Run, chart_text
 from labtui.export.markdown import formula_picture
 from labtui.export.plots import chart_picture
@@ -64,7 +64,7 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
         width = WITH_FACTS if page.facts else WIDE
         height = 72 * chart_height(page) if slides else 370.0
         if not slides:
-            height += 130 * (len(panels(page.charts[0])) > 5)
+            height += 130 * (rows_of(panels(page.charts[0])) > 1)
             height *= 1.6 if sum(len(panels(spec)) > 1 for spec in page.charts) > 1 else 1.0
         drawn = chart_picture(page.charts, width / 72, height / 72)
         alt = " ".join(map(chart_text, page.charts))

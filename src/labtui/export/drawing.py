@@ -47,6 +47,11 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     return [("", lines)] if alone else list(zip(distinct(list(groups)), groups.values(), strict=True))
 
 
+def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
+    """The rows that panels stand in: one for up to five of one line each; several lines need room for their names."""
+    return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
+
+
 def slots(spec: ChartSpec) -> dict[str, int]:
     """The place of each measured series among the four colours, by name: a network's own, others in their order."""
     own: dict[int, str] = {}

@@ -156,8 +156,8 @@ def names_alike(one: ChartSpec, other: ChartSpec) -> bool:
 
 def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Series]]]) -> None:
     """One panel for each group of one shared scale: its lines in colour, all others in grey."""
-    columns = len(groups) if len(groups) <= 5 else math.ceil(len(groups) / 2)
-    rows = math.ceil(len(groups) / columns)
+    rows = drawing.rows_of(groups)
+    columns = math.ceil(len(groups) / rows)
     grid = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     part.suptitle(clean(spec.heading or spec.title), x=0.012, ha="left", weight="bold")
     for axes in grid.flat[len(groups) :]:

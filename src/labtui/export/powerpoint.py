@@ -28,7 +28,7 @@ from pptx.util import Emu, Inches, Pt
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
 from labtui.export.documents import chart_height, shortened
-from labtui.export.drawing import panels
+from labtui.export.drawing import panels, rows_of
 from labtui.export.hand_in import (
     Block,
     HandInDocument,
@@ -245,7 +245,7 @@ class _Slides:
             for at, spec in enumerate(page.charts):
                 if at:
                     self.new_slide()
-                self.panelled(spec, width, 3.5 if len(panels(spec)) <= 5 else 4.7)
+                self.panelled(spec, width, 3.5 if rows_of(panels(spec)) == 1 else 4.7)
             return
         first = page.charts[0]
         share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))
@@ -263,8 +263,9 @@ class _Slides:
     def panelled(self, spec: ChartSpec, width: float, height: float) -> None:
         self.words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
         parts, top = panels(spec), self.y
-        columns = len(parts) if len(parts) <= 5 else math.ceil(len(parts) / 2)
-        wide, high = width / columns, (height - 0.4) / math.ceil(len(parts) / columns)
+        rows = rows_of(parts)
+        columns = math.ceil(len(parts) / rows)
+        wide, high = width / columns, (height - 0.4) / rows
         for at, (name, mine) in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             self.chart(spec, place, chosen=mine, heading=clean(name))
