@@ -10,14 +10,7 @@ from labtui.export import measurements, result_tables
 from labtui.export.contents import LabContents
 from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
-from labtui.lab.edition import (
-    ChartsCheck,
-    Edition,
-    Excerpt,
-    HandInPage,
-    MetricCheck,
-    Task,
-)
+from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
 from labtui.lab.run_choice import still_to_run
 from labtui.results import messages
 from labtui.results.catalogue import catalogue, networks

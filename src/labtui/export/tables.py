@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.export.measurements import stamp_of
 from labtui.results.measured import cite
-from labtui.results.numbers import (
-    AS_PRINTED,
-    PRECISE,
-    Table,
-    clean,
-    note_lines,
-    program_columns,
-    table_of,
-)
+from labtui.results.numbers import AS_PRINTED, PRECISE, Table, clean, note_lines, program_columns, table_of
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import program_json, row_json
 

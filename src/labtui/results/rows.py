@@ -396,7 +396,5 @@ def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
     """The results with these rows alone, and the laws that rest on them."""
     there = {row.configuration for row in rows}
     return replace(
-        results,
-        rows=named_rows(rows),
-        fits=tuple(fit for fit in results.fits if fit.baseline in there),
+        results, rows=named_rows(rows), fits=tuple(fit for fit in results.fits if fit.baseline in there)
     )

@@ -25,14 +25,7 @@ from labtui.results.charts import (
 )
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
-from labtui.results.numbers import (
-    percent_text,
-    rate_text,
-    ratio_text,
-    seconds_text,
-    uncertainty,
-    widened,
-)
+from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty, widened
 from labtui.results.programs import baseline_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
