@@ -71,7 +71,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 class SshChain(msgspec.Struct):
     """An open way: the last transport is the login host's, the ones before it are its hops."""
 
-    transports: list[paramiko.Transport] = msgspec.field(default_factory=list)
+    transports: list[paramiko.Transport] = []
     methods: tuple[str, ...] = ()
 
     @property

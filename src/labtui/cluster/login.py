@@ -54,8 +54,8 @@ def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
 class Memory(msgspec.Struct):
     """What is kept between reconnects, in memory only: opened keys and passwords that were accepted."""
 
-    keys: dict[str, OfferedKey] = msgspec.field(default_factory=dict)
-    passwords: dict[str, Secret] = msgspec.field(default_factory=dict)
+    keys: dict[str, OfferedKey] = {}
+    passwords: dict[str, Secret] = {}
 
     def forget(self, label: str) -> None:
         """Drop what was kept for a login that is refused now."""

@@ -46,7 +46,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     fix: str = ""
     action: Action = ""
-    settings: Mapping[str, str] = msgspec.field(default_factory=dict)
+    settings: Mapping[str, str] = {}
 
 
 @cache

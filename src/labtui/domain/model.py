@@ -405,7 +405,7 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
     printed_seconds: int | None = None
     steps: int | None = None
     ms_per_step: float | None = None
-    metrics: Mapping[str, float] = msgspec.field(default_factory=dict)
+    metrics: Mapping[str, float] = {}
     source: str = "keras"
     line: int | None = None
     ended_at: float | None = None

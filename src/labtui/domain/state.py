@@ -60,13 +60,11 @@ class SubmissionState(JobRequest, frozen=True, kw_only=True):
     early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
     script_file: str = ""
     remote_dir: str = ""
-    remote_logs: Mapping[str, str] = msgspec.field(default_factory=dict)
-    log_names: Mapping[str, str] = msgspec.field(
-        default_factory=dict
-    )  # those that an own job file gives; `%j` as above
-    script_hashes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    remote_logs: Mapping[str, str] = {}
+    log_names: Mapping[str, str] = {}  # those that an own job file gives; `%j` as above
+    script_hashes: Mapping[str, str] = {}
     job: JobView | None = None
-    logs: Mapping[Stream, LogState] = msgspec.field(default_factory=dict)
+    logs: Mapping[Stream, LogState] = {}
     practice: bool = False
     accepted: tuple[AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
@@ -140,8 +138,8 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a screen may show."""
 
-    submissions: Mapping[str, SubmissionState] = msgspec.field(default_factory=lambda: MappingProxyType({}))
-    runs: Mapping[int, RunState] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    submissions: Mapping[str, SubmissionState] = MappingProxyType({})
+    runs: Mapping[int, RunState] = MappingProxyType({})
     connection: ConnectionState = ConnectionState()
     refreshed_at: float | None = None
     """When the queue was last read completely."""
@@ -150,7 +148,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     other_jobs: tuple[JobView, ...] = ()
     """The student's living jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
-    places: Mapping[str, PathStatus] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, PathStatus] = MappingProxyType({})
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
     def is_small(self, run: RunState) -> bool:

@@ -79,7 +79,7 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
     """
 
     runs: tuple[MeasuredRun, ...] = ()
-    samples: Mapping[str, tuple[GpuSample, ...]] = msgspec.field(default_factory=dict)
+    samples: Mapping[str, tuple[GpuSample, ...]] = {}
     cost: LabCost | None = None
     edition: Edition | None = None
     unread: bool = False

@@ -178,16 +178,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     changes to the plan (smaller batches for smaller GPUs).
     """
 
-    state: LabState = msgspec.field(default_factory=LabState)
-    results: Results = msgspec.field(default_factory=lambda: Results(images=50_000))
-    scripts: Mapping[str, FileFact] = msgspec.field(default_factory=dict)
-    originals: Mapping[str, FileFact] = msgspec.field(default_factory=dict)
+    state: LabState = LabState()
+    results: Results = Results(images=50_000)
+    scripts: Mapping[str, FileFact] = {}
+    originals: Mapping[str, FileFact] = {}
     exports: tuple[ExportFact, ...] = ()
-    answers: Mapping[str, AnswerSheet] = msgspec.field(default_factory=dict)
+    answers: Mapping[str, AnswerSheet] = {}
     files: frozenset[str] = frozenset()
-    remote: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    remote: Mapping[str, bool] = {}
     remote_at: float | None = None
-    overrides: PlanOverrides = msgspec.field(default_factory=PlanOverrides)
+    overrides: PlanOverrides = PlanOverrides()
 
     def submission(self, run: RunState) -> SubmissionState | None:
         return self.state.submissions.get(run.token)

@@ -62,7 +62,7 @@ class Job(msgspec.Struct):
     begin: float | None = None
     held: bool = False
     priority: int = 100
-    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    environment: dict[str, str] = {}
     state: str = PENDING
     reason: str = "None"
     start_time: float | None = None

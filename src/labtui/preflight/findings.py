@@ -211,12 +211,12 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     draft: SubmissionDraft | None
     profile: Profile
     account: str = ""
-    remote: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    remote: Mapping[str, bool] = {}
     main: str = MAIN_SCRIPT
-    given: Mapping[str, str] = msgspec.field(default_factory=dict)
+    given: Mapping[str, str] = {}
     forecast_s: float | None = None
     makes_folders: bool = False
-    bash_errors: Mapping[str, str] = msgspec.field(default_factory=dict)
+    bash_errors: Mapping[str, str] = {}
 
     @cached_property
     def files(self) -> Mapping[str, str]:

@@ -155,7 +155,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     step_factor: Interval | None = None
     karp_flatt: Interval | None = None
     acceleration: Interval | None = None
-    as_printed: AsPrinted = msgspec.field(default_factory=AsPrinted)
+    as_printed: AsPrinted = AsPrinted()
     printed_acceleration: float | None = None
     doubling_gain: Interval | None = None
     baseline: ResultRow | None = None

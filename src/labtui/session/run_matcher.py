@@ -193,9 +193,9 @@ class SubmissionReader:
 class Match(msgspec.Struct):
     """The run that each run of a log is, by its index there; `superseded` are tries that were begun again."""
 
-    plan: Mapping[int, RunSpec] = msgspec.field(default_factory=dict)
-    run_ids: dict[int, int] = msgspec.field(default_factory=dict)
-    superseded: set[int] = msgspec.field(default_factory=set)
+    plan: Mapping[int, RunSpec] = {}
+    run_ids: dict[int, int] = {}
+    superseded: set[int] = set()
 
 
 def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_new: int | None) -> Match:

@@ -59,8 +59,8 @@ class _Known(msgspec.Struct):
     look_at: float = 0.0
     no_job: NoJobPeriod = msgspec.field(default_factory=NoJobPeriod)
     refused: SubmitRefused | None = None
-    sent: list[Future[str]] = msgspec.field(default_factory=list)
-    cancelled: list[Future[None]] = msgspec.field(default_factory=list)
+    sent: list[Future[str]] = []
+    cancelled: list[Future[None]] = []
 
 
 class Submitter:

@@ -112,7 +112,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
     directives: tuple[Directive, ...] = ()
     commands: tuple[Command, ...] = ()
     inert: frozenset[int] = frozenset()
-    given: Mapping[str, str] = msgspec.field(default_factory=dict)
+    given: Mapping[str, str] = {}
 
     @cached_property
     def filled(self) -> tuple[Command, ...]:

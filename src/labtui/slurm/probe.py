@@ -126,7 +126,7 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     kind: str = "missing"
     readable: bool = False
-    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
+    sizes: Mapping[str, int] = {}
     """The CIFAR-10 files in it, in bytes."""
 
     @property
@@ -152,7 +152,7 @@ class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     complete: bool = True
-    paths: dict[str, PathFacts] = msgspec.field(default_factory=dict)
+    paths: dict[str, PathFacts] = {}
     python: tuple[int, str] | None = None
     """How a look at the training's Python ended: its status and what it printed."""
     root_parent: str = ""

@@ -51,8 +51,8 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class _Shell(msgspec.Struct):
-    variables: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=dict)
-    made: list[Command] = msgspec.field(default_factory=list)
+    variables: dict[str, str | tuple[str, ...]] = {}
+    made: list[Command] = []
 
 
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:

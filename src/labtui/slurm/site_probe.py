@@ -44,7 +44,7 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
     """What was learned. `refused` has the last line of standard error by command; `config` is scontrol's."""
 
     partitions: tuple[SitePartition, ...] = ()
-    config: Mapping[str, str] = msgspec.field(default_factory=dict)
+    config: Mapping[str, str] = {}
     default_account: str = ""
     programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
     data: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     home: str = ""
-    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
+    refused: Mapping[str, str] = {}
 
     @property
     def cluster(self) -> str:

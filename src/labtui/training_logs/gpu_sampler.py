@@ -135,7 +135,7 @@ class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
     per_gpu: dict[int, float]
     samples: int
     warmup: bool
-    names: dict[int, str] = msgspec.field(default_factory=dict)
+    names: dict[int, str] = {}
 
     @property
     def mean(self) -> float | None:

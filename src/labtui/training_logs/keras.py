@@ -79,8 +79,8 @@ class Summary(msgspec.Struct):
     seconds: int
     total: int | None = None
     bar: bool = False
-    units: dict[str, TimeUnit] = msgspec.field(default_factory=dict)
-    metrics: dict[str, float] = msgspec.field(default_factory=dict)
+    units: dict[str, TimeUnit] = {}
+    metrics: dict[str, float] = {}
     thin: bool = False
     first: Bounds | None = None
     twice: bool = False

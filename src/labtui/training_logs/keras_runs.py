@@ -42,7 +42,7 @@ class KerasLines(msgspec.Struct):
 
     open: int | None = None
     last: int | None = None
-    seen: list[tuple[Summary, int]] = msgspec.field(default_factory=list)
+    seen: list[tuple[Summary, int]] = []
     kept: int = -1
     total: int | None = None
     place: int | None = None

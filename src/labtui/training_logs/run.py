@@ -41,22 +41,22 @@ class OpenRun(msgspec.Struct, dict=True):
     first_line: int = 0
     last_line: int = 0
     form: str = ""
-    facts: RunFacts = msgspec.field(default_factory=RunFacts)
-    announced: set[str] = msgspec.field(default_factory=set)
+    facts: RunFacts = RunFacts()
+    announced: set[str] = set()
     masked: bool = False  # asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
-    options: dict[str, str] = msgspec.field(default_factory=dict)
-    epochs: dict[int, EpochSample] = msgspec.field(default_factory=dict)  # as printed
+    options: dict[str, str] = {}
+    epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
-    clocked: dict[int, EpochSample] = msgspec.field(default_factory=dict)  # by MLPerf's clock
+    clocked: dict[int, EpochSample] = {}  # by MLPerf's clock
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     claimed: tuple[float, int] | None = None  # a rate that MLPerf's tracked_stats say, and its line
     images_line: int = 0
-    measures: dict[int, dict[str, float]] = msgspec.field(default_factory=dict)
+    measures: dict[int, dict[str, float]] = {}
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
@@ -72,8 +72,8 @@ class OpenRun(msgspec.Struct, dict=True):
     whole: bool = False  # the last epoch is over and nothing of another has begun
     interleaved: bool = False
     refused: bool = False  # none of the epochs can be believed
-    gpus: dict[GpuSource, GpuCount] = msgspec.field(default_factory=dict)
-    notes: list[str] = msgspec.field(default_factory=list)
+    gpus: dict[GpuSource, GpuCount] = {}
+    notes: list[str] = []
 
     # ------------------------------------------------------------------ where it stands
 

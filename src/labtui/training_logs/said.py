@@ -76,7 +76,7 @@ class Epoch(msgspec.Struct):
     seconds: Interval | None = None
     planned: int | None = None
     steps: int | None = None
-    metrics: Mapping[str, float] = msgspec.field(default_factory=dict)
+    metrics: Mapping[str, float] = {}
     at: float | None = None
     count: int = 0
     rate: Interval | None = None

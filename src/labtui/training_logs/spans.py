@@ -149,7 +149,7 @@ class ImagenetLines(msgspec.Struct):
     done: int = 0
     line: int = 0
     from_one: bool = False
-    metrics: dict[str, float] = msgspec.field(default_factory=dict)
+    metrics: dict[str, float] = {}
 
     def take(self, said: Batch, line: int) -> None:
         """The next batch; the example printed its index until 2022, its number since."""

@@ -125,7 +125,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     results: Results | None = None
     """The numbers of the runs of the task on the screen."""
     charts: tuple[ChartSpec, ...] = ()
-    checks: Mapping[str, TaskCheck] = msgspec.field(default_factory=dict)
+    checks: Mapping[str, TaskCheck] = {}
     task_id: str = ""
     run_id: int | None = None
     practice: bool = False
@@ -135,7 +135,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     now: float = 0.0
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
-    every: Mapping[int, RunLine] = msgspec.field(default_factory=dict)
+    every: Mapping[int, RunLine] = {}
     """All runs of the lab, by number."""
 
     @cached_property
