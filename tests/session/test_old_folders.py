@@ -15,9 +15,11 @@ import zlib
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from labtui.domain.model import Interval
 from labtui.domain.state import SubmissionState
-from labtui.session.records import from_json, read_files, unsealed
+from labtui.session.records import Reading, from_json, read_files, to_json, unsealed
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
@@ -111,3 +113,16 @@ def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
         log.unlink()
     with Session.open(bench.path, start=False) as session:
         assert session.state.runs == (right if there else wrong.runs)
+
+
+def test_a_reading_that_keeps_the_figures_of_a_whole_run_apart_is_the_same_run(open_bench):
+    """As earlier versions stored it; where the log is gone, nothing else has them."""
+    bench = open_bench()
+    accepted(bench)
+    run = replace(bench.session.state.runs[1], unit="tokens", gpu_memory=Interval.exact(4.5), totals_line=7)
+    row = json.loads(to_json(Reading(source="100 0:", runs=(run,))))
+    (old,) = row["runs"]
+    figures = {name: old.pop(name) for name in ("throughput", "unit", "gpu_memory")}
+    line = old.pop("totals_line")
+    old["totals"] = figures | {"line": line}
+    assert from_json(json.dumps(row), Reading).runs == (run,)
