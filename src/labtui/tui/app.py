@@ -20,6 +20,7 @@ from textual.screen import Screen
 from labtui.domain.errors import LabError
 from labtui.domain.state import LabState
 from labtui.tui import STYLES, themes
+from labtui.tui.format import NO_LINE
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
@@ -259,11 +260,8 @@ class LabApp(SanitizedApp[int]):
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""
-        if self.main is not None:
-            from labtui.tui.widgets.answers_pane import AnswersPane
-
-            for pane in self.main.query(AnswersPane):
-                pane.keep()
+        for pane in self.main.query("AnswersPane") if self.main is not None else ():
+            pane.keep()  # type: ignore[attr-defined]
 
     def tell(self, notices: Sequence[Notice]) -> None:
         """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
@@ -437,7 +435,7 @@ class LabApp(SanitizedApp[int]):
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""
-        if self.view_model.state.connection.status in {"offline", "needs-login"}:
+        if self.view_model.state.connection.status in NO_LINE:
             self.session.connect_now()
         self.session.refresh()
         self.view_model.check_later(self.repaint_soon)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.state import ConnectionState, LabState, SubmissionState
+from labtui.domain.state import LabState, SubmissionState
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
 TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "stale"}
 CONNECTION_GLYPHS = {"online": "●", "connecting": "○", "stale": "○", "offline": "○", "needs-login": "!"}
+CONNECTION_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 CONNECTION_WORDS = {"needs-login": "not logged in", "stale": "no answer"}
 PHASE_GLYPHS = {
     RunPhase.WAITING: "◌",
@@ -103,11 +104,15 @@ def place_text(spec: ChartSpec, x: float) -> str:
     return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
 
 
-def connection_label(connection: ConnectionState) -> tuple[str, str]:
-    """Glyph and word of the connection; before the first attempt ended it is not offline."""
+def connection_label(view: View) -> tuple[str, str, str]:
+    """Glyph, word and role of the connection; before the first attempt ended it is not offline, nor read-only tried."""
+    connection = view.state.connection
     tried = connection.status != "offline" or bool(connection.sentence)
     status = connection.status if tried else "connecting"
-    return CONNECTION_GLYPHS.get(status, "?"), CONNECTION_WORDS.get(status, status)
+    word = (
+        "not connected" if view.read_only and status == "connecting" else CONNECTION_WORDS.get(status, status)
+    )
+    return CONNECTION_GLYPHS.get(status, "?"), word, CONNECTION_ROLES.get(status, "quiet")
 
 
 NO_LINE = ("offline", "needs-login")

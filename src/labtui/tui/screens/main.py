@@ -171,8 +171,7 @@ class MainScreen(FramedScreen):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter in the list of tasks goes back to the pane."""
         event.stop()
-        self.remove_class("-open")
-        self.focus_pane()
+        self.action_escape()
 
     # ------------------------------------------------------------------ actions of this screen
 
@@ -197,21 +196,17 @@ class MainScreen(FramedScreen):
         self.focus_pane()
 
     async def action_next_question(self) -> None:
-        """Write the next answer that is missing, from any pane; after the last one go on."""
+        """Write the next answer that is missing, from any pane; after the last one go on, where no run is missing."""
         if self.pane != "answers":
             await self.show_pane("answers")
-        if not self._answers().next_question():
-            self._answers().leave()
-            await self._after_answers()
-
-    async def _after_answers(self) -> None:
-        """Every question of the task has an answer: go on, unless runs or files are missing here, as the card says."""
-        view = self.app.view_model.view()
-        missing = [item for item in view.check.items if not item.met] if view.check else []
-        rest = [item for item in missing if item.kind not in {"answers", "charts", "hand-in"}]
+        if self._answers().next_question():
+            return
+        self._answers().leave()
+        view = self._now
+        unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
         after = [row.task_id for row in view.rows].index(view.task_id) + 1
         ahead = next((row.task_id for row in view.tasks[after:] if row.status != "done"), None)
-        if ahead is not None and not rest:
+        if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self._go_to(ahead)
 
     @property

@@ -28,7 +28,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.charts_pane import VIEWS, ChartView
+from labtui.tui.widgets.charts_pane import VIEWS, ChartView, first_chart
 from labtui.tui.widgets.frame import Said, key, say
 
 if TYPE_CHECKING:
@@ -294,8 +294,8 @@ def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     text = question.casefold()
     there: dict[str, ChartSpec] = {chart.view: chart for chart in reversed(charts) if not chart.empty}
     named = [name for name, word in CHARTS.items() if word in text and name in there]
-    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="speedup")
-    return there.get(wanted) or next(iter(there.values()), None)
+    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="")
+    return there.get(wanted) or first_chart(charts)
 
 
 def chart_beside(view: View, question: int) -> ChartSpec | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
@@ -70,7 +71,12 @@ class ChartView(Widget, can_focus=False):
 
 
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
-"""What is shown first: the first of these that has something to show."""
+
+
+def first_chart(charts: Sequence[ChartSpec]) -> ChartSpec | None:
+    """What is shown first: of the first view in this order that has something to show."""
+    shown = [chart for chart in charts if not chart.empty]
+    return min(shown, key=lambda chart: FIRST.index(chart.view), default=None)
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -159,8 +165,8 @@ class ChartsPane(Pane, Container, can_focus=True):
     @property
     def view_name(self) -> str:
         """The view on the screen."""
-        there = {each.view for each in self._charts()}
-        return self._chosen or next((name for name in FIRST if name in there), "speedup")
+        first = first_chart(self._charts())
+        return self._chosen or (first.view if first is not None else "speedup")
 
     @property
     def spec(self) -> ChartSpec | None:
@@ -323,11 +329,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         found, view = self._point(), self.view
         if found is None or view is None or view.results is None:
             return None
-        for row in view.results.rows:
-            numbers = (row.epoch_seconds, row.throughput, row.speedup, row.efficiency)
-            if any(number is not None and number.value == found[1].y for number in numbers):
-                return row
-        return None
+        names, y = ("epoch_seconds", "throughput", "speedup", "efficiency"), found[1].y
+        numbers = ((row, getattr(row, name)) for row in view.results.rows for name in names)
+        return next((row for row, number in numbers if number is not None and number.value == y), None)
 
     def _line_of(self, row: ResultRow | None) -> RunLine | None:
         ids = (

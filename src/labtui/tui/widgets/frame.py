@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 RAIL = 30
 EMPTY = Text("")
-PRACTICE_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 
 
 def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
@@ -143,17 +142,13 @@ class HeaderBar(Slice):
         return ends(left, right, width, gap=3)
 
     def _right(self, view: View, styles: Roles) -> Text:
-        connection = view.state.connection
-        glyph, word = words.connection_label(connection)
-        if view.read_only and word == "connecting":  # where one may only look, nothing is tried
-            word = "not connected"
+        glyph, word, role = words.connection_label(view)
         parts = []
         if view.practice:
             pace = f" {view.factor:g}×" if view.factor else ""
             parts.append(ink(f"practice{pace}", styles.warn))
         if view.read_only:
             parts.append(ink("read-only", styles.warn))
-        role = PRACTICE_ROLES.get(connection.status if word != "connecting" else "", "quiet")
         parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
         if view.gpu_hours is not None:
             parts.append(ink(f"{view.gpu_hours:.2f} GPU-h", styles.soft))

@@ -166,8 +166,7 @@ class RunPane(Pane, Vertical):
         if line is None:
             return
         held = not (line.submission is not None and line.submission.held)
-        done = f"Run {line.run_id} is held. Press H to release it."
-        done = done if held else f"Run {line.run_id} is released."
+        done = f"Run {line.run_id} is {'held. Press H to release it' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
     def action_cancel_run(self) -> None:

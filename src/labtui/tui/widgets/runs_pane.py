@@ -18,7 +18,7 @@ from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import after_oom, headline, result
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
-from labtui.tui.widgets.charts_pane import ChartView, empty_chart
+from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
 from labtui.tui.widgets.frame import Said, does, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
@@ -336,7 +336,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
     if facts:
         text.append("\n")
-    for name, value, rest in facts[:4]:
+    for name, value, rest in facts:
         text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
     if busy and line.phase is RunPhase.RUNNING:
         sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
@@ -351,9 +351,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 def glance_chart(view: View) -> ChartSpec | None:
     """What the runs show by now: scaling, or CPU against GPU, else times; before that the sizes to come."""
-    for name in ("speedup", "time"):
-        for chart in view.charts:
-            if chart.view == name and not chart.empty:
-                return chart
+    if (first := first_chart(view.charts)) is not None:
+        return first
     sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)
     return empty_chart(view, "time") if sizes else None
