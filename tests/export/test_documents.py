@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import itertools
 import json
@@ -147,6 +148,26 @@ def test_a_file_that_is_no_template_is_named(tmp_path):
     for name in ("text.pptx", "gone.pptx"):
         with pytest.raises(ExportError, match="no PowerPoint file"):
             pptx(document, tmp_path / name)
+
+
+@pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
+def test_a_slide_that_goes_on_repeats_the_questions_of_its_answers(tmp_path):
+    document = document_of(tmp_path, "hpc4ai-ch10", answer="Each step waits for all GPUs. " * 25)
+    asked = [answer.question for page in document.pages for answer in page.answers]
+    first, more = [], []
+    for slide in presentation_of(pptx(document)).slides:
+        text = "\n".join(texts_of(slide))
+        (more if ", continued\n" in text else first).append(text)
+    assert more and not any(question in text for question in asked for text in first)
+    for text in more:
+        for number in re.findall(r"^(\d)\.\t", text, re.MULTILINE):
+            assert re.search(rf"^{number}\.\t(.+)\vEach step", text, re.MULTILINE)[1] in asked
+    path = tmp_path / "deck.pdf"
+    path.write_bytes(pdf(document, "slides"))
+    pages = [" ".join(word for *_, word in words) for _, _, words in pdf_words(path)]
+    for page in map(html.unescape, pages):
+        begun = len(re.findall(r"\d\. Each step", page)) if ", continued" in page else 0
+        assert sum(question in page for question in asked) == begun
 
 
 def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from msgspec.structs import replace
 from PIL import Image, ImageFont, UnidentifiedImageError
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
@@ -179,14 +180,19 @@ def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
+    line, more, rest = run.text.partition("\n")
     added = paragraph.add_run()
-    added.text = run.text.replace("\n", "\v")
+    added.text = line
     added.font.size, added.font.bold, added.font.italic = Pt(size), run.bold, run.italic
     added.font.color.theme_color = _TONES[run.tone]
     if run.mono:
         added.font.name = "Consolas"
     if run.strike:
         added.font._element.set("strike", "sngStrike")
+    if more:
+        paragraph.add_line_break()
+    if rest:
+        _add_run(paragraph, replace(run, text=rest), size)
 
 
 # --------------------------------------------------------------------------- pages
@@ -197,6 +203,7 @@ class _Slides:
 
     def __init__(self, presentation: Any, document: HandInDocument, page: Page) -> None:
         self.presentation, self.document, self.page = presentation, document, page
+        self.questions: dict[str, str] = {}
         self.count = 0
         self.new_slide()
 
@@ -278,8 +285,12 @@ class _Slides:
         width = (WIDTH - 0.55 * (columns - 1)) / columns
         rest = list(paragraphs)
         while rest:
+            self.need(_height(rest[0], width, size))
+            if self.count > 1 and self.questions:  # a slide that goes on repeats what its answers answer
+                asked = {bullet: (Run(f"{text}\n", tone="quiet"),) for bullet, text in self.questions.items()}
+                rest = [replace(each, runs=(*asked.get(each.bullet, ()), *each.runs)) for each in rest]
+                self.questions = {}
             heights = [_height(each, width, size) for each in rest]
-            self.need(heights[0])
             count = _fitting(heights, (BOTTOM - self.y) * columns)
             height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
             frame = _frame(self.slide, (LEFT, self.y, WIDTH, height))
@@ -294,6 +305,7 @@ class _Slides:
     def answers(self) -> None:
         """Answers in two columns; a short one alone, a table, code or a picture goes over the whole width."""
         words: list[Paragraph] = []
+        self.questions = {f"{each.number}.": each.question for each in self.page.answers}
         letters = [answer.letters for answer in self.page.answers if answer.blocks]
         columns = 1 if len(letters) == 1 and letters[0] <= 700 else 2
         for answer in self.page.answers:
