@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import io
 import os
 import platform
 import random
@@ -139,6 +140,13 @@ def has_torch() -> bool:
         return subprocess.run([str(TORCH_PYTHON), "-c", code], check=False).returncode == 0
     except OSError:
         return False
+
+
+class TextTerminal(io.StringIO):
+    """Stands for a terminal on standard input or output."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def new_seed() -> int:

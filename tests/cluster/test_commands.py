@@ -151,20 +151,6 @@ def test_what_is_not_there(line):
         line.files.read("gone")
 
 
-def test_reading_by_pieces_gives_the_whole(line):
-    line.run("seq 1 400000 > big.txt")
-    whole = line.run("cat big.txt").stdout
-    stat = line.files.stat("big.txt")
-    assert stat is not None and stat.size == len(whole)
-    for step in (1_000_003, 70_000, len(whole) + 5):
-        got, offset = b"", 0
-        while piece := line.files.read("big.txt", offset, step):
-            got, offset = got + piece, offset + len(piece)
-            assert len(piece) <= step
-        assert got == whole
-    assert line.files.read("big.txt", len(whole) + 10, 100) == b""
-
-
 def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(connect, student, capfd):
     """No thread of the SSH library asks for the pieces: its exceptions would land on the screen."""
     with FaultProxy((student.host, student.port)) as proxy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import getpass
-import io
 import socket
 import sys
 
@@ -15,6 +14,7 @@ from labtui.cluster.dial import cannot_connect, lost
 from labtui.cluster.target import Endpoint, LoginQuestion, Secret
 from labtui.commands.terminal import TerminalPrompter
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused
+from tests.conftest import TextTerminal
 
 WHERE = Endpoint(alias="h", host="h", port=22, user="me")
 
@@ -56,17 +56,12 @@ def test_a_lost_line():
 # --------------------------------------------------------------------------- the terminal
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def question(kind: str, **values: object) -> LoginQuestion:
     return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **values)  # type: ignore[arg-type]
 
 
 def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Terminal("yes\n123456\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("yes\n123456\n"))
     person = TerminalPrompter()
     assert person.ask(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
     assert person.ask(question("code", echo=True)) == "123456"
@@ -78,7 +73,7 @@ def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
 
 def test_secrets_are_read_without_an_echo(monkeypatch):
     monkeypatch.setattr(getpass, "getpass", lambda prompt, stream: "secret")
-    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stdin", TextTerminal())
     assert TerminalPrompter().ask(question("password")) == "secret"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import re
 import sys
@@ -19,6 +18,7 @@ from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
 from tests.commands.by_hand import by_hand
+from tests.conftest import TextTerminal
 from tests.lab import walk
 
 LONG = ("--qos", "acc_training", "--time", "1200")
@@ -56,13 +56,6 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
     return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
 
 
-class Terminal(io.StringIO):
-    """Stands for a terminal on stdin."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said_yes(
     folder, capsys, monkeypatch
 ):
@@ -79,11 +72,11 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     assert "labtui submit 7 --halve 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
     assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
-    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert main(["submit", "7", "--halve", "2"]) == 1
     assert "Submit this?" in capsys.readouterr().err
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
-    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     assert main(["submit", "7", "--halve", "2", "--wait", *LONG]) == 0
     captured = capsys.readouterr()
     assert "1,024 images per GPU" in captured.err

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
 import pytest
 
 from labtui.commands.cli import main
+from tests.conftest import TextTerminal
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
 
 
-class Window(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -> str:
     """All that a command prints in a window of so many columns."""
-    window = Window()
+    window = TextTerminal()
     with monkeypatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
         patch.setattr(sys, "stdout", window)

@@ -15,7 +15,7 @@ from labtui.slurm.probe import file_digest, slurm_probe
 from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 from labtui.slurm.site_probe import site_probe
-from labtui.slurm.submit import TAKEN_AWAY, Lookup, lookup, submit
+from labtui.slurm.submit import Lookup, lookup, submit
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
 
@@ -86,20 +86,6 @@ def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs):
         assert look(first).job_id == job_id
         other = look(second)
         assert (other.job_id, other.certain) == (None, True), other.problem
-
-
-def test_a_token_nobody_sent_is_certainly_not_there(jobs):
-    token = f"tok-{secrets.token_hex(8)}"
-    answer_read = ask(jobs.site, lookup(f"{jobs.directory}/{token}", token, "nobody"))
-    assert (answer_read.job_id, answer_read.certain) == (None, True), answer_read.problem
-
-
-def test_one_attempt_submits_once(jobs):
-    token = f"tok-{secrets.token_hex(8)}"
-    call = submit(jobs.directory + "/once", "ok.sh", token, "once", gpu_options(jobs), attempt=0)
-    jobs.run("mkdir -p once && cp ok.sh once/")
-    first, second = result_of(jobs.site, call, "1"), result_of(jobs.site, call, "2")
-    assert (first.status, second.status) == (0, TAKEN_AWAY)
 
 
 def test_a_refusal_is_read_as_what_it_is(jobs):

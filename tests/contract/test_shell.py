@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 from labtui.cluster.files import RemoteFiles, request_size
 
@@ -91,30 +90,6 @@ def test_reading_around_the_end_of_a_file(jobs):
                 assert got == data[offset : offset + max(0, limit)], (size, offset, limit)
         found = files.stat(f"{jobs.directory}/ends")
         assert found is not None and found.size == size
-    sftp.close()
-
-
-def test_a_growing_file_is_read_from_where_one_stopped(jobs):
-    jobs.site.write(
-        f"{jobs.directory}/grow.sh",
-        b"#!/bin/bash\n#SBATCH --output grow.%j.out\n#SBATCH --time 5\nfor i in 1 2 3 4; do"
-        b" echo line $i; until [ -e seen$i ]; do sleep 0.1; done; done\nprintf end\n",
-    )
-    job = jobs.submit(f"{jobs.cpu} -J grow grow.sh")
-    jobs.wait_for(job, "RUNNING")
-    sftp = jobs.site.sftp()
-    path = f"{jobs.directory}/grow.{job}.out"
-    seen, pieces = b"", [b"line %d\n" % i for i in range(1, 5)] + [b"end"]
-    deadline = time.monotonic() + 240
-    for number, piece in enumerate(pieces, 1):
-        before = seen
-        while seen != before + piece and time.monotonic() < deadline:
-            with suppress(FileNotFoundError), sftp.open(path, "rb") as file:
-                file.seek(len(seen))
-                seen += file.read(32_768)
-            time.sleep(0.1)
-        assert seen == before + piece
-        jobs.site.write(f"{jobs.directory}/seen{number}", b"")
     sftp.close()
 
 

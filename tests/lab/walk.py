@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.labs import check_folder, load_edition, open_answers, start_copy
 from labtui.session.session import Session
 from labtui.session.settings import Settings
+from tests.real_cluster.cluster import wait_until
 
 if TYPE_CHECKING:
     from labtui.practice.cluster import PracticeCluster
@@ -64,21 +64,19 @@ def submit(session: Session, task_id: str, overrides: PlanOverrides | None = Non
         errors = [f for f in session.preview(draft).findings if f.severity == "error"]
         assert not errors, errors
         session.submit(draft)
-    wait(lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, wanted))
+    wait_until(
+        lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, wanted),
+        what="a submission",
+    )
     return [token for token in session.state.submissions if token not in before]
 
 
-def finish(session: Session, limit_s: float = 900) -> None:
+def finish(session: Session) -> None:
     """Wait until every run is over and its log has been read to the end."""
-    wait(lambda: all(run.outcome is not None for run in session.state.runs.values()), limit_s)
-
-
-def wait(condition, limit_s: float = 240) -> None:
-    """Wait for a condition, with a deadline."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
+    wait_until(
+        lambda: all(run.outcome is not None for run in session.state.runs.values()),
+        what="the runs to end", deadline_s=900,
+    )  # fmt: skip
 
 
 def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS) -> tuple[Path, ...]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from labtui.commands.cli import SanitizedStream, guarded, trusted
 from labtui.domain.terminal_text import sanitize
 from labtui.domain.terminal_text import sanitize as sanitize_log
 from labtui.session.folder import LabFolder
+from tests.conftest import TextTerminal
 from tests.reliability import show_hostile
 from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts
 from tests.tui import fed_session
@@ -129,14 +129,9 @@ def test_a_bug_in_a_verb_is_a_sentence_and_a_file(monkeypatch, capsys, tmp_path)
     assert os.name == "nt" or written.stat().st_mode & 0o777 == 0o600
 
 
-class _Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @given(st.text())
 def test_nothing_but_printable_text_passes_the_guard(text):
-    below = _Screen()
+    below = TextTerminal()
     SanitizedStream(below).write(text)
     for passed in (below.getvalue(), sanitize_log(text)):
         assert all(char.isprintable() or char in "\n\r\t" for char in passed)
@@ -145,7 +140,7 @@ def test_nothing_but_printable_text_passes_the_guard(text):
 
 
 def test_colours_of_our_own_pass(monkeypatch):
-    below = _Screen()
+    below = TextTerminal()
     monkeypatch.setattr(sys, "stdout", below)
     with guarded():
         print("\x1b[31mno")

@@ -38,6 +38,7 @@ from labtui.session.settings import (
     write_settings,
 )
 from labtui.session.store import Store
+from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
 
@@ -322,20 +323,13 @@ def test_each_kind_of_file_refuses_a_link(snare):
     assert tree(outside) == before
 
 
-class Typed(io.StringIO):
-    """Stands for a terminal on stdin."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatch, capsys):
     profile = tmp_path / "small.toml"
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
     write_settings(received / "lab.toml", wanted)
-    monkeypatch.setattr(sys, "stdin", Typed("n\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted) and check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
@@ -350,7 +344,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     (received / "labtui.db").write_bytes(b"no database")
     why = check_trust(received)
     assert why is not None and any("is not known: " in line for line in effects_of_trust(why.path))
-    monkeypatch.setattr(sys, "stdin", Typed("y\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     assert ask_trust(received, given=False) is None and check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"
     assert capsys.readouterr().err.count("Trust this folder?") == 1

@@ -5,10 +5,28 @@ from __future__ import annotations
 
 import json
 
+from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
+
+
+def runs_of(text: str) -> tuple[ParsedRun, ...]:
+    return parse_log(text.encode()).runs
+
+
+def only_run(text: str) -> ParsedRun:
+    (run,) = runs_of(text)
+    return run
+
 
 def banner(model: str, gpus: int, batch: int) -> str:
     """The lab scripts' head, blanks as in the original."""
     return f" Model {model} {gpus} GPUs \n{'-' * 40}\nBatch_size: {batch}\nNum_replicas: {gpus} \n"
+
+
+def devices(*numbers: int) -> str:
+    """What TensorFlow says of the GPUs that it uses."""
+    names = ", ".join(f"'/job:localhost/replica:0/task:0/device:GPU:{n}'" for n in numbers)
+    return f"INFO:tensorflow:Using MirroredStrategy with devices ({names},)\n"
 
 
 def keras(first: int, last: int, planned: int, steps: int = 25, seconds: int = 14) -> str:

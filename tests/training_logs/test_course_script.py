@@ -8,7 +8,7 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
+from tests.training_logs.samples import only_run
 
 
 class Script:
@@ -42,12 +42,6 @@ class Script:
 
 
 COMMAND = "+ torchrun --nproc_per_node 1 train.py --batch_size 32\n"
-
-
-def only_run(text: str) -> ParsedRun:
-    report = parse_log(text.encode())
-    assert len(report.runs) == 1, report.runs
-    return report.runs[0]
 
 
 def test_one_process() -> None:

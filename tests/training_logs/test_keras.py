@@ -13,14 +13,8 @@ from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import CLOCK_SECONDS as CLOCK
 from labtui.training_logs.keras import Summary, epoch_interval, read_header, read_summary
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
-
-
-def only_run(text: str) -> ParsedRun:
-    report = parse_log(text.encode())
-    assert len(report.runs) == 1, report.runs
-    return report.runs[0]
+from tests.training_logs.samples import only_run
 
 
 def only_epoch(line: str) -> EpochSample:

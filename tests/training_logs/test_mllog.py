@@ -8,15 +8,8 @@ import logging
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
-from tests.training_logs.samples import mllog
-
-
-def only_run(text: str) -> ParsedRun:
-    report = parse_log(text.encode())
-    assert len(report.runs) == 1, report.runs
-    return report.runs[0]
+from tests.training_logs.samples import mllog, only_run
 
 
 def test_records_give_the_time_and_keras_what_it_prints() -> None:

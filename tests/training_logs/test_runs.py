@@ -8,12 +8,8 @@ import pytest
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
-from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
-
-
-def runs_of(text: str) -> tuple[ParsedRun, ...]:
-    return parse_log(text.encode()).runs
+from tests.training_logs.samples import runs_of
 
 
 def epochs(seconds: list[int], steps: int = 25) -> str:

@@ -8,7 +8,7 @@ import pytest
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
-from tests.training_logs.samples import banner, imagenet, keras, mllog
+from tests.training_logs.samples import banner, devices, imagenet, keras, mllog
 
 
 def shown(run: ParsedRun) -> str:
@@ -28,16 +28,11 @@ def shown(run: ParsedRun) -> str:
     return f"{run.model or '-'} {run.device or '-'}{gpus}{size}:{epochs}{rate}, {run.outcome}{words}"
 
 
-STRATEGY = "INFO:tensorflow:Using MirroredStrategy with devices ("
 WORKERS = (
     "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', "
     "task_id = 0, num_workers = 2, local_devices = ('/job:worker/replica:0/task:0/device:GPU:0', "
     "'/job:worker/replica:0/task:0/device:GPU:1'), communication = CommunicationImplementation.AUTO\n"
 )
-
-
-def devices(*numbers: int) -> str:
-    return STRATEGY + ", ".join(f"'/job:localhost/replica:0/task:0/device:GPU:{n}'" for n in numbers) + ",)\n"
 
 
 GPUS = "---- labtui job ----\ngpus:      {}\n---- end ----\n"

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
-
-
-def only_run(text: str) -> ParsedRun:
-    report = parse_log(text.encode())
-    assert len(report.runs) == 1, report.runs
-    return report.runs[0]
+from tests.training_logs.samples import only_run
 
 
 def new_pytorch(epoch: int, steps: int, first: int = 0, every: int = 1) -> str:

@@ -7,8 +7,7 @@ import pytest
 
 from labtui.results.measured import measured_from_reports, steady_samples
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
-from tests.training_logs.samples import mllog
+from tests.training_logs.samples import mllog, runs_of
 
 KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step\n"
 TRAINER = (
@@ -16,10 +15,6 @@ TRAINER = (
 )
 BENCHMARK = "1\timages/sec: 249.3 +/- 0.0 (jitter = 0.0)\t8.169\ntotal images/sec: 466.31\n"
 TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
-
-
-def runs_of(text: str) -> tuple[ParsedRun, ...]:
-    return parse_log(text.encode()).runs
 
 
 @pytest.mark.parametrize("other", [TRAINER, BENCHMARK, TIMM])
