@@ -12,7 +12,6 @@ import pytest
 
 from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
 from labtui.domain.errors import DataError, UsageError
-from labtui.domain.model import RunSpec
 from labtui.domain.profile import Profile
 from labtui.session.settings import list_profiles, load_profile, parse_profile
 from tests.openssh import needs_openssh
@@ -165,10 +164,6 @@ def test_words_that_are_no_host(text):
 # --------------------------------------------------------------------------- the profiles that come with labtui
 
 
-def test_the_profiles_that_come_with_labtui():
-    assert set(list_profiles()) >= {"mn5", "slurm", "cte-power"}
-
-
 @pytest.mark.parametrize("name", list_profiles())
 def test_every_profile_is_complete(name):
     profile = load_profile(name)
@@ -189,12 +184,6 @@ def test_marenostrum_5():
     assert re.fullmatch(profile.account_pattern, "nct_345") and not re.fullmatch(
         profile.account_pattern, "bsc99"
     )
-    spec = RunSpec(model="ResNet50", device="gpu", n_gpus=4, batch_size=8192, epochs=5, script="ResNet50.py")
-    assert spec.n_gpus * profile.cpus_per_gpu == profile.cpus_per_node
-
-
-def test_history_is_marked_as_such():
-    assert load_profile("cte-power").status == "historical"
 
 
 def test_a_profile_that_an_earlier_version_wrote_is_read():

@@ -44,18 +44,12 @@ def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, capsys, argume
     assert "labtui: " in capsys.readouterr().err
 
 
-def test_an_offline_dry_run_needs_no_network(folder, capsys):
-    assert main(["submit", "10.5", "--dry-run", "--offline"]) == 0
+@pytest.mark.parametrize("option", [(), ("--offline",)])
+def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_asked(folder, capsys, option):
+    assert main(["submit", "10.5", "--dry-run", *option]) == 0
     captured = capsys.readouterr()
-    assert "#SBATCH --job-name=" in captured.out
-    assert "# file ResNet50.py" in captured.out
-
-
-def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder, capsys):
-    assert main(["submit", "10.5", "--dry-run"]) == 0
-    captured = capsys.readouterr()
-    assert "Not checked on the cluster." in captured.err
-    assert "#SBATCH" in captured.out
+    assert "#SBATCH --job-name=" in captured.out and "# file ResNet50.py" in captured.out
+    assert ("Not checked on the cluster." in captured.err) is (option == ())
 
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
-from tests.commands.by_hand import by_hand
 from tests.conftest import TextTerminal
 from tests.lab import walk
+from tests.openssh import openssh
+from tests.real_cluster.cluster import wait_until
 
 LONG = ("--qos", "acc_training", "--time", "1200")
 """Twenty hours of the cluster's clock are minutes here: time enough for three trainings to start on a busy machine."""
@@ -95,6 +97,37 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
 
 
+def by_hand(folder: Path, text: str) -> str:
+    """Run the printed commands in the lab folder (logging in left out); what they said.
+
+    ssh and scp know no host but those they meet, and read no configuration of the person at this computer.
+    """
+    commands = [line for line in text.splitlines() if re.match(r"(ssh|scp) .*(bash -lc|:)", line)]
+    assert commands, text
+    programs = folder.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in ("ssh", "scp"):
+        (programs / name).write_text(
+            f"#!/bin/sh\nexec {openssh(name)} -F none -o UserKnownHostsFile={folder.parent / 'known_hosts'} "
+            '-o StrictHostKeyChecking=accept-new -o LogLevel=ERROR "$@"\n'
+        )
+        (programs / name).chmod(0o755)
+    script = folder.parent / "by-hand.sh"
+    script.write_text("\n".join(commands))
+    done = subprocess.run(
+        ["bash", "-e", str(script)],
+        stdin=subprocess.DEVNULL,
+        text=True,
+        capture_output=True,
+        cwd=folder,
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        timeout=480,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command prints for `--show-commands`."""
     capsys.readouterr()
@@ -118,16 +151,10 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     assert "no job to cancel" in capsys.readouterr().err
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
-    queued_until(capsys, lambda row: row["job"]["phase"] == "finished")
-
-
-def queued_until(capsys: pytest.CaptureFixture[str], condition: Callable[[Any], bool]) -> Any:
-    """The first run's row of `labtui queue`, asked again until the condition holds."""
-    end = time.monotonic() + 480
-    while not condition(row := answer_of(capsys, "queue")["runs"][0]):
-        assert time.monotonic() < end, row
-        time.sleep(0.5)
-    return row
+    wait_until(
+        lambda: answer_of(capsys, "queue")["runs"][0]["job"]["phase"] == "finished",
+        what="the job's end", deadline_s=480,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ labtui practice --keep

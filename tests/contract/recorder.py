@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.contract.jobs import ACCOUNTING, PINNED, QUEUE, REFUSALS, Jobs
 from tests.contract.sites import Site
+from tests.real_cluster.cluster import wait_until
 
 if TYPE_CHECKING:
     from tests.real_cluster import Cluster
@@ -61,11 +61,11 @@ class Recorder(Jobs):
 
     def wait_until(self, command: str, *starts: str) -> None:
         """Ask until the answer starts with one of these words."""
-        deadline = time.monotonic() + 720
-        while not (found := self.run(command).out).startswith(starts):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{command} says {found!r}, not {starts}")
-            time.sleep(0.3)
+        wait_until(
+            lambda: self.run(command).out.startswith(starts),
+            what=f"{command} to say {starts}",
+            deadline_s=720,
+        )
 
     def wait_for_state(self, job_id: str, state: str) -> None:
         self.wait_until(f"squeue -h -t all -j {job_id} -o %T", state)

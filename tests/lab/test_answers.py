@@ -53,13 +53,6 @@ def test_any_file_is_read(text):
     assert len(read_sheet(TASK, text).texts) == 3
 
 
-def test_an_answer_below_each_heading_is_found_there_again():
-    text = SHEET
-    for number in (1, 2, 3):
-        text = put(number, f"word{number}", text)
-    assert read_sheet(TASK, text).texts == ("word1", "word2", "word3")
-
-
 def test_answers_as_markdown_keep_blank_lines_and_what_stands_under_no_question():
     text = put(1, "First.\n\n- a\n- b") + "\n# Notes\n\nAfter all.\n"
     sheet = read_sheet(TASK, text)

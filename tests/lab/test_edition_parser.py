@@ -17,11 +17,6 @@ KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "
 """What the edition may name: what labtui brings, as the engine would say."""
 
 
-def test_the_good_one_is_good():
-    edition = parse_edition(GOOD, "lab.toml", KNOWN)
-    assert edition.tasks[0].runs[0].spec.per_gpu_batch == 2048
-
-
 @pytest.mark.parametrize(
     ("old", "new", "where", "words"), MISTAKES, ids=[str(i) for i in range(len(MISTAKES))]
 )

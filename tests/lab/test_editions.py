@@ -8,7 +8,7 @@ from labtui.export import _plots as exported_charts
 from labtui.lab.edition import TRAINING_SCRIPTS, ChartsCheck, EditedCheck, Edition
 from labtui.lab.proof import prove, published_row
 from labtui.results.charts import slug
-from labtui.session.labs import list_editions, load_edition
+from labtui.session.labs import load_edition
 from tests.export.helpers import make_lab, practice_of
 
 IDS = (
@@ -21,12 +21,6 @@ IDS = (
 @pytest.fixture(scope="module")
 def editions() -> dict[str, Edition]:
     return {name: load_edition(name) for name in IDS}
-
-
-def test_the_list_holds_all():
-    editions = list_editions()
-    assert [edition.id for edition in editions] == list(IDS)
-    assert all(edition.tasks for edition in editions)
 
 
 @pytest.mark.parametrize("name", IDS)

@@ -9,23 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import UsageError
-from labtui.domain.profile import Profile
-from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanRow, drafts_from, task_drafts
 from labtui.lab.plan_table import EDITABLE, cell, changed, forms_of, rows_of
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
+from tests.lab.builders import EDITION
 from tests.tui.fed_session import PROFILE, spec
 
-
-@pytest.fixture(scope="module")
-def edition() -> Edition:
-    return load_edition("hpc4ai-ch10")
-
-
-@pytest.fixture(scope="module")
-def profile() -> Profile:
-    return parse_profile(PROFILE, "tests")
+FOR_TESTS = parse_profile(PROFILE, "tests")
 
 
 def row(gpus: int = 2) -> PlanRow:
@@ -77,44 +68,44 @@ def test_no_typing_breaks_a_row(column: str, text: str) -> None:
     assert changed(new, column, cell(new, column)) == new
 
 
-def test_an_untouched_plan_is_the_edition_s(edition: Edition, profile: Profile) -> None:
-    for task in edition.tasks:
-        planned = task_drafts(edition, task.id, profile)
+def test_an_untouched_plan_is_the_edition_s() -> None:
+    for task in EDITION.tasks:
+        planned = task_drafts(EDITION, task.id, FOR_TESTS)
         assert (
-            drafts_from(rows_of(planned), planned, next(iter(forms_of(planned)), None), edition, profile)
+            drafts_from(rows_of(planned), planned, next(iter(forms_of(planned)), None), EDITION, FOR_TESTS)
             == planned
         )
 
 
-def test_one_job_or_one_per_size(edition: Edition, profile: Profile) -> None:
-    planned = task_drafts(edition, "10.5", profile)
+def test_one_job_or_one_per_size() -> None:
+    planned = task_drafts(EDITION, "10.5", FOR_TESTS)
     rows = rows_of(planned)
-    apart = drafts_from(rows, planned, "job-per-size", edition, profile)
+    apart = drafts_from(rows, planned, "job-per-size", EDITION, FOR_TESTS)
     assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in apart] == [
         (1, 20, 1),
         (2, 40, 1),
         (4, 80, 1),
     ]
-    together = drafts_from(rows, planned, "one-job", edition, profile)
+    together = drafts_from(rows, planned, "one-job", EDITION, FOR_TESTS)
     assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in together] == [(4, 80, 3)]
     without = [PlanRow(each.spec, each.origin, each.spec.n_gpus != 4) for each in rows]
-    assert [draft.gpus for draft in drafts_from(without, planned, "one-job", edition, profile)] == [2]
+    assert [draft.gpus for draft in drafts_from(without, planned, "one-job", EDITION, FOR_TESTS)] == [2]
     assert (
         drafts_from(
-            [PlanRow(each.spec, 0, included=False) for each in rows], planned, "one-job", edition, profile
+            [PlanRow(each.spec, 0, included=False) for each in rows], planned, "one-job", EDITION, FOR_TESTS
         )
         == ()
     )
 
 
-def test_a_time_limit_that_the_edition_prescribes_is_kept(profile: Profile) -> None:
+def test_a_time_limit_that_the_edition_prescribes_is_kept() -> None:
     edition = load_edition(Path(__file__).parents[2] / "src/labtui/labs/sa-miri-2021-ex12.toml")
     for task in edition.tasks:
-        planned = task_drafts(edition, task.id, profile)
+        planned = task_drafts(edition, task.id, FOR_TESTS)
         if not planned or not any(run.time_limit_minutes for run in task.runs):
             continue
         rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
-        after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, profile)
+        after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, FOR_TESTS)
         assert {draft.time_limit_minutes for draft in after} <= {
             draft.time_limit_minutes for draft in planned
         }

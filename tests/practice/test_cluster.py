@@ -18,7 +18,6 @@ import pytest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.layout import SHELL, STATE_FILE, Layout, make_layout, program_environment
 from labtui.practice.request import build_request
-from labtui.practice.sshd import confined
 from labtui.practice.words import MIN_JOB_AGE_S, Call
 from tests.real_cluster.cluster import alive, wait_until
 
@@ -85,22 +84,11 @@ def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
     assert done.returncode != 0 and "JOBID" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    "path", ["../../etc/passwd", "/etc/passwd", "link/passwd", "../..", "/", "a/../../../x", "link"]
-)
-def test_paths_stay_in_the_folder(tmp_path, path):
-    root = tmp_path / "root"
-    home = root / "home"
-    home.mkdir(parents=True)
-    (home / "link").symlink_to("/etc")
-    with pytest.raises(PermissionError):
-        confined(root, home, path)
-
-
 def test_sftp_cannot_leave_the_folder(cluster):
     transport = connect(cluster, own_key(cluster))
+    (cluster.layout.home / "link").symlink_to("/etc")
     with paramiko.SFTPClient.from_transport(transport) as sftp:
-        for path in ("/etc/passwd", "../../../etc/passwd", "/"):
+        for path in ("/etc/passwd", "../../../etc/passwd", "a/../../../../etc/passwd", "link/passwd", "/"):
             with pytest.raises(OSError):
                 sftp.listdir(path) if path == "/" else sftp.open(path).read()
         with pytest.raises(OSError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
 from labtui.session.session import Session
 from labtui.session.settings import Settings
+from tests.real_cluster.cluster import wait_until
 from tests.remote.small_network import use_small_network
 
 pytestmark = [
@@ -34,10 +34,9 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):
                 session.submit(draft).result(240)
-            end = time.monotonic() + 900
-            over = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
-            while time.monotonic() < end and not all(r.phase in over for r in session.state.runs.values()):
-                time.sleep(0.2)
+            wait_until(
+                lambda: all(r.outcome for r in session.state.runs.values()), what="the runs", deadline_s=900
+            )
             logs = [session.log_path(token, "out") for token in session.state.submissions]
             text = "".join(path.read_text() for path in logs if path is not None)
             assert all(run.phase is RunPhase.DONE for run in session.state.runs.values()), text[-3000:]

@@ -10,9 +10,9 @@ from typing import Any
 import labtui.preflight
 from labtui.domain.model import SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
-from labtui.lab.edition_file import parse_edition
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.preflight.findings import Finding, ScriptContext
+from labtui.session.labs import load_edition
 
 ACCOUNT = "nct_345"
 SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
@@ -93,29 +93,6 @@ model.fit(train_ds, epochs=args.epochs, verbose=2)
 
 FILES = {"job.slurm": JOB, "ResNet50.py": SCRIPT, "cifar-utils/cifar.py": "def load_cifar(batch_size): ...\n"}
 
-EDITION = """
-format = 1
-id = "tiny"
-title = "t"
-course = "c"
-term = "t"
-source = "s"
-about = "a"
-[[tasks]]
-id = "1"
-title = "t"
-what = "w"
-why = "y"
-checks = [{ kind = "runs" }]
-[[tasks.sweeps]]
-form = "one-job"
-model = "ResNet50"
-gpus = 4
-batch = 2048
-epochs = 5
-script = "ResNet50.py"
-"""
-
 
 def preflight(
     files: dict[str, bytes], planned: SubmissionDraft | None, profile: Profile, account: str = "", **more: Any
@@ -126,7 +103,8 @@ def preflight(
 
 def draft() -> SubmissionDraft:
     """A draft for four GPUs on the profile above."""
-    return task_drafts(parse_edition(EDITION), "1", PROFILE, PlanOverrides(account=ACCOUNT))[0]
+    wanted = PlanOverrides(account=ACCOUNT, gpus=(4,))
+    return task_drafts(load_edition("hpc4ai-ch10"), "10.5", PROFILE, wanted)[0]
 
 
 @dataclass(frozen=True)

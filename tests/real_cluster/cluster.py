@@ -312,11 +312,8 @@ class Cluster:
             path.write_text(text)
 
     def limit_disk(self, path: str, size: str) -> None:
-        """Cover `path` by an empty disk of `size` (``256k``), the student's own; `unlimit_disk` undoes it."""
+        """Cover `path` by an empty disk of `size` (``256k``), the student's own, until `repair`."""
         ask(self.folder, "limit", path=path, size=size)
-
-    def unlimit_disk(self, path: str) -> None:
-        ask(self.folder, "unlimit", path=path)
 
     def set_login_noise(self, text: str | None) -> None:
         """Shell lines run at every login (None: the usual noise is taken away)."""

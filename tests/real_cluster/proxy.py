@@ -145,24 +145,15 @@ class FaultProxy:
             link.close(reset=reset)
 
     def freeze(self) -> None:
-        """From now on nothing passes on the open connections and nobody is told; new ones pass."""
+        """From now on nothing passes on the open connections, and nobody is told; new ones pass."""
         with self._gate:
             self._stalled.update(self._links)
-
-    def thaw(self) -> None:
-        """Let frozen and stalled connections go on where they stopped."""
-        with self._gate:
-            for link in self._stalled:
-                link.fault = None
-            self._stalled.clear()
-            self._gate.notify_all()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
-        self.thaw()
 
     def __enter__(self) -> FaultProxy:
         return self

@@ -123,13 +123,9 @@ class Supervisor:
         run("mount", "-t", "tmpfs", "-o", options, "small-disk", self.root / path.lstrip("/"))
         self.covered.append(path)
 
-    def do_unlimit(self, path: str) -> None:
-        run("umount", "--lazy", self.root / path.lstrip("/"))
-        self.covered.remove(path)
-
     def do_repair(self) -> None:
-        for path in list(self.covered):
-            self.do_unlimit(path)
+        while self.covered:
+            run("umount", "--lazy", self.root / self.covered.pop().lstrip("/"))
         if self.network is not None:
             for index in range(1, len(self.settings.nodes) + 1):
                 self.do_cut_node(index, up=True)

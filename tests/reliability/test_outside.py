@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import labtui
 from labtui.domain.errors import LabError, StoreError
 from labtui.domain.terminal_text import file_name
-from labtui.lab.edition_file import parse_edition
 from labtui.results import measured
 from labtui.results.numbers import ABSENT, with_half_width
 from labtui.session import mirrors
@@ -62,25 +61,16 @@ def _mutilated(text: str, seed: int, evil: str) -> str:
     return text
 
 
-def _read_edition(text: str, place: Path) -> None:
-    parse_edition(text, str(place / "edition.toml"))
-
-
-def _read_profile(text: str, place: Path) -> None:
-    (place / "p.toml").write_text(text, encoding="utf-8", errors="surrogatepass")
-    load_profile("p.toml", place)
-
-
-def _read_settings(text: str, place: Path) -> None:
-    (place / "lab.toml").write_text(text, encoding="utf-8", errors="surrogatepass")
-    read_settings(place / "lab.toml")
-
-
 SETTINGS = '[lab]\nedition = "hpc4ai-ch10"\n[cluster]\nprofile = "mn5"\nhost = "h"\nport = 22\nuser = "u"\n'
-READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
-    "edition": (_read_edition, (SOURCE / "labs" / "hpc4ai-ch10.toml").read_text(encoding="utf-8")),
-    "profile": (_read_profile, (SOURCE / "profiles" / "mn5.toml").read_text(encoding="utf-8")),
-    "settings": (_read_settings, SETTINGS),
+TEXTS = {
+    "edition": (SOURCE / "labs" / "hpc4ai-ch10.toml").read_text(encoding="utf-8"),
+    "profile": (SOURCE / "profiles" / "mn5.toml").read_text(encoding="utf-8"),
+    "settings": SETTINGS,
+}
+READERS: dict[str, Callable[[Path], object]] = {
+    "edition": load_edition,
+    "profile": lambda path: load_profile(str(path)),
+    "settings": read_settings,
 }
 
 
@@ -89,28 +79,20 @@ READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
 @example(seed=0, evil="")
 @example(seed=1071, evil="\ud800")
 def test_a_mutilated_file_is_read_or_refused_with_a_sentence(kind, seed, evil, tmp_path):
-    reader, text = READERS[kind]
-    text = _mutilated(text, seed, evil)
+    text = _mutilated(TEXTS[kind], seed, evil)
+    (tmp_path / "file.toml").write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
-        reader(text, tmp_path)
+        READERS[kind](tmp_path / "file.toml")
     except LabError as error:
         line = getattr(error, "line", None)
         assert error.sentence and "Traceback" not in error.sentence
         assert line is None or 1 <= line <= len(text.splitlines()) + 2
 
 
-READ_FILE: dict[str, Callable[[Path, Path], object]] = {
-    "edition": lambda path, _: load_edition(path),
-    "profile": lambda path, _: load_profile(str(path)),
-    "settings": lambda path, _: read_settings(path),
-}
-
-
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.toml")), ids=lambda path: path.name)
-def test_what_once_broke_a_reader(path, tmp_path):
-    kind = path.name.partition("-")[0]
+def test_what_once_broke_a_reader(path):
     with pytest.raises(LabError):
-        READ_FILE[kind](path, tmp_path)
+        READERS[path.name.partition("-")[0]](path)
 
 
 PROFILE_LINE, EDITION_LINE = 'profile = "mn5"', 'edition = "hpc4ai-ch10"'

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.session.cluster_worker import ClusterWorker
@@ -134,11 +135,24 @@ def only(bench: Bench):
     return submission
 
 
-def accepted(bench: Bench, **more: object) -> str:
-    """The token of a submission whose job runs; `more` is for `draft`."""
+def submitted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:
+    """The token of a submission that Slurm took; `more` is for `draft`."""
     bench.online()
-    future = bench.session.submit(draft(**more))  # type: ignore[arg-type]
+    future = bench.session.submit(job or draft(**more))  # type: ignore[arg-type]
     bench.run(20, future.done)
+    return future.result()
+
+
+def accepted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:
+    """The token of a submission whose job runs; `more` is for `draft`."""
+    token = submitted(bench, job, **more)
     bench.cluster.start("100")
     bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    return future.result()
+    return token
+
+
+def submit_two_runs(bench: Bench) -> None:
+    """One job with a run on one GPU and one on two, running."""
+    one = draft(1).runs[0]
+    submitted(bench, draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job"))
+    bench.cluster.start("100")

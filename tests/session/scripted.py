@@ -257,9 +257,6 @@ class ScriptedCluster:
         """The next calls of `verb` raise these (None: goes well)."""
         self.faults.setdefault(verb, []).extend(errors)
 
-    def job(self, job_id: str) -> ScriptedJob:
-        return self.jobs[job_id]
-
     def start(self, job_id: str) -> None:
         self.jobs[job_id] = replace(self.jobs[job_id], state="RUNNING", reason="None")
 

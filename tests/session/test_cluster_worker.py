@@ -17,31 +17,10 @@ from labtui.domain.errors import (
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
 from labtui.slurm.states import early_end_refusal
-from tests.session.conftest import draft, only
-from tests.session.scripted import ScriptedJob, keras_log
+from tests.session.conftest import draft, only, submitted
+from tests.session.scripted import ScriptedJob
 
 CUT = ConnectionLost("The connection is gone.")
-
-
-def test_a_submission_goes_from_draft_to_finished_runs(bench):
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(10, future.done)
-    token = future.result()
-    assert bench.session.state.submissions[token].status is SubmissionStatus.ACCEPTED
-    bench.cluster.start("100")
-    bench.cluster.write("100", keras_log(5, 4))
-    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
-    assert bench.session.state.runs[1].phase is RunPhase.RUNNING
-    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :])
-    bench.cluster.end("100")
-    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
-    run = bench.session.state.runs[1]
-    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5]
-    assert run.phase is RunPhase.DONE
-    mirror = bench.session.log_path(token, "out")
-    assert mirror is not None
-    assert mirror.read_bytes() == bench.cluster.contents[bench.cluster.log("100")]
 
 
 def test_the_scripts_travel_as_they_were_when_submitted(bench):
@@ -155,7 +134,7 @@ def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench):
 def test_a_wait_refusal_keeps_the_run_in_line(bench):
     """Another program's job holds the slot: Slurm says "wait", the student sees a reason, no error."""
     bench.cluster.one_job_per_user = True
-    bench.cluster.jobs["7"] = _foreign_job()
+    bench.cluster.jobs["7"] = ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
     bench.online()
     future = bench.session.submit(draft(qos="acc_training"))
     bench.run(40)
@@ -166,10 +145,6 @@ def test_a_wait_refusal_keeps_the_run_in_line(bench):
     bench.cluster.end("7")
     bench.run(120, future.done)
     assert only(bench).status is SubmissionStatus.ACCEPTED
-
-
-def _foreign_job():
-    return ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
 
 
 def test_a_plain_refusal_ends_the_submission_with_its_reason(bench):
@@ -258,7 +233,7 @@ def test_cancel_in_every_state(bench):
     bench.cluster.start("100")
     over = bench.session.cancel(1)
     bench.run(5, over.done)
-    assert bench.cluster.job("100").state == "CANCELLED"
+    assert bench.cluster.jobs["100"].state == "CANCELLED"
     bench.run(120, lambda: bench.session.state.runs[1].outcome is not None)
     assert bench.session.state.runs[1].phase is RunPhase.CANCELLED
     again = bench.session.cancel(1)
@@ -294,9 +269,7 @@ def test_ones_own_limit_in_every_state(bench):
 
 
 def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
-    bench.online()
-    sent = bench.session.submit(draft())
-    bench.run(20, sent.done)
+    submitted(bench)
     bench.cluster.fail("end_after", RemoteFailure("No.", "Never."))
     refused = bench.session.end_after(1, 4)
     bench.run(5, refused.done)
@@ -343,4 +316,4 @@ def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(benc
     bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
     done = bench.session.cancel(1)
     bench.run(120, done.done)
-    assert bench.cluster.job("100").state == "CANCELLED"
+    assert bench.cluster.jobs["100"].state == "CANCELLED"

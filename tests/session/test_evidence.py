@@ -102,15 +102,6 @@ def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench):
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
-def test_test_only_pushes_and_asks_without_submitting(bench):
-    bench.online()
-    future = bench.session.test_only(draft())
-    bench.run(5, future.done)
-    assert future.result().ok
-    assert bench.cluster.count("submit") == 0
-    assert bench.session.state.submissions == {}
-
-
 def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
     bench.cluster.reachable = False
     future = bench.session.test_only(draft())

@@ -10,7 +10,7 @@ import pytest
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import SubmissionStatus
 from labtui.session.worker_context import inline
-from tests.session.conftest import Bench, draft
+from tests.session.conftest import Bench, draft, submitted
 from tests.session.scripted import LIMIT, keras_log
 
 NO_ROOM = RemoteFailure("The files cannot be put there: your quota is used up.", "Make room.", wait=True)
@@ -106,9 +106,7 @@ class Aside:
 @pytest.fixture
 def busy(bench: Bench) -> tuple[Bench, Aside]:
     """A first job runs, the controller hangs, and a second submission was just sent to it."""
-    bench.online()
-    first = bench.session.submit(draft())
-    bench.run(10, first.done)
+    submitted(bench)
     bench.cluster.start("100")
     aside = Aside(bench)
     bench.session.submit(draft(2))
@@ -161,7 +159,7 @@ def test_taken_back_while_the_answer_is_on_its_way(busy, answer, became):
     only_sending(aside)
     if became is SubmissionStatus.ACCEPTED:
         aside.answer()  # the cancelling itself
-        assert bench.cluster.job("101").state == "CANCELLED"
+        assert bench.cluster.jobs["101"].state == "CANCELLED"
     assert done.result(timeout=0) is None
     bench.run(300)
     assert len(bench.cluster.jobs) == (2 if became is SubmissionStatus.ACCEPTED else 1)

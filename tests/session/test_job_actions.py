@@ -7,7 +7,7 @@ from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import my_jobs
-from tests.session.conftest import Bench, draft, only
+from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import ScriptedJob
 
 
@@ -52,8 +52,7 @@ def test_a_held_submission_is_not_sent_until_it_is_released(bench, open_bench):
 
 
 def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
-    bench.online()
-    bench.run(20, bench.session.submit(draft()).done)
+    submitted(bench)
     bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]
     refused = bench.session.hold(1)
     bench.run(5, refused.done)

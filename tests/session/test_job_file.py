@@ -13,7 +13,7 @@ from labtui.session.own_jobs import job_file_draft, log_folders, own_files
 from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
-from tests.session.conftest import only
+from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
@@ -156,10 +156,8 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
 def test_what_the_text_does_not_tell_is_read_from_the_log(bench):
     path = bench.path / "mystery.slurm"
     path.write_text(HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\nbash steps.sh\n")
-    bench.online()
-    bench.run(20, bench.session.submit(bench.session.own_draft(path)).done)
+    accepted(bench, bench.session.own_draft(path))
     assert bench.session.state.runs[1].spec.unknown
-    bench.cluster.start("100")
     banner = b" Model ResNet152 2 GPUs \nBatch_size: 512\n"
     bench.cluster.write("100", banner + keras_log(5, 4, 4, head=False, total=3))
     bench.cluster.end("100")

@@ -6,29 +6,27 @@ import errno
 import os
 import random
 import shutil
+from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LogState
 from labtui.session import mirrors
+from labtui.session.session import Session
 from labtui.slurm.probe import FileDigest
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import Bench, accepted, draft, only, submit_two_runs
 from tests.session.scripted import keras_log
-from tests.session.segments import segments_of
 
 CUT = ConnectionLost("The connection is gone.")
 
 
-def submit_two_runs(bench: Bench) -> None:
-    """One job with a run on one GPU and one on two, running."""
-    one = draft(1).runs[0]
-    bench.online()
-    runs = (one, replace(one, n_gpus=2, batch_size=512))
-    bench.run(20, bench.session.submit(draft(2, runs=runs, form="one-job")).done)
-    bench.cluster.start("100")
+def segments_of(session: Session, token: str) -> list[Path | None]:
+    """Every copy that was made of a submission's standard output, oldest first."""
+    submission = session.state.submissions[token]
+    numbers = mirrors.segments_on_disk(session.folder, submission, "out")
+    return [mirrors.segment_path(session.folder, submission, "out", number) for number in numbers]
 
 
 def mirror(bench: Bench, token: str) -> bytes:
@@ -69,6 +67,7 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
     token = accepted(first)
     first.cluster.write("100", keras_log(9, 8, 9))
     first.run(60, lambda: len(run(first).epochs) == 3)
+    assert run(first).phase is RunPhase.RUNNING
     first.cluster.write("100", keras_log())
     first.run(30)
     assert run(first).outcome is None, "it is not over: it begins again"

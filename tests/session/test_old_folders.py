@@ -30,9 +30,8 @@ from tests.session.scripted import keras_log
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "folders"
 
 
-@pytest.mark.parametrize("name", ["schema-3"])
-def test_a_folder_of_an_earlier_version_opens_whole(tmp_path, name):
-    zipfile.ZipFile(FOLDERS / f"{name}.zip").extractall(tmp_path)
+def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
+    zipfile.ZipFile(FOLDERS / "schema-3.zip").extractall(tmp_path)
     for part in ("scripts", "logs", "slurm", "answers"):
         (tmp_path / part).mkdir(exist_ok=True)
     with Session.open(tmp_path, start=False) as session:

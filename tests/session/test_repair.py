@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
@@ -14,19 +13,13 @@ from labtui.session.opening import repair
 from labtui.session.preview import commands_of_draft
 from labtui.session.session import Session
 from labtui.session.store import backup_path
-from tests.session.conftest import Bench, draft
+from tests.session.conftest import Bench, draft, submit_two_runs
 from tests.session.scripted import keras_log
 
 
 def finished(bench: Bench) -> None:
     """Two runs in one job, done; and one that waits for its slot."""
-    one = draft(1).runs[0]
-    bench.online()
-    future = bench.session.submit(
-        draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job")
-    )
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    submit_two_runs(bench)
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(5, 4, 4, 4, 4, n_gpus=2, batch=512))
     bench.cluster.write("100", b"some words\n", "err")
     bench.cluster.write("100", b"timestamp, index\n", "gpu.csv")

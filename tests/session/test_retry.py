@@ -11,7 +11,7 @@ from labtui.session.planning import retry_after, too_large
 from tests.changes import ended as run_ended
 from tests.changes import observed
 from tests.lab.builders import full, with_runs
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import Bench, accepted, draft, only, submitted
 
 
 def ended(bench: Bench, outcome: Outcome) -> None:
@@ -38,11 +38,9 @@ def test_after_a_failure_the_same_again(bench):
 
 
 def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench):
-    bench.online()
     sizes = tuple(replace(draft().runs[0], n_gpus=n, batch_size=256 * n) for n in (1, 2, 4))
     job = draft(n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
-    bench.run(20, bench.session.submit(job).done)
-    token = only(bench).token
+    token = submitted(bench, job)
     ends = [run_ended(1 + n, "failed") for n in range(3)]
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), *ends)
     (again,) = retry_after(bench.session, 2).drafts
@@ -61,16 +59,13 @@ def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench):
 @pytest.mark.parametrize(("outcome", "batch"), [("failed", 1024), ("cancelled", 1024), ("oom", 512)])
 def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, batch, form):
     bench = open_bench()
-    bench.online()
     spec = RunSpec(
         model="vit", device="gpu", n_gpus=8, batch_size=1024, epochs=5, script="pytorch/train_ddp.py",
         nodes=2, launcher=form, batch_option="per-gpu", data_set="cifar10", extra_args=("--compile",),
     )  # fmt: skip
     job = draft(n_gpus=4, form=form, runs=(spec,), nodes=2, cpus=80, job_name="vit-8gpu")
-    bench.run(20, bench.session.submit(job).done)
-    bench.session._journal.change(
-        observed(only(bench).token, "100", JobPhase.FINISHED), run_ended(1, outcome)
-    )
+    token = submitted(bench, job)
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
     (again,) = retry_after(bench.session, 1).drafts
     assert (again.form, again.nodes, again.gpus, again.cpus, again.all_gpus) == (form, 2, 4, 80, 8)
     assert again.runs == (replace(spec, batch_size=batch),)
@@ -88,14 +83,11 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
 
 
 def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_enough(bench):
-    bench.online()
     job = draft(time_limit_minutes=1)
     found = bench.session.preview(job)
     assert found.seconds.lo > 60 and "short-limit" in {each.rule for each in found.findings}
-    bench.run(20, bench.session.submit(job).done)
-    bench.session._journal.change(
-        observed(only(bench).token, "100", JobPhase.FINISHED), run_ended(1, "time-limit")
-    )
+    token = submitted(bench, job)
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
     assert again.time_limit_minutes > found.seconds.hi / 60
 
@@ -123,12 +115,10 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
         "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
         "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 1\n"
     )
-    bench.online()
     draft = bench.session.own_draft(path)
-    bench.run(20, bench.session.submit(draft).done)
+    token = submitted(bench, draft)
     sent = path.read_bytes()
     path.write_text("changed since")
-    token = only(bench).token
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
     assert again.options == ("--time=20",)
@@ -145,9 +135,7 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     (bench.path / "slurm" / "help.sh").write_bytes(b"true\r\n")
     (bench.path / "slurm" / "train.py").write_bytes(b"print(1)\r\n")
     draft = bench.session.own_draft(path)
-    token = bench.session.submit(draft)
-    bench.run(30, token.done)
-    sent = bench.session.files_of(token.result())
+    sent = bench.session.files_of(submitted(bench, draft))
     assert not any(b"\r" in sent[name] for name in ("job.slurm", "mine.slurm", "help.sh"))
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
 

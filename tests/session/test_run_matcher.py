@@ -11,14 +11,7 @@ from labtui.session.session import Session
 from labtui.session.settings import changed
 from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import keras_log
-
-DEVICE = "'/job:localhost/replica:0/task:0/device:GPU:{}'"
-
-
-def strategy(n_gpus: int) -> bytes:
-    """The line of TensorFlow that stands in the .err only."""
-    names = ", ".join(DEVICE.format(number) for number in range(n_gpus))
-    return f"INFO:tensorflow:Using MirroredStrategy with devices ({names},)\n".encode()
+from tests.training_logs import samples
 
 
 def the_run(bench: Bench):
@@ -57,7 +50,7 @@ BANNER = b"Model ResNet50 4 GPUs\n"
 )
 def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
     """4 GPUs were planned and named by the command; what TensorFlow used stands in the .err."""
-    run_four(bench, strategy(devices), head=banner)
+    run_four(bench, samples.devices(*range(devices)).encode(), head=banner)
     found = the_run(bench).diagnosis
     assert [(each.kind, each.stream) for each in found] == [("contradiction", "err")] * bool(says)
     assert all(says in each.text and "line 1 of the .err" in each.text for each in found)
@@ -67,10 +60,7 @@ def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(benc
 
 def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
     """A job of one run on 4 GPUs from its submission to its end."""
-    bench.online()
-    future = bench.session.submit(draft(n_gpus=4))
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    accepted(bench, n_gpus=4)
     bench.cluster.write("100", err, suffix="err")
     log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
     command, _, epochs = log.partition(b"\n")
@@ -120,10 +110,7 @@ def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
 def run_one(
     bench: Bench, head: bytes, epochs: bytes | None = None, what: SubmissionDraft | None = None
 ) -> None:
-    bench.online()
-    future = bench.session.submit(what or draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    accepted(bench, what)
     log = keras_log(40, 14, 14, 14, 14, head=False) if epochs is None else epochs
     bench.cluster.write("100", b"a warning\n", suffix="err")
     bench.cluster.write("100", head + log)

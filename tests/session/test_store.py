@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -30,8 +25,8 @@ from labtui.session.settings import trust
 from labtui.session.store import Store
 from tests import changes
 from tests.changes import after
-from tests.conftest import new_seed
-from tests.session.conftest import draft, only
+from tests.real_cluster.cluster import wait_until
+from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
 
 DATA = Path(__file__).parent / "data"
@@ -108,12 +103,9 @@ def test_a_byte_that_turned_is_no_row(place, byte):
 
 
 def test_files_are_for_the_owner_alone(bench):
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    token = accepted(bench)
     bench.cluster.write("100", keras_log(5))
-    bench.run(40, lambda: bench.session.log_path(future.result(), "out") is not None)
+    bench.run(40, lambda: bench.session.log_path(token, "out") is not None)
     for path in bench.path.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
 
@@ -174,10 +166,7 @@ class FullDisk:
 
 def test_a_full_disk_loses_nothing_and_sends_nothing(bench):
     disk = FullDisk(bench.session._store)
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
+    accepted(bench)
     disk.full = True
     with pytest.raises(StoreError):
         bench.session.submit(draft())
@@ -210,7 +199,7 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path):
     store.close()
 
 
-# ----------------------------------------------------------------------------- two processes, kill -9
+# ----------------------------------------------------------------------------- two processes, copies
 
 
 def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
@@ -224,15 +213,10 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
         second.start()
         future = bench.session.submit(draft())
         bench.run(20, future.done)
-        deadline = time.monotonic() + 480
-        while not second.state.submissions and time.monotonic() < deadline:
-            time.sleep(0.02)
-        while second.state.submissions[future.result()].job is None and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: bool(second.state.submissions), what="the submission")
+        wait_until(lambda: second.state.submissions[future.result()].job is not None, what="its job")
         assert second.state.submissions[future.result()].job.job_id == "100"
-        while not updates and time.monotonic() < deadline:
-            time.sleep(0.02)  # the state is there a moment before who subscribed is told
-        assert updates
+        wait_until(lambda: bool(updates), what="who subscribed to be told")
     bench.session.close()
     with Session.open(bench.path, start=False) as third:
         assert not third.read_only
@@ -256,50 +240,6 @@ def test_a_database_of_another_version_is_closed_again(tmp_path):
             Store(tmp_path / "other.db", read_only=True)
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         opened[0].execute("SELECT 1")
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from labtui.domain.model import RunSpec
-from labtui.session.opening import lock_folder
-from labtui.session.store import Store
-from tests.changes import planned
-
-folder = Path(sys.argv[1])
-lock = lock_folder(folder / "lock")
-assert lock is not None, "the lock outlived its process"
-store = Store(folder / "labtui.db")
-state = store.load()
-spec = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=256, epochs=500, script="ResNet50.py")
-while True:
-    number = len(state.runs) + 1
-    before, state = state, planned(f"lt{number:02d}", {number: spec})(state)
-    store.write(before, state)
-    print(len(state.runs), flush=True)
-"""
-
-
-def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path):
-    seed = new_seed()
-    chooser = random.Random(seed)
-    count = 0
-    for _ in range(6):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        for _ in range(chooser.randrange(1, 25)):
-            line = process.stdout.readline()
-            assert line, "the writer ended by itself"
-            count = int(line)
-        time.sleep(chooser.random() * 0.01)
-        process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate()
-        count = max([count, *map(int, rest.split())])
-        numbers = list(stored(tmp_path / "labtui.db").runs)
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert len(numbers) in (count, count + 1)  # the last one may be stored and not yet said
 
 
 def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path):
@@ -333,16 +273,6 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
     repair(LabFolder.open(copy))
     with Session.open(copy, start=False) as own:
         assert not own.read_only and len(own.state.submissions) == 1
-
-
-def test_a_folder_that_was_moved_is_no_copy(lab_path):
-    with Session.open(lab_path, start=False):
-        pass
-    moved = lab_path.with_name("moved")
-    lab_path.rename(moved)
-    trust(moved)
-    with Session.open(moved, start=False) as session:
-        assert not session.read_only
 
 
 @pytest.mark.parametrize(

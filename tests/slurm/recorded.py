@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labtui.slurm import queue
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import Call, CommandResult, T
 from tests.contract.recorder import load_all
@@ -28,3 +29,10 @@ def answer(version: str, name: str) -> CommandResult:
 def read(call: Call[T], out: str, err: str = "", status: int | None = 0) -> T:
     """What a question reads from these streams."""
     return call.answer(CommandResult(out.encode(), err.encode(), status), NONCE)
+
+
+def queue_row(fields: dict[str, str]) -> str:
+    """A row of squeue's answer; fields that are not given are N/A."""
+    row_mark, between = queue.separators(NONCE)
+    values = {field: "N/A" for field, _ in queue.FIELDS} | {"state": "RUNNING"} | fields
+    return row_mark + between.join(values.values()) + "\n"

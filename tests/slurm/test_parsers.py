@@ -28,7 +28,7 @@ from labtui.slurm.site_probe import gpus_of, site_probe
 from labtui.slurm.states import phase_of
 from labtui.slurm.submit import lookup, parse_submit
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
-from tests.slurm.recorded import NONCE, VERSIONS, answer, read
+from tests.slurm.recorded import NONCE, VERSIONS, answer, queue_row, read
 
 releases = pytest.mark.parametrize("version", VERSIONS)
 hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40).filter(
@@ -77,18 +77,16 @@ def test_recorded_time_limit_kill(version):
 # --------------------------------------------------------------------------- round trips
 
 
-def queue_row(fields: dict[str, str]) -> str:
-    """A row of squeue's answer; fields that are not given are N/A."""
-    row_mark, between = queue.separators(NONCE)
-    values = {field: "N/A" for field, _ in queue.FIELDS} | {"state": "RUNNING"} | fields
-    return row_mark + between.join(values.values()) + "\n"
-
-
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name, comment, reason, qos):
-    fields = {field: "N/A" for field, _ in queue.FIELDS}
-    fields |= {"job_id": "12", "state": "PENDING", "name": name, "comment": comment,
-             "reason": reason, "qos": qos}  # fmt: skip
+    fields = {
+        "job_id": "12",
+        "state": "PENDING",
+        "name": name,
+        "comment": comment,
+        "reason": reason,
+        "qos": qos,
+    }
     text = "noise before\n" + queue_row(fields)
     rows, unread = parse_queue(text, NONCE)
     assert len(rows) == 1 and not unread

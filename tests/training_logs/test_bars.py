@@ -130,13 +130,6 @@ def test_without_the_first_bar_the_interval_is_wider_and_holds_the_truth():
     assert wide.lo <= narrow.lo and narrow.hi <= wide.hi and wide.half_width > 3 * narrow.half_width
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 7, 64, 1000])
-def test_any_chunking_finds_the_first_bar(chunk):
-    text = b"Epoch 1/1\n" + bars("3", [2.0, *[0.05] * 30])
-    pieces = [text[at : at + chunk] for at in range(0, len(text), chunk)]
-    assert parse_log(pieces).runs == parse_log(text).runs
-
-
 def test_real_fits_of_some_seconds_are_known_to_two_percent():
     """Of the recordings at verbose=1; that the truth lies inside is shown for all of them (`test_truth`)."""
     widths = []

@@ -41,16 +41,6 @@ def logs(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@given(logs(), st.lists(st.integers(0, 1 << 20), max_size=40))
-def test_any_chunking_gives_the_same_read(data: bytes, places: list[int]) -> None:
-    assert read(cut(data, places)) == read([data])
-
-
-@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=10))
-def test_no_bytes_raise_and_chunking_does_not_matter(data: bytes, places: list[int]) -> None:
-    assert read(cut(data, places)) == read([data])
-
-
 WORDS = [
     *b"\r|\b|\b\b\b|\n| |\x1b[0m|\x1b[|\x1b]8;;x\x07|\xe2\x94|\x81|abc|/|Killed|\x00".split(b"|"),
     *b"Epoch 1/2|25/25 - 5s - loss: 1.0|24/25 [====>.] - ETA: 1s|Epoch 2/2|0: |[default1]:".split(b"|"),
@@ -58,6 +48,11 @@ WORDS = [
     *(b':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1, "seconds": 3}}', b"9" * 30, b"x" * 50),
 ]
 PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
+
+
+@given(logs() | PARTS | st.binary(max_size=400), st.lists(st.integers(0, 1 << 20), max_size=40))
+def test_any_chunking_gives_the_same_read(data: bytes, places: list[int]) -> None:
+    assert read(cut(data, places)) == read([data])
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))
@@ -75,11 +70,6 @@ def test_the_cutter_gives_the_same_lines_for_any_chunking(data: bytes, places: l
 def is_bar(text: str) -> bool:
     """A bar on its way: skipped in stretches, or given as a line that means nothing; both are right."""
     return "24/25" in text
-
-
-@given(PARTS, st.lists(st.integers(0, 2000), max_size=10))
-def test_pieces_of_real_lines_in_any_order_never_raise(data: bytes, places: list[int]) -> None:
-    assert read(cut(data, places)) == read([data])
 
 
 def test_broken_utf8_in_a_line_keeps_the_rest() -> None:
