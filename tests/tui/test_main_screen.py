@@ -230,6 +230,7 @@ async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch)
     monkeypatch.setattr(session, "drafts", made)
     async with screens(session, "task") as (app, pilot):
         app.go_to_task("10.5")
+        await until(pilot, lambda: "No run yet" in text_of(app) and not app._batch_count)
         await pilot.press("s")
         await until(pilot, lambda: "esc Back" in text_of(app))
         assert before == [True]

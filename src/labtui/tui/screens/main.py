@@ -229,6 +229,7 @@ class MainScreen(FramedScreen):
         note = self.query_one(NoteLine)
         if not note.plan:
             note.plan = "Reading the plan ..."
+            note._check_refresh()  # the screen hears of it before it hears of what comes after
             self.call_after_refresh(self.app.run_action, "show_plan", self)
 
     async def action_show_plan(self) -> None:

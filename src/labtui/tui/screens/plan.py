@@ -218,11 +218,8 @@ class PlanScreen(FramedScreen):
         if self.has_class("-script"):
             self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
 
-    def on_resize(self) -> None:
+    def widened(self) -> None:
         """What stands where depends on the width."""
-        self.call_after_refresh(self._sized)
-
-    def _sized(self) -> None:
         self.show()
         if self.held is not None:
             self.held.close()

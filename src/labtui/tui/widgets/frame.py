@@ -158,6 +158,11 @@ class HeaderBar(Slice):
 class TitleBar(Slice):
     """The task on the screen, and at the right its state with its age."""
 
+    def on_resize(self) -> None:
+        """The content is as wide as this: what is laid out by its width is made anew."""
+        if isinstance(self.screen, FramedScreen):
+            self.screen.call_after_refresh(self.screen.widened)
+
     def text(self, view: View, styles: Roles) -> Text:
         row = view.task_line
         if row is None:
@@ -357,6 +362,15 @@ class FramedScreen(Screen[None]):
             yield NoteLine()
             yield Foot()
 
+    def on_mount(self) -> None:
+        """The classes of this size before the first layout: Textual sets them after it."""
+        size = self.app.size
+        for cells, points in (
+            (size.width, self.HORIZONTAL_BREAKPOINTS),
+            (size.height, self.VERTICAL_BREAKPOINTS),
+        ):
+            self.add_class(*self._get_breakpoint_classes(cells, points))
+
     def watch_focused(self, focused: Widget | None) -> None:
         """Where the keys go is seen by tone."""
         self.set_class(isinstance(focused, TaskList), "-listing")
@@ -368,6 +382,9 @@ class FramedScreen(Screen[None]):
     def content(self) -> ComposeResult:
         """What the frame stands round."""
         yield from ()
+
+    def widened(self) -> None:
+        """The content has another width."""
 
     def show_frame(self, view: View | None) -> None:
         if view is not None:
