@@ -119,13 +119,13 @@ class FileChange(msgspec.Struct, frozen=True):
 def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[FileChange, ...]:
     from labtui.preflight.findings import imported_files
 
-    changed = set(list_remote()) - session.folder.as_brought(planned.files)
-    texts = {name: data.decode("utf-8", "replace") for name, data in planned.files.items()}
-    used = imported_files({run.script for run in draft.runs}, texts)
-    return tuple(
-        FileChange(path=name, size=len(data), changed=name in changed, used=name in used)
-        for name, data in sorted(planned.files.items())
+    changed, files = (
+        set(list_remote()) - session.folder.as_brought(planned.files),
+        sorted(planned.files.items()),
     )
+    texts = {name: data.decode("utf-8", "replace") for name, data in files}
+    used = imported_files({run.script for run in draft.runs}, texts)
+    return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
 
 
 _SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")

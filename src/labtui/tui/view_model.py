@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import TRAINING, View, first_task, make_view, runs_of
+from labtui.tui.view import LIVE, TRAINING, View, first_task, make_view, runs_of
 
 if TYPE_CHECKING:
     from labtui.domain.state import RunState
@@ -29,7 +29,6 @@ MAX_WATCHED = 8
 """Logs read several times a second at most; with more of them none would be."""
 CHECKS_REST = 4
 """How many times as long as a look at the boxes the thread rests before the next one."""
-_OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
 
 class ViewModel:
@@ -175,7 +174,9 @@ class ViewModel:
         The runs table and the charts show all runs of the task, so all their epochs should come promptly.
         """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        living = [each.token for each in self._mine() if each.phase not in _OVER][:MAX_WATCHED]
+        living = [each.token for each in self._mine() if each.phase in (*LIVE, RunPhase.UNKNOWN)][
+            :MAX_WATCHED
+        ]
         tokens = {run.token, *living} if run is not None else set(living)
         self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
 

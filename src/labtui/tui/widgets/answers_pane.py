@@ -328,12 +328,8 @@ def _numbers(text: Text, view: View) -> None:
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
     results = view.results
-    rows = (
-        [row for row in (*results.programs, *results.rows) if row.epoch_seconds]
-        if results is not None
-        else []
-    )
-    rows = [row for row in rows if row.practice is view.practice]
+    every = (*results.programs, *results.rows) if results is not None else ()
+    rows = [row for row in every if row.epoch_seconds is not None and row.practice is view.practice]
     text.append("Your numbers\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:

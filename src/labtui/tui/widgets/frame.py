@@ -283,8 +283,7 @@ class NoteLine(Slice):
     export: reactive[str] = reactive("")
 
     def text(self, view: View, styles: Roles) -> Text:
-        work = self.plan or self.export
-        severity, text = ("", work) if work else status_line(view)
+        severity, text = ("", work) if (work := self.plan or self.export) else status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
         if not text and not self.screen.has_class("-rail"):  # there is no room for the card

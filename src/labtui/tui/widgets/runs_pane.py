@@ -110,8 +110,8 @@ class RunsPane(RunPane):
         log = self.app.view_model.log_path(stream) if line is not None and line.run.started else None
         if line is not None and log is not None:
             others = self._others(line)
-            of = f"  of runs {', '.join(map(str, sorted((line.run_id, *others))))}" if others else ""
-            of = of or ("  following" if line.live else "")
+            runs = words.run_numbers(sorted((line.run_id, *others))).lower()
+            of = f"  of {runs}" if others else "  following" * line.live
             say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
         say(self, "#run-facts", facts)
         self.query_one("#glance-log").display = log is not None
