@@ -371,8 +371,9 @@ class FramedScreen(Screen[None]):
             self.add_class(*self._get_breakpoint_classes(cells, points))
 
     def watch_focused(self, focused: Widget | None) -> None:
-        """Where the keys go is seen by tone."""
-        self.set_class(isinstance(focused, TaskList), "-listing")
+        """Where the keys go is seen by tone. A class of the whole screen would style all of it anew."""
+        for part in self.query("#rail-title, Underline"):
+            part.set_class(isinstance(focused, TaskList), "-listing")
 
     def choose_task(self, task_id: str) -> None:
         """The cursor of the list of tasks went to another one."""
