@@ -117,25 +117,6 @@ def test_bars_that_are_no_training() -> None:
     assert parse_log("100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]\n".encode()).runs == ()
 
 
-def test_a_bar_that_is_redrawn_counts_once() -> None:
-    bars = [
-        f"Epoch 1/2: {done}%|█| {done}/100 [00:{done // 4:02d}<00:00, 4.0it/s]" for done in (0, 50, 100, 100)
-    ]
-    for joint in ("\r", "\n"):
-        (run,) = parse_log((joint.join(bars) + "\n").encode()).runs
-        (sample,) = run.epochs
-        assert (sample.seconds.lo, sample.seconds.hi, sample.steps) == (25, 26, 100)
-
-
-def test_a_callback_beside_keras_adds_nothing() -> None:
-    text = "".join(
-        f"Epoch {n}/2\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\nEpoch {n} took 14.2 s\n"
-        for n in (1, 2)
-    )
-    (run,) = parse_log(text.encode()).runs
-    assert [sample.source for sample in run.epochs] == ["keras", "keras"]
-
-
 def test_an_own_pattern_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")

@@ -95,33 +95,3 @@ def test_processes_out_of_step_are_not_told_apart(epochs: int) -> None:
     report = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs))))
     assert [(run.epochs, run.interleaved) for run in report.runs] == [((), True)]
     assert [found.kind for found in report.diagnosis] == ["mixed-trainings"]
-
-
-@pytest.mark.parametrize(
-    "order", ["EESSEESS", "EESESESS", "EESESES"], ids=["together", "alternating", "cut off"]
-)
-def test_alternating_epochs_are_two_workers(order: str) -> None:
-    lines, headers, ends = [], 0, 0
-    for letter in order:
-        if letter == "E":
-            headers += 1
-            lines.append(f"Epoch {(headers + 1) // 2}/2")
-        else:
-            ends += 1
-            lines.append(own(29, 999) if ends <= 2 else own(14, 544))
-    (run,) = parse_log(log(*lines)).runs
-    assert [sample.printed_seconds for sample in run.epochs] == [29, 14]
-    assert run.interleaved
-
-
-def test_another_plan_is_another_run() -> None:
-    first, second = parse_log(log("Epoch 1/5", *fit(999, 544))).runs
-    assert (len(first.epochs), len(second.epochs)) == (0, 2)
-
-
-def test_a_second_fit_inherits_no_model_and_no_batch() -> None:
-    lines = [" Model ResNet50 1 GPUs", "Batch_size: 2048", *fit(999, 544)]
-    lines += ["Epoch 1/2", own(29, 600, 49), "Epoch 2/2", own(14, 290, 49)]
-    first, second = parse_log(log(*lines)).runs
-    assert (first.batch_size, second.batch_size) == (2048, None)
-    assert (first.model, second.model) == ("ResNet50", None)

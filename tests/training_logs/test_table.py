@@ -51,6 +51,7 @@ RAN_OUT = (
 EMPTY = "Epoch {}/4\n250/250 - 0s - 1ms/step - accuracy: 0.0000e+00 - loss: 0.0000e+00\n"
 FULL = "Epoch {}/4\n250/250 - 14s - 56ms/step - accuracy: 0.3100 - loss: 1.9000\n"
 HAND = "".join(f"Epoch {n}/10 | time: 12.{n}s\n" for n in (1, 2, 3))
+REDRAWN = [f"Epoch 1/2: {n}%|█| {n}/100 [00:{n // 4:02d}<00:00, 4.0it/s]" for n in (0, 50, 100, 100)]
 PREDICT = "313/313 [==============================] - 1s 2ms/step\n"
 EVALUATE = "40/40 - 1s - loss: 9.0\n"
 COMMAND = "+ singularity exec --nv /gpfs/x.sif python ResNet{}.py --epochs 2 --batch_size {} --n_gpus {}\n"
@@ -149,6 +150,8 @@ CASES = {
         "- -: 1*=13.6 2=13.6 3=13.6, completed, woven"),
     "a worker that runs ahead": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n",
         "- -: 1*=29 2=14, completed, woven"),
+    "a worker that runs ahead, cut off": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n",
+        "- -: 1*=29 2=14, completed, woven"),
     "the batch of one of four processes": (TORCHRUN.format(4), "- gpu 4 x 256:, unfinished"),
     "the batch of one of unknown processes": (TORCHRUN.format("gpu"), "- -:, unfinished"),
     # where runs begin
@@ -156,6 +159,9 @@ CASES = {
         "ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed | ResNet152 gpu 2 x 4096: 1*=13.6 2=13.6, completed"),
     "at epoch 1": (keras(1, 2, 2) + keras(1, 2, 2, seconds=8),
         "- -: 1*=13.6 2=13.6, completed | - -: 1*=8 2=8, completed"),
+    "at another plan": ("Epoch 1/5\n" + keras(1, 2, 2), "- -:, unfinished | - -: 1*=13.6 2=13.6, completed"),
+    "a second fit inherits no model and no batch": (banner("ResNet50", 1, 2048) + keras(1, 2, 2) + keras(1, 2, 2, steps=49),
+        "ResNet50 gpu 1 x 2048: 1*=13.6 2=13.6, completed | - -: 1*=14 2=14, completed"),
     "a command, echoed twice, and its banner are one": (COMMAND.format(50, 4096, 2) * 2 + banner("ResNet50", 2, 4096) + keras(1, 2, 2),
         "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6, completed"),
     "one that crashed before its first epoch keeps its place": (banner("ResNet50", 1, 9999) + "Epoch 1/2\n" + samples.ERRORS + banner("ResNet50", 1, 2048) + keras(1, 2, 2),
@@ -172,6 +178,10 @@ CASES = {
         "- -: 1*=10.1 2=10.2 3=10.3, completed | - -: 1*=331.5 2=331.5 3=331.5, completed"),
     "a bar and a line of each epoch": ("".join(f"Epoch {n}: 100%|###| 196/196 [00:24<00:00, 8.1it/s]\nEpoch {n} | Time: 24.51s\n" for n in (1, 2, 3)),
         "- -: 1*=24.5 2=24.5 3=24.5, completed"),
+    "a callback beside Keras adds nothing": ("".join(keras(n, n, 2) + f"Epoch {n} took 14.2 s\n" for n in (1, 2)),
+        "- -: 1*=13.6 2=13.6, completed"),
+    "a bar that is redrawn counts once": ("\r".join(REDRAWN) + "\n", "- -: 1*=25.5, unfinished"),
+    "a bar that is printed again and again counts once": ("\n".join(REDRAWN) + "\n", "- -: 1*=25.5, unfinished, woven"),
     # what is known of a run
     "a job's name": ("Job Name: ResNet101_seq_GPU\n" + keras(1, 2, 2),
         "ResNet101 gpu 1: 1*=13.6 2=13.6, completed"),
