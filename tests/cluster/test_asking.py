@@ -59,9 +59,6 @@ def test_push_sends_what_is_not_there(line, student):
     assert line.push({}, target) == 0
 
 
-# --------------------------------------------------------------------------- Slurm in trouble
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("trouble", "cure"), [("stop", "start"), ("pause", "resume")])
 def test_a_controller_that_is_away_is_a_problem_gets_no_job_and_heals(

@@ -142,9 +142,6 @@ def test_a_cut_at_any_byte_of_the_login_is_a_sentence(connect, student, at, dire
         assert line.run("true").status == 0
 
 
-# --------------------------------------------------------------------------- files
-
-
 def test_what_is_not_there(line):
     assert line.files.stat("gone") is None
     with pytest.raises(RemoteFailure, match="is not on the cluster"):

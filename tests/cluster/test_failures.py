@@ -53,9 +53,6 @@ def test_a_lost_line():
     assert isinstance(lost(EOFError(), "h"), ConnectionLost)
 
 
-# --------------------------------------------------------------------------- the terminal
-
-
 def question(kind: str, **values: object) -> LoginQuestion:
     return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **values)  # type: ignore[arg-type]
 

@@ -154,9 +154,6 @@ def test_an_agent_that_is_gone_is_no_agent(tmp_path):
     assert choose_key(at(named=False, agent=str(tmp_path / "nothing.sock")), Person()) is None
 
 
-# --------------------------------------------------------------------------- certificates
-
-
 def certify(tmp_path: Path, key: Path, validity: str) -> Path:
     authority = tmp_path / "ca"
     if not authority.exists():
@@ -209,9 +206,6 @@ def test_work_without_a_limit_gets_one():
     with pytest.raises(TimeoutError):
         within(0.05, never.wait)
     never.set()
-
-
-# --------------------------------------------------------------------------- host keys
 
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIIA2yFI0X0VQO0QbYpVX0nMWCm7rmTjRdXh0uR9c9Wcp"
@@ -305,9 +299,6 @@ def test_the_server_is_asked_for_a_type_we_know(tmp_path):
     known = known_keys(here, tmp_path / "kh")
     assert preferred_types(known, offered)[:2] == ("rsa-sha2-512", "rsa-sha2-256")
     assert preferred_types((), offered) == offered
-
-
-# --------------------------------------------------------------------------- the question
 
 
 def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path):

@@ -116,9 +116,6 @@ def test_no_key_and_nobody_to_ask(connect):
         connect(key="").connect()
 
 
-# --------------------------------------------------------------------------- host keys
-
-
 def test_a_changed_host_key_is_refused(connect, cluster, student):
     person = Person(host_key="yes")
     connect(host_key="", person=person).connect()
@@ -129,9 +126,6 @@ def test_a_changed_host_key_is_refused(connect, cluster, student):
     assert person.kinds == ["host-key"]
     with pytest.raises(HostKeyProblem, match="settings pin"):
         connect(host_key=student.host_key, person=person).connect()
-
-
-# --------------------------------------------------------------------------- the way there
 
 
 def test_hosts_are_tried_in_turn(connect, student):
@@ -184,9 +178,6 @@ def test_a_proxy_command(connect, tmp_path):
     connection = connect(config=config)
     connection.connect()
     assert connection.run("echo through").out == "through\n"
-
-
-# --------------------------------------------------------------------------- failures in words
 
 
 @contextlib.contextmanager

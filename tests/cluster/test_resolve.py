@@ -161,9 +161,6 @@ def test_words_that_are_no_host(text):
         split_address(text)
 
 
-# --------------------------------------------------------------------------- the profiles that come with labtui
-
-
 @pytest.mark.parametrize("name", list_profiles())
 def test_every_profile_is_complete(name):
     profile = load_profile(name)

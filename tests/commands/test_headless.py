@@ -93,9 +93,6 @@ def test_the_log_is_followed_to_its_end(lab, cluster):
     assert check_mirrors(cluster, lab.folder, ("out",)) == len(followed.encode())
 
 
-# ----------------------------------------------------------------------------- what goes wrong
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "says"),
     [("user", "nobody01", "accept"), ("host_key", f"SHA256:{'A' * 43}", "key")],

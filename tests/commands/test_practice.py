@@ -157,9 +157,6 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     )  # fmt: skip
 
 
-# ------------------------------------------------------------------ labtui practice --keep
-
-
 def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:
     capsys.readouterr()
     assert main(["practice", "--serve", "--keep", str(place)]) == 2

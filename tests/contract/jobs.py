@@ -82,9 +82,6 @@ REFUSALS: dict[str, tuple[str, int, str]] = {
 """What sbatch must refuse, by name: the words after ``sbatch``, its exit status, a pattern of its standard error."""
 
 
-# --------------------------------------------------------------------------- submitting, waiting, looking
-
-
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 

@@ -114,9 +114,6 @@ def connect(host: str, port: int, user: str, *, key: Path | None = None, passwor
     return client
 
 
-# ------------------------------------------------------------------------------------------ the sites
-
-
 @contextmanager
 def real_site(cluster: object) -> Iterator[Site]:
     """OpenSSH and Slurm as `tests.real_cluster` started them."""

@@ -101,9 +101,6 @@ def test_missing_directory_fails_after_it_was_accepted(jobs):
     assert jobs.wait_for(job, "FAILED")["%Z"] == "/gpfs/none"
 
 
-# --------------------------------------------------------------------------- `srun` inside a job
-
-
 WAITS = (
     "srun: Job JOB step creation temporarily disabled, retrying (Requested nodes are busy)",
     "srun: Step created for job JOB",

@@ -73,9 +73,6 @@ def test_gpu_sampler(jobs):
         assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, \d, \d+, \d+, \d+\.\d\d", row), row
 
 
-# --------------------------------------------------------------------------- SFTP, and the files a job leaves
-
-
 def test_reading_around_the_end_of_a_file(jobs):
     """Labtui asks for more than there may be; what comes is what there is, and the channel goes on serving."""
     sftp = jobs.site.sftp()

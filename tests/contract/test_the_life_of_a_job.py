@@ -107,9 +107,6 @@ def test_cancelled_while_running_leaves_word_in_the_log(jobs):
     assert re.search(r"ExitCode=0:15", jobs.details(job))
 
 
-# --------------------------------------------------------------------------- accounting
-
-
 def test_finished_jobs(jobs):
     done = jobs.submit(f"{jobs.cpu} --comment=labtui:acct-1 -J acct-1 ok.sh")
     failed = jobs.submit(f"{jobs.gpu()} -J acct-2 fail.sh")

@@ -134,9 +134,6 @@ def test_of_two_batches_the_one_tried_on_all_sizes_counts():
     assert any("per GPU: 1,024 on 1 GPU, 1,024 on 2 GPUs" in item.evidence for item in box.items)
 
 
-# --------------------------------------------------------------------------- learning rate
-
-
 def test_the_rate_in_the_log_decides():
     def fixed(run):
         return replace(run, learning_rate=0.01)
@@ -153,9 +150,6 @@ def test_without_a_rate_in_the_log_the_script_is_read():
     box = check("10.5", evidence)
     assert box.status == "done"
     assert any("scripts/ResNet50.py, line 2: opt = " in item.evidence for item in box.items)
-
-
-# --------------------------------------------------------------------------- stale, practice
 
 
 def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
@@ -232,9 +226,6 @@ def test_a_real_run_goes_before_practice():
         runs[number] = replace(run, run_id=number, token=token)
     both = replace(evidence, state=replace(evidence.state, submissions=submissions, runs=runs))
     assert not check("10.5", both).practice
-
-
-# --------------------------------------------------------------------------- files, charts, answers
 
 
 def test_every_chart_is_asked_for_by_name():
@@ -326,9 +317,6 @@ def test_data_reached_by_a_look_or_by_a_run():
     assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
 
 
-# --------------------------------------------------------------------------- plausible
-
-
 def slow(model: str, gpus: int, seconds: float):
     def change(run):
         if not is_run(run, model, gpus):
@@ -359,9 +347,6 @@ def test_fewer_images_are_told_and_not_compared():
     box = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
     assert box.status == "done"
     assert all("500 images an epoch, not on 50,000" in note for note in box.notes)
-
-
-# --------------------------------------------------------------------------- exercise 12, laws
 
 
 def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
@@ -395,9 +380,6 @@ def test_the_laws_need_two_sizes():
     assert any("needs ResNet101 on one GPU" in i.missing for i in check("10.11", alone, edition).items)
 
 
-# --------------------------------------------------------------------------- progress
-
-
 def test_progress_counts_weights_and_names_what_is_next():
     nothing = progress(EDITION, check_all(EDITION, Evidence()))
     assert (nothing.current, nothing.next, nothing.percent, nothing.done) == ("10.1", "10.2", 0.0, 0)
@@ -416,8 +398,6 @@ def test_what_a_fresh_folder_has_by_itself_is_no_progress():
     boxes = check_all(EDITION, fresh)
     assert {box.status for box in boxes if box.task_id in {"10.1", "10.2", "10.5"}} == {"open"}
 
-
-# --------------------------------------------------------------------------- any evidence
 
 OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
 

@@ -79,9 +79,6 @@ def test_a_chart_is_known_by_the_name_that_a_hand_in_gives_its_model(folder):
     assert (export.chart, export.models) == ("tuning", ("vit",))
 
 
-# --------------------------------------------------------------------------- answers
-
-
 def test_answers_are_made_once_and_never_overwritten(folder):
     path = open_answers(folder, TASK)
     assert path == folder.answers / "10.4.md"
@@ -116,9 +113,6 @@ def test_what_is_no_answer_file_holds_no_answer_and_a_huge_one_is_refused(folder
         file.truncate(5_000_000)
     with pytest.raises(FolderError, match="too large"):
         read_answers(folder, TASK)
-
-
-# --------------------------------------------------------------------------- copies
 
 
 def test_a_copy_is_started_and_the_change_is_the_students(folder):

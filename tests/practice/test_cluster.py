@@ -160,9 +160,6 @@ def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
     assert job not in control.in_queue(began + real)
 
 
-# ------------------------------------------------------------------ a kept cluster
-
-
 def submit_here(cluster, script, **options):
     control = cluster.controller
     options = {"account": "nct_000", "qos": "gp_training", "time": "10", **options}
@@ -259,9 +256,6 @@ def test_damaged_records_are_named(tmp_path):
     with pytest.raises(DataError, match="records cannot be read") as caught:
         PracticeCluster(tmp_path)
     assert "Delete" in caught.value.hint
-
-
-# --------------------------------------------------------------------------- the programs on PATH
 
 
 @pytest.fixture

@@ -199,9 +199,6 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
     assert done.stdout.count("practice: yes") == 2 and "recorded" in done.stdout
 
 
-# --------------------------------------------------------------------------- the timing model
-
-
 PUBLISHED = [
     # network, GPUs, global batch, steps, seconds of the first epoch and of the others
     ("ResNet50V2", 0, 256, 196, 220, 215),

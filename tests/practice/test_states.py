@@ -219,9 +219,6 @@ def test_a_job_on_two_nodes_says_so_everywhere():
     assert "gres/gpu=2" in asked("scontrol", "show", "job", "1")
 
 
-# --------------------------------------------------------------------------- incidents
-
-
 class Cluster:
     """As much of a practice cluster as an incident touches, with the time in the test's hand."""
 

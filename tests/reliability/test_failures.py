@@ -31,8 +31,6 @@ from tests.openssh import keygen
 from tests.reliability.hostile import explains
 from tests.session.conftest import bench, draft, lab_path, only, open_bench
 
-# ----------------------------------------------------------------------------- what Slurm and the shell answer
-
 
 class AnsweringConnection:
     """A connection whose commands end as a test says."""
@@ -109,9 +107,6 @@ def test_a_third_command_does_not_wait_for_ever(tmp_path, monkeypatch):
         line._execs.release()
     with pytest.raises(ConnectionLost):  # its turn came, and there is no line
         line.run("true", timeout_s=5)
-
-
-# --------------------------------------------------------------------------- on the student's own computer
 
 
 @pytest.fixture
@@ -194,9 +189,6 @@ def test_the_file_of_faults_does_not_grow_without_bound(tmp_path):
         assert log.path.stat().st_size < 10_000
         assert "the newest" in log.path.read_text()
         assert len(list(tmp_path.iterdir())) == 2
-
-
-# --------------------------------------------------------------------------- in the worker, by a scripted cluster
 
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures

@@ -100,9 +100,6 @@ def _forget_completion(folder: LabFolder) -> None:
                 )
 
 
-# --------------------------------------------------------------------------- what labtui costs the login node
-
-
 def channels_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many channels were open after each that was opened, from now on."""
     counts: list[int] = []

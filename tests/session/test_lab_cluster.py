@@ -76,9 +76,6 @@ def test_a_known_login_host_brings_its_profile(host, profile):
     assert profile_of_host(host) == profile
 
 
-# --------------------------------------------------------------------------- on the real cluster
-
-
 def real_folder(path: Path, student: Student, **settings: str) -> LabFolder:
     values = {
         "host": student.host, "port": student.port, "user": student.user, "identity": str(student.key),

@@ -38,9 +38,6 @@ def run(bench: Bench):
     return bench.session.state.runs[1]
 
 
-# ----------------------------------------------------------------------------- in the worker
-
-
 def test_epochs_count_once_whatever_is_cut_between(bench):
     token = accepted(bench)
     whole = keras_log(5, 4, 4, 4, 4)
@@ -238,9 +235,6 @@ def test_the_hint_fits_why_a_log_cannot_be_written(bench, monkeypatch, number, h
     bench.cluster.write("100", keras_log(5))
     bench.run(60, lambda: bool(bench.session.state.problems))
     assert bench.session.state.problems[0].hint.startswith(hint)
-
-
-# ----------------------------------------------------------------------------- logs without an end
 
 
 def test_an_endless_log_is_copied_up_to_the_limit(bench):

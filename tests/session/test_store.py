@@ -52,9 +52,6 @@ def stored(path: Path) -> LabState:
         return store.load()
 
 
-# ----------------------------------------------------------------------------- rows
-
-
 _tokens = st.sampled_from([f"lt{number:02d}" for number in range(1, 5)])
 _changes = st.one_of(
     st.builds(planned, st.integers(1, 4)),
@@ -110,9 +107,6 @@ def test_files_are_for_the_owner_alone(bench):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-# ----------------------------------------------------------------------------- other versions, damage
-
-
 def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     """Its runs are as planned until their logs are read again."""
     path = tmp_path / "labtui.db"
@@ -143,9 +137,6 @@ def test_a_newer_database_is_left_alone(tmp_path):
     with pytest.raises(StoreError, match="newer labtui"):
         Store(path)
     assert path.read_bytes() == before
-
-
-# ----------------------------------------------------------------------------- the disk
 
 
 class FullDisk:
@@ -197,9 +188,6 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path):
     store.write(LabState(), many(2000))
     assert len(store.load().submissions) == 2000
     store.close()
-
-
-# ----------------------------------------------------------------------------- two processes, copies
 
 
 def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):

@@ -107,9 +107,6 @@ def test_a_script_has_no_standard_input(tmp_path):
     assert cut_frame(done.stdout, MARKER).content == b""
 
 
-# --------------------------------------------------------------------------- pushing by content
-
-
 def place_all(remote_dir: Path, files: dict[str, bytes]) -> list[str]:
     plan = plan_push(files)
     call = place(str(remote_dir), plan)

@@ -46,9 +46,6 @@ def test_never_more_polls_in_a_minute_than_allowed(waits, pressed):
         assert sum(1 for at in polls if begin <= at < begin + 60) <= POLLS_PER_MINUTE
 
 
-# ----------------------------------------------------------------------------- states with evidence
-
-
 _words = st.sampled_from(
     [*FINISHED, "PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "NEW_WORD_OF_2031"]
 )

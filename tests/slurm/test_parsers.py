@@ -74,9 +74,6 @@ def test_recorded_time_limit_kill(version):
     assert [row.slurm_state for row in rows] == ["TIMEOUT"]
 
 
-# --------------------------------------------------------------------------- round trips
-
-
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name, comment, reason, qos):
     fields = {
@@ -186,9 +183,6 @@ def test_the_queue_is_asked_without_a_capital_c():
     assert "C" not in queue.QUEUE_CODES and "C" not in NONCE
 
 
-# --------------------------------------------------------------------------- the tick
-
-
 def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct: str | None = None) -> str:
     mark = f"\x1d{nonce} "
     text = f"{mark}now\n1795253397\n{mark}squeue\n{rows}"
@@ -245,9 +239,6 @@ def test_accounting_may_fail_alone():
 def test_only_numbers_are_asked_of_accounting():
     call = tick(["12", "13; rm -rf ~", "$(id)"])
     assert call.arguments[-1] == "12"
-
-
-# --------------------------------------------------------------------------- words and times
 
 
 @pytest.mark.parametrize(

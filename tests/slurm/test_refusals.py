@@ -118,8 +118,6 @@ def test_any_text_is_a_refusal(text):
     assert classify(text).sentence
 
 
-# --------------------------------------------------------------------------- pending reasons
-
 SLURMS_REASONS = """
 Priority Resources Dependency DependencyNeverSatisfied BeginTime SchedDefer JobHeldUser JobHeldAdmin
 JobHoldMaxRequeue JobArrayTaskLimit Licenses Reservation ReservationDeleted ReqNodeNotAvail PartitionDown

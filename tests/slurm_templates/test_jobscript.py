@@ -190,9 +190,6 @@ def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_b
     assert parse_log(other.encode()).runs[0].batch_size == 512, "what was trained, not what was planned"
 
 
-# --------------------------------------------------------------------------- `render`
-
-
 PRINTABLE = st.text().filter(lambda text: text.isprintable())
 
 
@@ -226,9 +223,6 @@ def test_control_characters_are_refused_everywhere(bad, line):
 def test_a_value_in_code_is_one_word(value):
     line = render("say @{x} after", {"x": value})
     assert shlex.split(line, comments=True) == ["say", value, "after"]
-
-
-# --------------------------------------------------------------------------- assets
 
 
 def test_remote_holds_the_scripts_and_nothing_else():

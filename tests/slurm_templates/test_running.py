@@ -175,8 +175,6 @@ def test_container(job_folder):
     assert "exec|--nv|/images/x.sif|python|" in out
 
 
-# --------------------------------------------------------------------------- hostile values
-
 PIECES = st.sampled_from(
     [
         *("$(touch pwned)", "`touch pwned`", "; touch pwned;", "\ntouch pwned\n", "' touch pwned '"),

@@ -87,9 +87,6 @@ def test_a_line_without_end_costs_no_memory_and_no_data() -> None:
     assert len(reader._cutter._piece) < 100_000
 
 
-# --------------------------------------------------------------------------- stretches of bars and batches are skipped
-
-
 def epoch_lines(epoch: int, width: int = 3, first: int = 0) -> list[str]:
     return [
         f"Epoch: [{epoch}][{batch:{width}d}/100]\tTime  0.500 ( {0.4 + batch / 1000:.3f})\tData  0.001 ( 0.002)\t"

@@ -32,8 +32,6 @@ def kinds(report: LogReport) -> list[str]:
     return [found.kind for found in report.diagnosis]
 
 
-# --------------------------------------------------------------------------- how many GPUs
-
 BANNER_4 = samples.banner("ResNet50", 4, 8192)
 
 
@@ -52,9 +50,6 @@ def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text: str) -> N
     assert found.kind == "contradiction" and "counts 1 GPU," in found.advice
 
 
-# --------------------------------------------------------------------------- one run per rank
-
-
 def test_totals_of_every_rank_are_one_run() -> None:
     head = "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  128 global\n             32 per device\nStep\tImg/sec\ttotal_loss\n"
     steps = [
@@ -68,9 +63,6 @@ def test_totals_of_every_rank_are_one_run() -> None:
     run = only_run(head * 4 + "".join(steps) + "".join(totals))
     assert run.throughput is not None and run.outcome == "completed" and run.interleaved
     assert run.throughput.lo <= 1320.19 and run.throughput.hi >= 1320.24 and run.throughput.half_width < 0.1
-
-
-# --------------------------------------------------------------------------- two trainings in one file
 
 
 def woven(*trainings: str) -> str:
@@ -93,8 +85,6 @@ def test_two_trainings_without_marks_are_refused(text: str) -> None:
     assert all(run.epochs == () and run.throughput is None for run in report.runs[-1:])
     assert any("two trainings" in note or "trainings of" in note for note in report.runs[-1].notes)
 
-
-# --------------------------------------------------------------------------- tracebacks and benign lines
 
 TRACE = (
     "Traceback (most recent call last):\n"
@@ -156,9 +146,6 @@ def test_source_that_python_cannot_read() -> None:
         "traceback",
         "SyntaxError: invalid syntax",
     ) and "train.py, line 5" in found.advice
-
-
-# --------------------------------------------------------------------------- outcomes and epochs that are none
 
 
 OUT_4 = "Model ResNet50 4 GPUs\nbatch_size: 8192\nEpoch 1/2\n7/7 - 40s - 6s/step\nEpoch 2/2\n7/7 - 5s - 768ms/step\n"

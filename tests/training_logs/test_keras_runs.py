@@ -79,9 +79,6 @@ def test_a_first_epoch_is_corrected_by_what_follows() -> None:
     assert [sample.steps for sample in reader.runs[0].epochs] == [25]
 
 
-# --------------------------------------------------------------------------- a header twice
-
-
 def fit(first: int, *rest: int) -> list[str]:
     planned = 1 + len(rest)
     lines = []

@@ -19,9 +19,6 @@ def epochs(seconds: list[int], steps: int = 25) -> str:
     )
 
 
-# ------------------------------------------------------------------ several processes in one log
-
-
 def test_bars_of_several_ranks() -> None:
     """A bar's last piece has lost the rank that stands at the beginning of its line."""
     first, second = (
@@ -34,9 +31,6 @@ def test_bars_of_several_ranks() -> None:
     (run,) = runs_of(text + "1: " + second)
     assert [(one.epoch, one.printed_seconds) for one in run.epochs] == [(1, 5), (2, 5)]
     assert run.interleaved
-
-
-# ------------------------------------------------------------------ what is known of a run
 
 
 COMMANDS = {
