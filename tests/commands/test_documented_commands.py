@@ -1,15 +1,17 @@
-"""Every `labtui` command that README and the first day show exists, with the options shown."""
+"""Every `labtui` command that README and the first day show exists, with the options shown; shells complete them."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from labtui.commands.cli import COMMANDS, Parser, command_functions
+from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 
 PROJECT = Path(__file__).parents[2]
 
@@ -33,3 +35,28 @@ def test_it_can_be_typed(page, line):
     command_functions(words[0])[0](parser)
     known = {option for action in parser._actions for option in action.option_strings}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_command_is_in_it(shell, capsys):
+    text = completion(shell, capsys)
+    assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "lint")],
+)
+def test_bash_completes(words, answer, capsys):
+    place = len(words.split()) - 1
+    ask = f'\nCOMP_WORDS=({words}); COMP_CWORD={place}; _shtab_labtui; echo "${{COMPREPLY[@]}}"\n'
+    done = subprocess.run(
+        ["bash", "-c", completion("bash", capsys) + ask], capture_output=True, text=True, check=True
+    )
+    assert sorted(done.stdout.split()) == sorted(answer.split())

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
-GOOD = """format = 1
+HEAD = """format = 1
 id = "mine"
 title = "A lab"
 course = "c"
 term = "t"
 source = "s"
 about = "a"
-
+"""
+"""What an edition says of itself."""
+GOOD = (
+    HEAD
+    + """
 [[facts]]
 id = "f"
 text = "fact"
@@ -44,6 +48,7 @@ batch = 2048
 epochs = 5
 script = "ResNet50.py"
 """
+)
 SWEEP = GOOD[GOOD.index("[[tasks.sweeps]]") :]
 
 

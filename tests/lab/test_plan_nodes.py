@@ -161,19 +161,6 @@ def test_a_size_typed_into_the_plan_gets_its_nodes():
     assert (small.nodes, small.gpus, small.cpus, small.runs[0].nodes) == (1, 2, 40, 1)
 
 
-def test_the_script_asks_for_nodes_and_tells_them_back():
-    draft = replace(task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(32,)))[0], job_name="vit-lt000001")
-    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
-    script = job_script(draft, MN5, context, read_template("torchrun"))
-    for line in ("--nodes=8", "--ntasks-per-node=1", "--gres=gpu:4", "--cpus-per-task=80"):
-        assert f"\n#SBATCH {line}\n" in script
-    assert "--nnodes=8 --nproc_per_node=4 " in script
-    assert (
-        "--dataset /gpfs/projects/nct_345/datasets/tiny-224 --num_epochs 5 --batch_size 128 --compile"
-        in script
-    )
-
-
 def test_a_job_is_charged_for_the_gpus_of_all_its_nodes():
     plan = planned("lt1", {}, task_id="12.2", form="torchrun", gpus=4, cpus=80, nodes=8)
     cost = lab_cost(after(plan, observed("lt1", "1", JobPhase.FINISHED, start_time=0.0, end_time=1800.0)))

@@ -17,6 +17,7 @@ from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
+from tests.lab.mistakes import HEAD
 from tests.lab.test_editions import IDS
 from tests.results.helpers import published
 
@@ -81,15 +82,9 @@ def test_a_training_on_one_node_and_on_eight(cluster, tmp_path):
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
 
 
-WORKERS = """
-format = 1
-id = "workers"
-title = "Workers of TensorFlow"
-course = "c"
-term = "t"
-source = "s"
-about = "a"
-profiles = ["mn5"]
+WORKERS = (
+    HEAD
+    + """profiles = ["mn5"]
 [[tasks]]
 id = "1"
 title = "4 and 16 GPUs"
@@ -106,6 +101,7 @@ epochs = 3
 script = "tensorflow/train_multiworker.py"
 options = ["--image_size", "128"]
 """
+)
 
 
 def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(cluster, tmp_path):

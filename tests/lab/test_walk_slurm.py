@@ -12,6 +12,7 @@ from labtui.results.measured import measured_from_state
 from labtui.training_logs.gpu_sampler import read_samples
 from tests.lab import walk
 from tests.lab.marks import marked
+from tests.lab.mistakes import HEAD
 from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster
@@ -94,15 +95,9 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-OWN_PROGRAM = """\
-format = 1
-id = "own-program"
-title = "A program of one's own"
-course = "c"
-term = "t"
-source = "s"
-about = "a"
-scripts = ["tick/tick.c"]
+OWN_PROGRAM = (
+    HEAD
+    + """scripts = ["tick/tick.c"]
 
 [[programs]]
 name = "tick"
@@ -121,6 +116,7 @@ why = "y"
 measures = [{ program = "tick", processes = [1, 2, 4], size = "1000000" }]
 checks = [{ kind = "runs", min_epochs = 1 }]
 """
+)
 PROGRAMS = {
     "cc": (
         "cc tick/tick.c -o tick.bin",

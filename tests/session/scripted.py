@@ -73,8 +73,8 @@ class ScriptedCluster:
     submit_then_cut: int = 0
     submit_never_arrives: int = 0
     accepted_as: str | None = None
-    queue_is_empty: bool = False
     """What sbatch prints instead of the number of the job it made; nothing else tells of the job then."""
+    queue_is_empty: bool = False
     has_sha256sum: bool = True
     missing: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)

@@ -41,6 +41,15 @@ def scontrol(cluster: Cluster, job_id: str) -> str:
     return cluster.as_student(f"scontrol show job {job_id}").out
 
 
+def started(cluster: Cluster, student: Student, script: str) -> str:
+    """The id of a job of another program that runs."""
+    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
+    job_id = sent.out.strip().split("\n")[-1]
+    assert job_id.isdecimal(), sent
+    wait_until(lambda: "JobState=RUNNING" in scontrol(cluster, job_id), what="the job", deadline_s=240)
+    return job_id
+
+
 def test_hold_release_and_a_shorter_limit(session, cluster, student):
     job_id = pending(session, cluster, student)
     session.hold(1).result(240)
@@ -52,10 +61,7 @@ def test_hold_release_and_a_shorter_limit(session, cluster, student):
 
 
 def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, student, capsys):
-    script = HEAD.format(account=student.account) + "sleep 300\n"
-    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
-    job_id = sent.out.strip().split("\n")[-1]
-    assert job_id.isdecimal(), sent
+    job_id = started(cluster, student, HEAD.format(account=student.account) + "sleep 300\n")
     session.close()
     folder = ["--folder", str(session.folder.path)]
     assert main(["queue", "--all", *folder]) == 0
@@ -76,15 +82,6 @@ GPU_JOB = """#!/bin/bash
 #SBATCH --gres=gpu:2
 sleep 300
 """
-
-
-def started(cluster: Cluster, student: Student, script: str) -> str:
-    """The id of a job of another program that runs."""
-    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
-    job_id = sent.out.strip().split("\n")[-1]
-    assert job_id.isdecimal(), sent
-    wait_until(lambda: "JobState=RUNNING" in scontrol(cluster, job_id), what="the job", deadline_s=240)
-    return job_id
 
 
 def test_the_gpus_of_a_job_that_labtui_did_not_write(session, cluster, student, capsys):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.errors import TemplateError, UsageError
-from labtui.domain.model import MANY_NODES
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, list_remote, read_remote, read_template
 from labtui.slurm.job_script import (
@@ -55,33 +54,14 @@ def test_shellcheck_finds_nothing(form, tmp_path):
     assert done.returncode == 0, done.stdout.decode()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_directives(form):
-    found = directives(rendered(form, reservation="lab_day"))
-    plan = draft(form)
-    assert found["job-name"] == plan.job_name
-    assert (found["account"], found["qos"], found["reservation"]) == ("nct_345", plan.qos, "lab_day")
-    assert (found["time"], found["nodes"]) == ("01:15:00", str(plan.nodes))
-    tasks = int(found["ntasks-per-node" if form in MANY_NODES else "ntasks"])
-    assert tasks == {"task-per-gpu": plan.gpus, "mpi": 64}.get(form, 1)
-    assert tasks * int(found["cpus-per-task"]) == plan.cpus
-    assert found.get("gres") == (f"gpu:{plan.gpus}" if plan.gpus else None)
-    assert found.get("partition") == (None if plan.gpus else "gpp")
-    assert (found["output"], found["error"]) == ("%x.%j.out", "%x.%j.err")
-    assert "mem" not in found
-
-
-def test_sites_without_qos_and_account():
+def test_queues_that_are_partitions():
     profile = replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, account="", qos="", partition="gpusmall"))
     assert found["partition"] == "gpusmall"
-    assert not found.keys() & {"qos", "account", "reservation"}
-
-
-def test_a_qos_stays_a_qos_where_queues_are_partitions():
-    profile = replace(PLAIN, queue_option="partition")
-    found = directives(rendered("one-gpu", profile, qos="acc_debug", partition="gpusmall"))
-    assert (found["qos"], found["partition"]) == ("acc_debug", "gpusmall")
+    assert not found.keys() & {"qos", "account", "reservation", "mem"}
+    more = {"qos": "acc_debug", "partition": "gpusmall", "reservation": "lab_day"}
+    found = directives(rendered("one-gpu", profile, **more))
+    assert {name: found[name] for name in more} == more
 
 
 def test_commands_with_more_to_say():

@@ -1,4 +1,4 @@
-"""`labtui parse`: the shape other programs rely on, and a sentence for every input that cannot be read."""
+"""`labtui parse`: the shape other programs rely on, what it takes for a log, and a sentence for what it does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks import parse_big_log
 from labtui.commands.cli import main
-from labtui.commands.parse import file_text, parse_files
+from labtui.commands.parse import file_text, parse_files, read_log
+from labtui.domain.errors import DataError
 from tests.training_logs import samples
 
 FILE_KEYS = {"path", "diagnosis", "runs"}
@@ -176,3 +177,49 @@ def test_the_big_logs_of_the_benchmark_are_read_completely(variant: str, tmp_pat
     log = tmp_path / "big.out"
     epochs = parse_big_log.write(log, variant, 600_000)
     assert parse_big_log.read_labtui(log) == epochs > 0
+
+
+def test_a_device_without_end_is_refused() -> None:
+    if not Path("/dev/zero").exists():
+        pytest.skip("no such device here")
+    with pytest.raises(DataError, match="not a regular file"):
+        read_log("/dev/zero", "out")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="not a regular file") as caught:
+        read_log(str(pipe), "out")
+    assert "standard input" in caught.value.hint
+
+
+def test_what_is_no_text_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "holes.out"
+    with path.open("wb") as file:
+        file.truncate(50 << 20)  # a hole: 50 MiB of zeros
+    assert read_log(str(path), "out").size < 10 << 20
+
+
+def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_text("Epoch 1/1\n13/13 - 31s - loss: 2.0\n")
+    first, second = parse_files([str(path), str(path)])
+    assert first is second
+
+
+def test_numbers_that_json_does_not_know_are_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.out"
+    path.write_text(
+        "Epoch 1/2\n10/10 - 1s - loss: nan - accuracy: inf - val_loss: 0.5 - 1s/epoch - 100ms/step\n"
+    )
+    assert main(["parse", "--json", str(path)]) == 0
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    answer = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    (epoch,) = answer["files"][0]["runs"][0]["epochs"]
+    assert epoch["metrics"] == {"loss": None, "accuracy": None, "val_loss": 0.5}
+    assert epoch["not_finite"] == {"loss": "nan", "accuracy": "inf"}
