@@ -1,8 +1,9 @@
 """The practice cluster's clock, and its small programs: `python programs.py NAME WORDS...`, each a process of its own.
 
 sbatch, squeue, ... ask the cluster's process; `date`, `sleep` and `nvidia-smi` show its clock and its GPUs; `run` is
-what its compiler "compiled"; `watchdog` cleans up after labtui. Run with `python -I -S`, so that they start in a few
-milliseconds: what is seldom needed is imported when it is. LABTUI_PRACTICE_CONTROL holds the cluster's port and secret.
+what its compiler "compiled"; `watchdog` cleans up after labtui. Run with `python -I -S` (`run` with `-I`), so that they
+start in a few milliseconds: what is seldom needed is imported when it is. LABTUI_PRACTICE_CONTROL holds the cluster's
+port and secret.
 """
 
 from __future__ import annotations

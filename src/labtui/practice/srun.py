@@ -1,6 +1,6 @@
 """`srun` inside a practice job: a step's tasks as processes, their output by lines, their ends in srun's messages.
 
-Run with `python -I -S`. Tasks stay in the job's process group, so that whatever ends the job ends them too. A step
+Run with `python -I`. Tasks stay in the job's process group, so that whatever ends the job ends them too. A step
 does not wait until another one's CPUs are free. As in Slurm 22.05, ``-c`` of the job is not inherited.
 """
 
