@@ -245,6 +245,7 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session, gpus, says):
     given = PlanOverrides(gpus=(gpus,), account="nct_345")
     planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
     assert cells(planned, 0, planned.rows[0])["gpus"] == says
+    assert cells(planned, 0, planned.rows[0])["model"] == "ViT-H/14"
 
 
 def test_a_job_that_slurm_takes_later_is_not_refused(session):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from labtui.domain.model import (
 )
 from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
 from labtui.lab.checks import CheckItem, TaskCheck
+from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
@@ -28,10 +30,11 @@ from labtui.tui import format as words
 from labtui.tui.guidance import headline, next_step, oom_run, result, status_line, title_state
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
-from labtui.tui.view_model import read_busy
+from labtui.tui.view_model import ViewModel, read_busy
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
 from labtui.tui.widgets.task_pane import task_page
+from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, spec
 
 ROLES = Roles(*["white"] * 10)
@@ -448,3 +451,25 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     assert result(view)[0] == words.ratio(four.speedup) and result(view)[2].startswith(
         words.percent(four.efficiency)
     )
+
+
+def test_networks_are_called_as_the_edition_calls_them():
+    """In charts, numbers and the expected time; the script's own word for it is `vit`."""
+    edition = load_edition("hpc4ai-ch12")
+    state = published_lab(edition).state
+    session = SimpleNamespace(
+        state=state,
+        edition=edition,
+        settings=SimpleNamespace(practice=False),
+        profile=SimpleNamespace(status="current"),
+        read_only=False,
+    )
+    model = ViewModel(session)
+    model.load_edition()
+    view = model.view()
+    rows = view.results.measured
+    assert {row.model for row in rows} == {"ViT-H/14"}
+    run = rows[0].members[0].run.spec
+    measured = compute_results(measured_from_state(state), images=edition.images).rows
+    assert run.model == "vit"
+    assert run_seconds(run, edition, rows) == run_seconds(run, edition, measured)

@@ -77,7 +77,8 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
         return _sum([found, one]) if found is not None and one is not None and again else found
-    row = _measured(run, rows)
+    called = replace(run, model=edition.names.get(run.model, run.model))
+    row = _measured(run, rows) or _measured(called, rows)
     if row is not None:
         epoch, first = row.epoch_seconds, row.warmup_seconds
     else:

@@ -287,7 +287,7 @@ def _of_model(view: View, row: ResultRow) -> str:
     models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.every.values()}
     spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
-    named = [name for name, all_ in ((spec.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
+    named = [name for name, all_ in ((row.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
     return f"{', '.join(named)}: " if named else ""
 
 

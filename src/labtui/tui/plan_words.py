@@ -256,7 +256,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
     found = {
         "in": "✔" if row.included else "○",
-        "model": UNKNOWN if "model" in unknown else spec.variant or spec.model,
+        "model": UNKNOWN if "model" in unknown else spec.variant or plan.edition.names.get(spec.model, spec.model),
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",

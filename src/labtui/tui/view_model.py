@@ -137,10 +137,11 @@ class ViewModel:
             from labtui.results.catalogue import catalogue
             from labtui.results.compute import compute_results
             from labtui.results.measured import measured_from_state
+            from labtui.results.rows import renamed
 
-            images = self.edition.images if self.edition is not None else 50_000
+            images, names = (self.edition.images, self.edition.names) if self.edition is not None else (50_000, {})
             state = replace(self.state, runs={run.run_id: run for run in mine})
-            results = compute_results(measured_from_state(state), images=images)
+            results = renamed(compute_results(measured_from_state(state), images=images), names)
             charts = tuple(chart for chart in catalogue(results) if chart.practice is self.practice)
             self._made = mine, (results, charts)
         return self._made[1]
