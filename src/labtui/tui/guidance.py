@@ -174,6 +174,8 @@ def instead_of_runs(view: View) -> str:
         return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:
         return "This lab's edition could not be read. Runs, logs and charts still work."
+    if compared := dict.fromkeys(line.run.task_id for line in view.lines):
+        return f"This task compares the runs of {' and '.join(compared)}."
     after = next((each.id for each in tasks[tasks.index(task) + 1 :] if each.runs), "")
     return f"This task needs no run.{f' Task {after} plans the next ones.' if after else ''}"
 

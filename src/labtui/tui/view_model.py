@@ -139,7 +139,8 @@ class ViewModel:
             from labtui.results.measured import measured_from_state
             from labtui.results.rows import renamed
 
-            images, names = (self.edition.images, self.edition.names) if self.edition is not None else (50_000, {})
+            images = self.edition.images if self.edition is not None else 50_000
+            names = self.edition.names if self.edition is not None else {}
             state = replace(self.state, runs={run.run_id: run for run in mine})
             results = renamed(compute_results(measured_from_state(state), images=images), names)
             charts = tuple(chart for chart in catalogue(results) if chart.practice is self.practice)
