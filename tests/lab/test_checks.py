@@ -74,7 +74,7 @@ def with_batch(batch: int):
         ),
         ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Press R"),
         ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
-        ("10.5", with_batch(2048), "run 4 used a global batch of 2,048; 4,096 is planned."),
+        ("10.5", with_batch(2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
         ("10.5", with_batch(0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
     ],
 )

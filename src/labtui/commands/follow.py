@@ -256,8 +256,13 @@ def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterat
         yield row, about, (f"{about}  {_name(state, new)}  {line}",)
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
+        from labtui.tui.format import OUTCOME_WORDS
+
         found = ((f"    {each.kind}, line {each.line}: {each.text}", f"    {each.advice}") for each in end[1])
-        said = (f"{about}  {_name(state, new)}  {new.outcome}", *(line for pair in found for line in pair))
+        said = (
+            f"{about}  {_name(state, new)}  {OUTCOME_WORDS[new.outcome]}",
+            *(line for pair in found for line in pair),
+        )
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
         yield row, about, said
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _WHERE = "Go to your lab folder, or name it with --folder DIR; or name log files: FILE..."
+_NO_RUN = "No run has been read yet: `labtui submit TASK` sends the runs of a task."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
 
 
@@ -71,7 +72,7 @@ def run_results(args: argparse.Namespace) -> int:
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
     if not there and not args.json and (given.runs or folder is not None):  # else of_files said why
-        say(f"labtui: {_NOTHING}")
+        say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
     if given.unread:
         return 2
     return 0 if there else 1

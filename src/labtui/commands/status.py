@@ -82,19 +82,24 @@ def run_queue(args: argparse.Namespace) -> int:
 
 def _all_jobs(lab: Open, *, as_json: bool) -> int:
     """Every living job, and which one holds the only slot of its queue."""
+    from labtui.results.numbers import grid_text
+
     jobs, state = lab.session.my_jobs(), lab.state
     if as_json:
         print_json({"refreshed_at": state.refreshed_at, "jobs": jobs})
         return 0
     if not jobs:
         say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
+    grid = [["job", "name", "state", "for", "queue", "node", "run", ""]] if jobs else []
     for job in jobs:
-        runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
-        lasted = f"for {job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
-        slot = "holds the slot" if job.holds_slot else ""
+        runs = ", ".join(map(str, job.run_ids)) or "not labtui's"
+        lasted = f"{job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
+        slot = "holds the queue's slot" if job.holds_slot else ""
         reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
-        words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
-        print_line("  ".join(word for word in words if word))
+        why = " ".join(filter(None, (slot, reason)))
+        grid.append([job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, why])
+    for line in grid_text(grid, [False] * 8).splitlines():
+        print_line(line)
     return 0
 
 
@@ -300,7 +305,7 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
     print_wrapped(plain(f"{TASK_GLYPHS[check.status]} {check.task_id:<6} {word:<16} {title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1
-        rest = f" {more} more: labtui check {check.task_id}" if more > 0 and not full else ""
+        rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
         print_wrapped(plain(f"         {check.missing}{rest}"))
     for item in check.items if full else ():
         mark = "stale" if item.met and item.stale else "yes" if item.met else "no"

@@ -188,7 +188,7 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
     """Why a run of the right model and devices does not count, its number being the subject; "" when it does."""
     read = len(run.epochs)
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
-        return f"used a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
+        return f"has a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
         state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else f"is {run.phase.value}"
         return f"{state}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."

@@ -170,6 +170,9 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
     leave = yes_or_no("Leave", "Stay")
     keep: tuple[Choice, ...] = () if kept else (("k", "Keep it in a folder", "keep"),)
 
+    def ask() -> None:
+        app.push_screen(Ask(STOPS if kept else LOST, choices=(*keep, *leave)), answered)
+
     def answered(answer: str | None) -> None:
         if answer == "keep":
             place = Ask(
@@ -183,8 +186,10 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
             app.exit(0)
 
     def kept_in(text: str | None) -> None:
-        if text is not None:
+        if text is None:
+            ask()
+        else:
             app.keep_in = Path(text).expanduser()
             app.exit(0)
 
-    app.push_screen(Ask(STOPS if kept else LOST, choices=(*keep, *leave)), answered)
+    ask()
