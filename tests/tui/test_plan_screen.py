@@ -496,3 +496,16 @@ async def test_the_practice_cluster_offers_no_control_runs(tmp_path):
         await pilot.press("C")
         await until(pilot, lambda: "The practice cluster has no control runs." in text_of(app))
         assert screen.plan.rows == rows
+
+
+def test_runs_that_are_done_are_left_out_until_all_are(session):
+    first, *others = (run for draft in session.drafts("10.5") for run in draft.runs)
+    session.feed(*finished_run("lt1", "10.5", 1, first, "31330"))
+    planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+    assert [row.included for row in planned.rows] == [False, *[True] * len(others)]
+    assert [run for draft in planned.drafts for run in draft.runs] == others
+    assert "1 run done already and left out." in planned.doubts
+    for number, other in enumerate(others, 2):
+        session.feed(*finished_run(f"lt{number}", "10.5", number, other, str(31329 + number)))
+    again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+    assert all(row.included for row in again.rows) and not again.why

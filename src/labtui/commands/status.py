@@ -208,7 +208,9 @@ def _how_it_ended(row: dict[str, Any]) -> str:
 def _print_bill(bill: dict[str, Any]) -> None:
     for task, cost in bill["tasks"].items():
         if cost["allocated"]:
-            hours = f"{cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
+            hours = (
+                f"{cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them spent on training"
+            )
             say(
                 f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' if bill['practice'] else ''}"
             )

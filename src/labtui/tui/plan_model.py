@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.domain.model import JobForm, RunPhase, SubmissionDraft, plural
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
 from labtui.lab.plan_table import (
     EDITABLE,
@@ -74,12 +74,21 @@ class Plan:
         why: str = "",
     ) -> None:
         """`why`: what is to be said of these runs before they are submitted."""
-        self.why = why
+        ended = [
+            run.spec
+            for run in session.state.runs.values()
+            if run.task_id == task_id and run.phase is RunPhase.DONE
+        ]
+        rows = rows_of(planned)
+        done = [row for row in rows if row.spec in ended]
+        if len(done) == len(rows):  # to be repeated
+            done = []
+        self.why = why or f"{plural(len(done), 'run')} done already and left out." * bool(done)
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
-        self.task_rows: list[PlanRow] = list(rows_of(planned))
+        self.task_rows: list[PlanRow] = [replace(row, included=row not in done) for row in rows]
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
-        self.drafts = planned
+        self.drafts = self._drafts(self.task_rows, self.form) if done else planned
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []

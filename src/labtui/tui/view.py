@@ -195,7 +195,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if newest.phase is RunPhase.UNKNOWN:
                 live = newest.phase
             elif runs.done < runs.of or not runs.of:
-                live = next((phase for phase in (RunPhase.FAILED, RunPhase.CANCELLED) if phase in same), None)
+                gone = same == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
+                live = RunPhase.FAILED if RunPhase.FAILED in same else RunPhase.CANCELLED if gone else None
         return TaskLine(task_id=task_id, title=title, status=status, live=live)
 
     @property
