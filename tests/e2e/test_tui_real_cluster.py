@@ -22,7 +22,7 @@ from labtui.tui.screens.prompts import Ask
 from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
 from tests.session.small_job import make_lab
-from tests.tui.waiting import come_to, focus_at, submit, text_of, types, until
+from tests.tui.waiting import come_to, focus_at, ready, submit, text_of, types, until
 
 pytestmark = pytest.mark.cluster
 
@@ -67,7 +67,7 @@ async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text
 
 def picture_of(app: LabApp) -> list[str]:
     """The rows of the runs pane, which must be the same after a restart."""
-    return re.findall(r"✔ +\d+ +\d+ +[\d.]+ s .*", text_of(app))
+    return re.findall(r"✔ +\d+ +\d+ .*[\d.]+ s .*", text_of(app))
 
 
 def charts_of(app: LabApp) -> tuple[ChartSpec, ...]:
@@ -80,7 +80,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     """10.5 with one and two replicas, small, one job per size."""
     app.go_to_task("10.5")
     await pilot.press("s")
-    await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
+    await come_to(pilot, lambda: ready(app.screen), "the plan")
     screen = app.screen
     assert isinstance(screen, PlanScreen)
     if screen.plan.form == "one-job":

@@ -19,7 +19,7 @@ from tests.conftest import TORCH_PYTHON
 from tests.e2e.test_tui_real_cluster import open_app, sees
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.tui.waiting import come_to, focus_at, submit, text_of
+from tests.tui.waiting import come_to, focus_at, ready, submit, text_of
 
 EDITION = """
 format = 1
@@ -153,7 +153,7 @@ async def submit_four_ranks(lab: LabFolder) -> None:
         await sees(pilot, "● online")
         app.go_to_task("1")
         await pilot.press("s")
-        await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
+        await come_to(pilot, lambda: ready(app.screen), "the plan")
         screen = app.screen
         assert isinstance(screen, PlanScreen)
         assert "4 on 2 nodes" in text_of(app)

@@ -177,6 +177,15 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
 
 
+def test_no_line_is_drawn_across_a_size_that_nobody_ran():
+    """Sizes double: 8 and 32 GPUs are no neighbours, 16, 24 and 32 are."""
+    tried = [run(n, [99, 80 / n]) for n in (1, 2, 4, 8, 32)] + [run(n, [99, 9]) for n in (16, 24)]
+    for runs, pieces in ((tried[:5], [4, 1]), (tried, [7])):
+        charts = {chart.family: chart for chart in task_charts(compute_results(runs, images=50_000))}
+        (line,) = charts["speedup"].measured
+        assert [len(piece) for piece in unbroken(charts["speedup"], line)] == pieces
+
+
 def test_one_network_has_its_analysis_and_several_only_what_compares_them():
     alone = [chart.family for chart in catalogue(results_of(BOTH[0]))]
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]

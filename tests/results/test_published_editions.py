@@ -191,7 +191,7 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
         assert all([p.x for p in series.points] == [1, 2, 4, 8, 16, 32] for series in measured)
     (ideal,) = (series for series in charts["speedup"].series if series.role == "ideal")
     assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
-    assert any("weak scaling" in note for note in charts["efficiency"].notes)
+    assert any("batch per GPU stays the same" in note for note in charts["efficiency"].notes)
     assert not any("weak scaling" in note for note in charts["throughput"].notes)
 
 

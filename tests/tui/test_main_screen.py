@@ -467,3 +467,15 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session):
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_page_of_a_task_scrolls_to_its_last_line(filled_session, size):
+    async with screens(filled_session, "task", size=size) as (app, pilot):
+        await pilot.press("enter", "end")
+        page = app.screen.query_one("#task-page")
+        await until(
+            pilot, lambda: page.region.height > 30 and page.region.bottom <= page.parent.region.bottom
+        )
+        await pilot.press("home")
+        await until(pilot, lambda: page.region.y == page.parent.region.y)

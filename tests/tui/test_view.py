@@ -441,8 +441,8 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
         for at, each in view.every.items()
     }
     other = replace(view.every[1], run=replace(view.every[1].run, run_id=9, task_id="10.6"))
-    assert result(view)[1].startswith("as fast")
-    assert result(replace(view, every={**lines, 9: other}))[1].startswith("micro-224: as fast")
+    assert result(view)[1] == "as fast with 4 GPUs as with one"
+    assert result(replace(view, every={**lines, 9: other}))[1].endswith("(micro-224)")
     both = replace(
         view.charts[0], view="speedup", message="B scales better.", series=view.charts[0].series * 2
     )

@@ -27,7 +27,7 @@ from pptx.util import Inches, Pt
 
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, ordered, slots
-from labtui.results.charts import ChartSpec, Series, is_tall, spread, value_text
+from labtui.results.charts import ChartSpec, Series, absent, is_tall, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -134,11 +134,7 @@ def _drawn(spec: ChartSpec) -> list[Series]:
 
 def _places(spec: ChartSpec, series: Series) -> list[float]:
     """The x of a line's entries: its marks, and the sizes between them that a measured line lacks: gaps."""
-    own = {point.x for point in series.points}
-    if series.role != "measured":
-        return sorted(own)
-    sizes = [x for x, _ in spec.x_ticks if spec.x_axis in ("counts", "batch") and min(own) < x < max(own)]
-    return sorted(own.union(sizes))
+    return sorted({point.x for point in series.points}.union(absent(spec, series)))
 
 
 def _line_data(spec: ChartSpec) -> tuple[Any, Any]:

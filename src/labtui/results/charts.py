@@ -220,13 +220,20 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
     return replace(spec, x_log=True, y_log=not spec.percent and bool(values) and min(values) > 0)
 
 
+def absent(spec: ChartSpec, series: Series) -> list[float]:
+    """The sizes between its own that a measured line lacks: others have them, or doubling leads there."""
+    own = sorted({point.x for point in series.points})
+    if spec.x_axis not in ("counts", "batch") or series.role != "measured" or not own:
+        return []
+    sizes = {x for x, _ in spec.x_ticks}
+    if spec.x_axis == "counts":
+        sizes |= {2 * before for before, after in itertools.pairwise(own) if after > 2 * before}
+    return sorted(x for x in sizes.difference(own) if own[0] < x < own[-1])
+
+
 def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
-    """The series in pieces that a line may join: it never crosses a size that others have and this one lacks."""
-    points = sorted(series.points, key=lambda point: point.x)
-    if spec.x_axis not in ("counts", "batch") or series.role != "measured":
-        return [points]
-    own = {point.x for point in points}
-    gaps = [x for x, _ in spec.x_ticks if x not in own]
+    """The series in pieces that a line may join: it never crosses a size that was not run."""
+    points, gaps = sorted(series.points, key=lambda point: point.x), absent(spec, series)
     pieces = [points[:1]]
     for before, after in itertools.pairwise(points):
         if any(before.x < x < after.x for x in gaps):

@@ -133,10 +133,8 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
         yield "Runs in progress are drawn as live; their marks will move."
     if ratio:
         if any((row.n_gpus or 0) > 1 and (row.configuration.whole_batches or row.from_rate) for row in rows):
-            yield (
-                f"{rows[0].configuration.unit.capitalize()} per second against one GPU's, with the batch per GPU "
-                "fixed: each step is weak scaling, an epoch strong scaling."
-            )
+            unit = rows[0].configuration.unit.capitalize()
+            yield f"{unit} per second against one GPU's; the batch per GPU stays the same."
         yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)
 
 

@@ -277,20 +277,18 @@ def result(view: View) -> tuple[str, str, str]:
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     if best.live:
         detail += f" so far, after {len(run.epochs)} of {run.epochs_planned} epochs"
-    return (
-        words.ratio(best.speedup),
-        f"{_of_model(view, best)}as fast with {best.counted} as with one",
-        detail,
-    )
+    model = _of_model(view, best)
+    whose = f" ({model})" if model else ""
+    return words.ratio(best.speedup), f"as fast with {best.counted} as with one{whose}", detail
 
 
 def _of_model(view: View, row: ResultRow) -> str:
-    """The model where the runs have several, the data set where the lab has: ``ResNet152: ``, ``tiny-224: ``."""
+    """The model where the runs have several, the data set where the lab has: ``ResNet152``, ``tiny-224``; ""."""
     models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.every.values()}
     spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
     named = [name for name, all_ in ((row.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
-    return f"{', '.join(named)}: " if named else ""
+    return ", ".join(named)
 
 
 def result_line(view: View) -> str:
@@ -298,7 +296,9 @@ def result_line(view: View) -> str:
     best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
-    alone = f"{_of_model(view, best)}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
+    model = _of_model(view, best)
+    whose = f"{model}, " if model else ""
+    alone = f"{whose}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
     return _compared(view) or alone
 
 
