@@ -248,7 +248,7 @@ def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(made.path)
     assert main(["results"]) == 1
     captured = capsys.readouterr()
-    assert captured.out == "" and "a run needs two epochs" in captured.err
+    assert captured.out == "" and "No run has been read yet" in captured.err
 
 
 def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monkeypatch, capsys):
