@@ -1,7 +1,5 @@
 """Steps of a lab folder's state, as tests write them: `after(planned(...), observed(...))`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The real cluster as a fixture. Its tests run by folder on one worker; skipped ones are counted with the reason."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import io

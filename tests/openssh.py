@@ -1,7 +1,5 @@
 """OpenSSH's own programs, for tests that compare labtui with them; where there are none the test is skipped."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A connection to the real cluster, closed after the test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A person at the keyboard, as a list of answers, and the shortest way to a connection for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labtui.cluster.connection import Connection

@@ -1,7 +1,5 @@
 """Push, submit, tick, look up, cancel on a real Slurm; refusals; daemons stopped and frozen."""
 
-from __future__ import annotations
-
 import secrets
 
 import pytest

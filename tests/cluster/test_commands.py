@@ -1,7 +1,5 @@
 """Remote commands and files on a real OpenSSH: noise, floods, deadlines, cuts, odd files, a full disk."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Failures that no test machine can produce at will, and the questions on the terminal."""
 
-from __future__ import annotations
-
 import errno
 import getpass
 import socket

@@ -1,7 +1,5 @@
 """The one key: files of every kind, passphrases, the agent, certificates and their end."""
 
-from __future__ import annotations
-
 import base64
 import os
 import shutil

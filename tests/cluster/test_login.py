@@ -1,7 +1,5 @@
 """Every kind of login and every way it can fail, against a real OpenSSH."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket

@@ -1,7 +1,5 @@
 """Many requests on their way, against a server and a line in memory: what comes, in which order, and how fast."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from dataclasses import dataclass, field

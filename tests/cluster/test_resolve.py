@@ -1,7 +1,5 @@
 """Connection data as OpenSSH resolves it, by the ssh program."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

@@ -1,7 +1,5 @@
 """labtui as a student runs it: a process of its own, no terminal, a home that nobody else uses."""
 
-from __future__ import annotations
-
 import json
 import os
 import pkgutil

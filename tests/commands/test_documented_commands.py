@@ -1,7 +1,5 @@
 """Every `labtui` command that README and the first day show exists, with the options shown; shells complete them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

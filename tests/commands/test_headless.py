@@ -1,7 +1,5 @@
 """The lab without a screen, on a real OpenSSH and a real Slurm: init, submit, watch, results."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

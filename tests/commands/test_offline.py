@@ -1,7 +1,5 @@
 """The commands without any cluster: wrong use, empty folders, questions that must not be asked."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -1,7 +1,5 @@
 """`labtui lint`, and job files of one's own: those that the course prints, and one that is submitted with reasons."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

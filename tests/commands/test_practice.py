@@ -1,7 +1,5 @@
 """The commands on the practice cluster: finding a batch that fits, commands by hand, what was spent."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """`labtui why`: the parts of the lost efficiency, and what differs between two runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What commands print in a window: no line is wider, words stay whole, and a pipe gets everything as it is."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The words of the commands: those of the screens, each once, and a sentence where there is nothing to show."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

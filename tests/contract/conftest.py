@@ -1,7 +1,5 @@
 """`slurm_site`: every contract test runs on each cluster there is."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 

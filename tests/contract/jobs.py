@@ -1,7 +1,5 @@
 """The commands labtui sends, written out once more and by hand, and the scripts the contract submits."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from dataclasses import dataclass

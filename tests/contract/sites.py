@@ -3,8 +3,6 @@
 A new kind of cluster is added here and nowhere else: a function that yields a `Site`, and its id in `SITES`.
 """
 
-from __future__ import annotations
-
 import secrets
 import shlex
 import threading

@@ -1,7 +1,5 @@
 """The very commands labtui sends, and its readers of their answers, on each cluster."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 

@@ -1,7 +1,5 @@
 """`sbatch`: what it answers, what it keeps, what it refuses and in which words."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

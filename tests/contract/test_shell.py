@@ -1,7 +1,5 @@
 """The login shell, the programs a job finds, and what the site tells about itself."""
 
-from __future__ import annotations
-
 import random
 import re
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`squeue`, `scontrol show job`, `scancel`, `sacct`: a job's life as the controller and accounting tell it."""
 
-from __future__ import annotations
-
 import re
 
 from tests.contract.jobs import PINNED

@@ -1,7 +1,5 @@
 """`labtui doctor`: on the real cluster by the command line, and its judgements one by one."""
 
-from __future__ import annotations
-
 import json
 import re
 import string

@@ -3,8 +3,6 @@
 Three ways to set Slurm up (see `tests.real_cluster.sites`). A person answers at a real terminal.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

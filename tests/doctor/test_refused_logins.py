@@ -1,7 +1,5 @@
 """What a real OpenSSH with a real PAM says when it lets nobody in, and what the doctor makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

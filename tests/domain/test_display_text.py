@@ -1,7 +1,5 @@
 """Raw log lines become what a terminal would leave, and nothing that acts on one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Which submission is sent next."""
 
-from __future__ import annotations
-
 from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.profile import Profile, Queue
 from labtui.domain.state import Change, sendable, submission_queue, waiting_reason

@@ -1,7 +1,5 @@
 """Every sign as one of ASCII, as wide as before, so that frames and tables keep their columns."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len

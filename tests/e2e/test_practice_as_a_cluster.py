@@ -1,7 +1,5 @@
 """A practice cluster served as an SSH host, and a lab folder that says it is MareNostrum 5: nothing passes as real."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The program itself on a real terminal: `labtui practice` with an empty HOME, by keys alone, to a ticked task."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The main job through the screens: a real sshd, a real Slurm, a real training, seen growing and after a restart."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

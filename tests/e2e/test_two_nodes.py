@@ -1,7 +1,5 @@
 """Chapter 12 and TensorFlow in small on two nodes; shell and screens; how they fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

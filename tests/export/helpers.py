@@ -1,7 +1,5 @@
 """Lab folders with all runs an edition plans, answers of every kind, and what a finished deck holds."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The finished slides and reports: PowerPoint read back with python-pptx, PDF with poppler, the notebook run."""
 
-from __future__ import annotations
-
 import html
 import io
 import itertools

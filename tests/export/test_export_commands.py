@@ -1,7 +1,5 @@
 """`labtui plot` and `labtui export`: the files they write, and what they say when they cannot."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

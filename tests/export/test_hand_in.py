@@ -1,7 +1,5 @@
 """What is handed in: the pages of every edition, their messages, what is missing, and where the numbers are from."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

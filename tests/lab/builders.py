@@ -1,7 +1,5 @@
 """Evidence for tests: the reference of an edition, with runs taken away, changed or made stale."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Whether an exported file says that its numbers come from practice, in whatever way its format can say it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

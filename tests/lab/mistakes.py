@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - one mistake to a line
 
-from __future__ import annotations
-
 HEAD = """format = 1
 id = "mine"
 title = "A lab"

@@ -1,7 +1,5 @@
 """A lab whose planned runs went as published, with submissions, times as printed and totals: for tests of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Answer files: headings once, the student's text untouched, what is answered read back."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Boxes tick on evidence, say what is missing, turn stale, and never fail a result for being surprising."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

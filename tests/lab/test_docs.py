@@ -1,7 +1,5 @@
 """The author's guide names every field."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

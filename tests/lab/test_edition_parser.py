@@ -1,7 +1,5 @@
 """Any mistake in an edition file is one sentence with the file and the line; nothing hostile gets through."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

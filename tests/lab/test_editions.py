@@ -1,7 +1,5 @@
 """The editions hold their documents' numbering, weights, GPUs, batches, epochs; each proves itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.export import _plots as exported_charts

@@ -1,7 +1,5 @@
 """The engine's side: editions on disk, evidence from a real folder, answers and copies that lose nothing."""
 
-from __future__ import annotations
-
 import shutil
 from types import SimpleNamespace
 

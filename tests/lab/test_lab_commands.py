@@ -1,7 +1,5 @@
 """`labtui labs` and `labtui check` on the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every field of every edition spoiled in every way a hand can spoil it: refused, with file, line and sentence."""
 
-from __future__ import annotations
-
 import copy
 import json
 import tomllib

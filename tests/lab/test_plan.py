@@ -1,7 +1,5 @@
 """Drafts of a task: forms, resources, time limit, cost; and the search for a batch that fits."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Plans over several nodes: nodes by the cluster, a job for each size, costs of all nodes, queues too small."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from msgspec.structs import replace

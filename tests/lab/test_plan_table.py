@@ -1,7 +1,5 @@
 """The plan as an editable table: numbers that follow each other, and the way back to drafts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

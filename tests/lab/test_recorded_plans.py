@@ -3,8 +3,6 @@
 Where one is meant: `python -m tests.lab.test_recorded_plans > tests/lab/plans.txt`, and read what changed.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from pathlib import Path

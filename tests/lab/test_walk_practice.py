@@ -3,8 +3,6 @@
 That the boxes of every edition tick is proven in `test_editions`, its plans stand in `plans.txt`.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

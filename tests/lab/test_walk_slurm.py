@@ -1,7 +1,5 @@
 """One task of each edition on a real OpenSSH and a real Slurm: submitted as planned, read from its log, ticked."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The practice cluster from outside: who gets in, what is seen, what stays behind. Nothing does."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

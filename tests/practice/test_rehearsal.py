@@ -1,7 +1,5 @@
 """`python SCRIPT` in a practice job: the student's script runs, mistakes fail as they would there."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

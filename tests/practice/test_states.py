@@ -1,7 +1,5 @@
 """Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

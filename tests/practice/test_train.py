@@ -1,7 +1,5 @@
 """`labtui practice --train`: TensorFlow really trains on the practice cluster, few small images, marked practice."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

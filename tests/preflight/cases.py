@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - one case to a line
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

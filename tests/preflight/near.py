@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - one case to a line
 
-from __future__ import annotations
-
 from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, py
 
 NEAR = [

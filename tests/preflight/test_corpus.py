@@ -1,7 +1,5 @@
 """Job scripts as students have them, each with what must be found in it, and nothing else."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

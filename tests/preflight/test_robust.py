@@ -1,7 +1,5 @@
 """Any bytes in any file: preflight answers, and its fixes are pure edits that can be applied twice."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every rule: a file that breaks it, the fix that cures it, and near-misses it must leave alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

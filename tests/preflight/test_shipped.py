@@ -1,7 +1,5 @@
 """What comes with labtui has no finding: every kind of planned job of every edition, on every profile."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.lab.plan import PlanOverrides, task_drafts

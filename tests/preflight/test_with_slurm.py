@@ -1,7 +1,5 @@
 """Where Slurm is the judge: it refuses the broken job script and takes the one that preflight fixed."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """The size of the program against its budgets: printed by package, and held so that no figure grows."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import io

@@ -7,8 +7,6 @@ same. Everything lives in Linux namespaces of its own (processes, mounts, host n
 What may not enter: anything of labtui. The cluster must be able to contradict it.
 """
 
-from __future__ import annotations
-
 from tests.real_cluster.cluster import Cluster, ClusterFailed, Student
 from tests.real_cluster.proxy import FaultProxy
 from tests.real_cluster.requirements import missing_requirements

@@ -1,7 +1,5 @@
 """``python -m tests.real_cluster up|down DIR``: the test cluster by hand."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The text of every configuration file inside the cluster. Pure: settings in, text out."""
 
-from __future__ import annotations
-
 from tests.real_cluster.settings import ClusterSettings
 from tests.real_cluster.sites import site_of
 

@@ -1,7 +1,5 @@
 """Asking a running cluster's supervisor to do something."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

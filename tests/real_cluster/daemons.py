@@ -1,7 +1,5 @@
 """Starting, stopping, freezing the daemons inside a cluster. Runs in the supervisor."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A small data set in CIFAR-10's own format (pickled batches), with random but learnable images."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from pathlib import Path

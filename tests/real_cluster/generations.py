@@ -7,8 +7,6 @@ against it. ``--record`` writes its answers to ``tests/fixtures/slurm/RELEASE.js
 The trees are only ever bound into a cluster's private mount namespace: nothing has to be unmounted afterwards.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Keys of one cluster: host keys, the student's keys (plain, encrypted, certified), a key nobody accepts."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

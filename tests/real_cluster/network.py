@@ -5,8 +5,6 @@ the host (so that the tests reach sshd) and one joins it to each node. When the 
 them, those on the host included. The addresses are from the range that is kept for benchmarks (RFC 2544).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

@@ -1,7 +1,5 @@
 """What this machine lacks for a real cluster: one sentence each, shown when the cluster tests are skipped."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

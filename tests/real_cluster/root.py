@@ -5,8 +5,6 @@ Runs inside the supervisor's mount namespace; nothing here is ever seen, or has 
 `/tmp` lie in the cluster's folder; `/run`, `/root` and `/apps` are fresh.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -7,8 +7,6 @@ process of the namespace and drops its mounts: nothing is left behind. It ends b
 Protocol on ``control.sock``: one JSON object per connection, one JSON object back.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import ctypes

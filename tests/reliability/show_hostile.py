@@ -4,8 +4,6 @@ Every text that comes from outside (names, reasons, sentences of servers, log li
 profile, file names, answers) carries `EVIL`. Used by `test_screens`, under a pseudo-terminal.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

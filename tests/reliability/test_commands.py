@@ -3,8 +3,6 @@
 # ruff: noqa: PTH118, PTH123, PTH208
 # Names that are no text are the point here: bytes paths, which pathlib has not.
 
-from __future__ import annotations
-
 import json
 import os
 import re

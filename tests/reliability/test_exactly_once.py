@@ -1,7 +1,5 @@
 """Some killed lives in every run of the tests; the seed is printed. See `tests.reliability.campaign`."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Failures between labtui and Slurm that no other test makes: answers, logging in, the SSH configuration."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

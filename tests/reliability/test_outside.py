@@ -1,7 +1,5 @@
 """Nothing from outside is trusted: hostile names and damaged files. What code may not contain is ruff's (rules S)."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A large log in little memory, and what labtui costs the login node: against a real sshd and slurmctld."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

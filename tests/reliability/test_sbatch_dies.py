@@ -4,8 +4,6 @@ Each case runs the real sbatch against a real slurmctld that is frozen with the 
 accounting says how many jobs there are in the end.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import time

@@ -3,8 +3,6 @@
 What is looked at is every byte the program writes to its terminal, not what Textual believes to show.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys

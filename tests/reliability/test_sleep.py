@@ -4,8 +4,6 @@ The watchdog's thread is played by the clock: whoever sleeps on it, the worker o
 watchdog look around once a second, as its thread would.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """What the store asks of SQLite and the disk. tests/session/test_store.py shows that it holds, killed and full."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -5,8 +5,6 @@ logs and says on stdout what it was told; the parent says ``pid N`` before and `
 its own, so a fork is a whole process: killing it with SIGKILL is what ``kill -9 labtui`` is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the training tests share: a tiny data set and one finished run of each kind, each trained once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Most of a short training's processor time goes into building ResNet50V2 and trac
 network are trained in `tests/remote`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 BEFORE = "def train(args, network=NETWORK):\n"

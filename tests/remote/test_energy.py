@@ -1,7 +1,5 @@
 """The GPUs' energy counters through ctypes, with a library in NVML's place; and nothing where there is none."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How a data-parallel training fails: one sentence from one rank, and the odd exit code is that of the cause."""
 
-from __future__ import annotations
-
 import os
 import signal
 

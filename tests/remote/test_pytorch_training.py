@@ -1,7 +1,5 @@
 """The PyTorch scripts, trained with real torchrun and gloo on this machine, and read by labtui."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

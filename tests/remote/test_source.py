@@ -1,7 +1,5 @@
 """The scripts as text: Python 3.8, only TensorFlow and NumPy, short and readable where students look."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import subprocess

@@ -1,7 +1,5 @@
 """Step times of real PyTorch processes: what is counted, printed and named. `benchmarks/planted_causes.py` measures."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The control run of the TensorFlow scripts without a loader, on CPU devices, counted."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from pathlib import Path

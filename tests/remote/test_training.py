@@ -1,7 +1,5 @@
 """The training scripts, run with the TensorFlow that is installed here, on CPU devices and small images."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

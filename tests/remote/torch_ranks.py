@@ -1,7 +1,5 @@
 """Starting the PyTorch scripts: by torchrun, or rank by rank as `srun python` does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Runs, epochs and published logs for the tests of the numbers."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Mapping, Sequence

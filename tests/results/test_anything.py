@@ -1,7 +1,5 @@
 """Whatever a log says, the numbers, charts and texts come out, or are absent: nothing raises, nothing is infinite."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Charts as data: the published figures from the published logs, and what every chart must hold."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Rows: what is pooled, what is compared, what is absent, and that the intervals hold the truth."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Control runs split slower steps, and are no point of a chart and no run of a task."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

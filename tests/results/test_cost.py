@@ -1,7 +1,5 @@
 """GPU-hours: what still runs, what practice costs, whose clock counts, and which job and log a run has."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -3,8 +3,6 @@
 Never does it become another number that claims to be as certain.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

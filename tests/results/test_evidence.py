@@ -1,7 +1,5 @@
 """What a log shows of its processes and devices decides what its times count as."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

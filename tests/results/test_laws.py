@@ -1,7 +1,5 @@
 """Amdahl, Gustafson and Karp-Flatt against scipy on exact data, and against the truth on noisy data."""
 
-from __future__ import annotations
-
 import math
 import random
 

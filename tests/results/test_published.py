@@ -1,7 +1,5 @@
 """Every published number of the lab's documents, from the logs printed there."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from itertools import chain

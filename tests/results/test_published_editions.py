@@ -1,7 +1,5 @@
 """The tables of chapter 11 from logs with its lines: rates, times, memory as printed; what contradicts is listed."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

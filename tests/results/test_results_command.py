@@ -1,7 +1,5 @@
 """`labtui results` as others call it: bare files, bad files, a lab folder, every form of answer."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

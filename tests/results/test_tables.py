@@ -1,7 +1,5 @@
 """Tables: the digits shown, the text of logs made harmless, full precision in files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

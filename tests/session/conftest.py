@@ -1,7 +1,5 @@
 """Lab folders with a scripted cluster behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

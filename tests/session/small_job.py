@@ -1,7 +1,5 @@
 """A small job, and a lab folder for the real cluster, for tests of sessions there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft

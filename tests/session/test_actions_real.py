@@ -1,7 +1,5 @@
 """Hold, release, limit, all my jobs and retry on a real Slurm."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The worker against a scripted cluster: sending once, waiting, polling, coming back."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """One file: always a prefix of the remote one, equal in the end, never two files in one; at the line's pace."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 of a job that comes back after its end.
 """
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

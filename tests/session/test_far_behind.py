@@ -1,7 +1,5 @@
 """A log far behind is copied first; it is read for epochs meanwhile on a slow line, afterwards on a fast one."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The lab folder and its settings: nothing of the student is overwritten, nothing leads out, no secret is kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError

@@ -1,7 +1,5 @@
 """What holds a submission up without ending it: no room for its files, a lost line, a controller that hangs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

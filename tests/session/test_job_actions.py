@@ -1,7 +1,5 @@
 """Holding, releasing, another limit, and the jobs that other programs sent: stored, shown, asked of Slurm once."""
 
-from __future__ import annotations
-
 from labtui.domain.errors import RemoteFailure, UsageError
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import LabState

@@ -1,7 +1,5 @@
 """What a job file that labtui did not render says of its logs and runs."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """The doctor for a lab folder: what its lab needs, and the repairs labtui makes by itself."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line beside an open window: the window's process acts, the command waits for its answer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

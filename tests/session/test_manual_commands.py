@@ -1,7 +1,5 @@
 """The plain commands for submitting and cancelling: quoted for two shells, to the place that is meant."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

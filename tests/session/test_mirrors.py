@@ -1,7 +1,5 @@
 """Mirrors: always a prefix of the remote file, equal in the end, never two files in one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

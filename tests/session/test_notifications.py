@@ -1,7 +1,5 @@
 """What is told of a job's start, end and failure: once each, in our own words, and nothing that acts on a terminal."""
 
-from __future__ import annotations
-
 from labtui.domain.model import JobPhase
 from labtui.domain.state import Change, LabState
 from labtui.session.notifications import Notice, NoticeTracker, terminal_sequence

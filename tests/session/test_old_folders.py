@@ -5,8 +5,6 @@ an own job file whose job runs, a job with the student's own limit, and submissi
 being sent when the process died.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

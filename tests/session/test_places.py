@@ -1,7 +1,5 @@
 """What the cluster says about remote paths, asked once and kept, and what a preview says of its files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

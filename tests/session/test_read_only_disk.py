@@ -1,7 +1,5 @@
 """A lab folder on a read-only or full disk is shown, and says why nothing can be changed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import subprocess

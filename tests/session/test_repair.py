@@ -1,7 +1,5 @@
 """`labtui repair`: the mirrors and job scripts bring back what the database lost."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

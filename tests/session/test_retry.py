@@ -1,7 +1,5 @@
 """A run again: what its end asks for is changed, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

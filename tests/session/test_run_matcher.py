@@ -1,7 +1,5 @@
 """What a job's two logs tell of its planned runs, through the session's following."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """The store: nothing that was stored is lost, nothing half-stored is seen; a copy of a lab folder is only read."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """A lab folder from a stranger: nothing happens before it is trusted, and nothing leaves it after that."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Recorded answers of real Slurm commands (tests/fixtures/slurm/VERSION.json), as the commands' results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labtui.slurm import queue

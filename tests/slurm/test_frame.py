@@ -1,7 +1,5 @@
 """The frame around remote commands: real shells, noise, odd accounts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from importlib import resources

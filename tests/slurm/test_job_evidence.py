@@ -1,7 +1,5 @@
 """When the queue is read, and what its answers are evidence of."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Readers of squeue and sacct: recorded answers of every release, and hostile content."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Refusals, reasons and --test-only, by recorded answers of real Slurm; why a job shows no GPUs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

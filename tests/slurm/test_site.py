@@ -1,7 +1,5 @@
 """What a cluster says of itself, read and made a profile: shapes that the test clusters do not have."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

@@ -3,8 +3,6 @@
 python -m tests.slurm_templates.samples
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft

@@ -1,7 +1,5 @@
 """Rendered job scripts: as agreed (golden files), and accepted by bash and shellcheck."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

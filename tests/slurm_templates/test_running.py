@@ -1,7 +1,5 @@
 """Rendered job scripts, run by a real bash with stand-ins for Python, Singularity and nvidia-smi."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

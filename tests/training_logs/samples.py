@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Logs of every grammar, built the way the programs build them; data for the tests of this folder."""
 
-from __future__ import annotations
-
 import json
 
 from labtui.training_logs.reader import parse_log

@@ -1,7 +1,5 @@
 """verbose=1 in every generation of Keras: whatever the steps take, the truth lies in the interval, and it is narrow."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

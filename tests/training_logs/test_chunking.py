@@ -1,7 +1,5 @@
 """Any cutting of the bytes gives the same report, and no bytes make the reader raise."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

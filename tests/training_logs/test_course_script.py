@@ -1,7 +1,5 @@
 """Lines of the course book's train.py and train_ddp.py: images of one process, the rate of all of them."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """What a log says went wrong, with its line and advice, and what it makes of the runs; noise is never flagged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every log line that the lab's documents print is read, and gives the figures they print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

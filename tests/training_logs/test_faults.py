@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Logs of other people's shapes that used to be read wrong: contradictions, resumed trainings, ranks, mixtures, tracebacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

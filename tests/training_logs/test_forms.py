@@ -1,7 +1,5 @@
 """Every log form that the documentation names is read, as it says; and a person's own forms."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

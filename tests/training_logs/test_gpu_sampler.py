@@ -1,7 +1,5 @@
 """The GPU sampler's CSV: every form nvidia-smi writes, and its place beside the epochs."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

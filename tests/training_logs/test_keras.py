@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Keras's lines of every generation, their rounding, and what only looks like an epoch."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

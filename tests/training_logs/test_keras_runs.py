@@ -1,7 +1,5 @@
 """An epoch's own line among those of `evaluate`, and a header that comes twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.training_logs.reader import LogReader, parse_log

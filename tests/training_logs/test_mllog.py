@@ -1,7 +1,5 @@
 """MLPerf logging records: ours, the reference library's, other programs'."""
 
-from __future__ import annotations
-
 import io
 import logging
 

@@ -1,7 +1,5 @@
 """`labtui parse`: the shape other programs rely on, what it takes for a log, and a sentence for what it does not."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Lines of programs that are timed without epochs, as an edition declares them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Random edits and concatenations of logs: no number becomes another, and unlike trainings never become one run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field

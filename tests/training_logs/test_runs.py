@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Several runs in one log: where each begins, what is known of it, how it ended."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.training_logs.diagnosis import join_streams

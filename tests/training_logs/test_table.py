@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """What a log is read as, in one line for each of its runs, and the same for any cutting of its bytes."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.training_logs.reader import parse_log

@@ -1,7 +1,5 @@
 """Lines of PyTorch's ImageNet example."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.training_logs import samples

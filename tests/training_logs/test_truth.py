@@ -6,8 +6,6 @@ monotonic clock in both places. So Keras's own duration lies between `lo` (end i
 behind - begin in front), however the machine was interrupted.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Trainings that are not one, blocks that are no epochs, numbers of one log that contradict each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.results.measured import measured_from_reports, steady_samples

@@ -1,7 +1,5 @@
 """A mouse for the tests: it finds words on the screen and clicks on them, as a student does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from textual.pilot import Pilot

@@ -1,7 +1,5 @@
 """A fed lab folder, ready to be shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass

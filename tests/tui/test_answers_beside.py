@@ -1,7 +1,5 @@
 """What stands beside an answer: facts and chart of the question the cursor is in, made anew only when that changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

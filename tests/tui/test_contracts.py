@@ -4,8 +4,6 @@ A difference is either a mistake or meant. When it is meant, look at the new pic
 ``LABTUI_WRITE_CONTRACTS=1 pytest tests/tui/test_contracts.py``. Another Textual version skips them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """The export key's child process: its end, its failures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

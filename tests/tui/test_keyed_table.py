@@ -1,7 +1,5 @@
 """A table that is refreshed keeps its cursor, its place and its text as text."""
 
-from __future__ import annotations
-
 import re
 
 from rich.text import Text

@@ -1,7 +1,5 @@
 """The title over the log: where the search stands, in words, and the keys that go on."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """The kept end of a log: any way of arriving gives the same lines, under their numbers in the file."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The main screen against a fed session: requests, questions, answers, colours."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

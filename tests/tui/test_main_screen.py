@@ -1,7 +1,5 @@
 """The main screen against a fed session: what it shows and what survives a refresh."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from concurrent.futures import Future

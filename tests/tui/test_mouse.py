@@ -1,7 +1,5 @@
 """Everything by mouse: each page and dialog that lies over a screen is opened and left, or answered, by clicks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A job's start, end and failure are told by terminal and desktop, as the settings say, never in a log's words."""
 
-from __future__ import annotations
-
 import pytest
 
 from labtui.domain.model import JobPhase

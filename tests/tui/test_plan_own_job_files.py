@@ -1,7 +1,5 @@
 """The student's own job files in the plan: chosen with a key, checked, completed, overridden, sent once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

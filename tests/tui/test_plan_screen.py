@@ -1,7 +1,5 @@
 """Plan and submit on the screen: the ticket, numbers changed, findings, Slurm's word, what is asked, what is sent."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Charts drawn in cells, read back: marks stand on their rows, names are whole, nothing crosses a missing size."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

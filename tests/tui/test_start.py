@@ -1,7 +1,5 @@
 """How the screens start: what is not imported, what is said without a terminal, and the wizard."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

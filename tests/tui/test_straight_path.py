@@ -1,7 +1,5 @@
 """The straight path through chapter 10, every key counted: typed answers are text, everything else is a key."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log on the screen: follow as a state, search, growth, and files that begin anew."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

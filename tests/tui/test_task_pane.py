@@ -1,7 +1,5 @@
 """A task in words: what and why, a line each for runs, charts and answers, details when asked for."""
 
-from __future__ import annotations
-
 from labtui.tui.widgets.task_pane import TaskPane
 from tests.tui.waiting import screens, text_of, until
 

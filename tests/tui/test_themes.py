@@ -1,7 +1,5 @@
 """Our themes can be read: the contrast of every text on every ground, as WCAG 2.2 computes it."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

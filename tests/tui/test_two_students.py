@@ -1,7 +1,5 @@
 """Two students work in one lab folder, one after the other and at the same time: nothing of either is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One state: whatever is generated, no two parts of the screens say different things of one run."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

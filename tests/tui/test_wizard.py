@@ -1,7 +1,5 @@
 """The form of the first run at 80x24: every question, both buttons and the keys in view; the keys can be clicked."""
 
-from __future__ import annotations
-
 import pytest
 from textual.widgets import Input
 

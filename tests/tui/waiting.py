@@ -1,7 +1,5 @@
 """Waiting for a condition, never for a time: each turn lets the app handle what it has."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
