@@ -17,6 +17,7 @@ from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.domain.state import ConnectionState
 from tests.changes import ended
+from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
 
 
@@ -61,6 +62,31 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Run 1 is already over: there is nothing to cancel.\n" in capsys.readouterr().err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
+
+
+def test_only_the_runs_that_are_missing_are_sent_and_all_again_where_that_is_said(
+    folder, capsys, monkeypatch
+):
+    dry_run = ["submit", "10.5", "--dry-run", "--offline", "--json"]
+    with open_session(folder.path, start=False) as session:
+        one = session.drafts("10.5")[0].runs[0]
+        session._journal.change(*finished_run("lt1", "10.5", 1, one, "7"))
+
+    def sizes(*more: str) -> list[int]:
+        assert main([*dry_run, *more]) == 0
+        rows = json.loads(capsys.readouterr().out)["submissions"]
+        return [run["n_gpus"] for row in rows for run in row["runs"]]
+
+    assert sizes() == [2, 4] and sizes("--again") == [1, 2, 4] and sizes("--epochs", "9") == [1, 2, 4]
+    assert main(["submit", "10.5"]) == 2, "there is no cluster"
+    assert "ResNet50 · 1 GPU: run 1 is done.\n" in capsys.readouterr().err
+    assert main(dry_run) == 1
+    err = capsys.readouterr().err
+    assert "ResNet50 · 4 GPUs: run 3 is waiting.\n" in err and "hint: --again" in err
+    monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
+    assert sizes() == [1, 2, 4]
+    monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
+    assert main(dry_run) == 1
 
 
 def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):

@@ -16,6 +16,7 @@ from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
+from labtui.session.planning import halve_after
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
@@ -502,8 +503,29 @@ def test_runs_that_are_done_are_left_out_until_all_are(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert [row.included for row in planned.rows] == [False, *[True] * len(others)]
     assert [run for draft in planned.drafts for run in draft.runs] == others
-    assert "1 run done already and left out." in planned.doubts
+    assert cells(planned, 0, planned.rows[0])["limit"] == "done" and not planned.doubts
     for number, other in enumerate(others, 2):
         session.feed(*finished_run(f"lt{number}", "10.5", number, other, str(31329 + number)))
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
-    assert all(row.included for row in again.rows) and not again.why
+    assert all(row.included for row in again.rows)
+    assert again.doubts == ["These runs are done or under way: they would be repeated."]
+    sent = {
+        token: replace(each, script_hashes={"ResNet50.py": "older"})
+        for token, each in session.state.submissions.items()
+    }
+    session.feed(lambda state: replace(state, submissions=sent))
+    assert not Plan(session, session.edition, "10.5", session.drafts("10.5")).already, "of another script"
+
+
+def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is_planned(session):
+    one, two, four = (run for draft in session.drafts("10.5") for run in draft.runs)
+    large = replace(one, batch_size=4 * one.batch_size)
+    session.feed(*finished_run("lt1", "10.5", 1, large, "7", outcome="oom"))
+    assert [run for each in halve_after(session, 1).drafts for run in each.runs] == [one, two, four]
+    session.feed(*finished_run("lt2", "10.5", 2, two, "8"))
+    proposal = halve_after(session, 1)
+    assert [run for each in proposal.drafts for run in each.runs] == [one, four]
+    assert "as the runs that are done have" in proposal.sentence
+    session.feed(*finished_run("lt3", "10.5", 3, one, "9"), *finished_run("lt4", "10.5", 4, four, "10"))
+    (draft,) = halve_after(session, 1).drafts
+    assert draft.runs == (one,) and draft.gpus == 1

@@ -32,6 +32,7 @@ from labtui.commands.terminal import (
     add_json_argument,
     add_show_commands,
     agreed,
+    at_terminal,
     count,
     print_json,
     print_line,
@@ -83,6 +84,8 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "after a run that ran out of memory: the task's plan again with a smaller batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
+    words = "also the runs that are done already or under way; without it only those that are missing"
+    parser.add_argument("--again", action="store_true", help=words)
     add_sending_arguments(parser)
 
 
@@ -107,7 +110,9 @@ def run_submit(args: argparse.Namespace) -> int:
     """Plan, check, and (unless it is a dry run) submit."""
     with Open(args, start=False) as lab:
         drafts, sentence = _drafts(lab, args)
-        return send(lab, args, drafts, sentence)
+        if not args.again and args.halve is None:
+            drafts = _missing(lab.session, drafts, ask=not args.yes)
+        return send(lab, args, drafts, sentence) if drafts else 1
 
 
 def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str) -> int:
@@ -176,6 +181,25 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
     ], sentence
+
+
+def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
+    """The drafts without the runs that are done already or under way; where all are, all of them if that is agreed."""
+    from labtui.lab.plan import drafts_from
+    from labtui.lab.plan_table import rows_of
+    from labtui.session.planning import already
+
+    done = already(session, drafts[0].task_id, drafts)
+    if not done:
+        return drafts
+    for spec, run in done.items():
+        say(f"{spec.label}: run {run.run_id} is {run.phase.value}.")
+    if left := [row for row in rows_of(drafts) if row.spec not in done]:
+        return list(drafts_from(left, drafts, None, session.edition, session.profile))
+    if ask and at_terminal() and agreed("Run them again?"):
+        return drafts
+    say_error(LabError("No run is missing, so nothing was submitted.", "--again runs them once more."))
+    return []
 
 
 def _controls(

@@ -19,7 +19,7 @@ from labtui.domain.state import RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
-from labtui.lab.plan import planned_specs
+from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import About, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
@@ -126,6 +126,36 @@ def match_runs(
         batch = _common_batch(specs, wanted, evidence) if wanted.batch == "any" else None
         matches.extend(_match(source, spec, wanted, evidence, batch) for spec in specs)
     return tuple(matches)
+
+
+def runs_already(
+    edition: Edition, task: Task, specs: Collection[RunSpec], evidence: Evidence, *, practice: bool
+) -> dict[RunSpec, RunState]:
+    """Of runs to be planned for a task, those that are done already or under way, with the run that is.
+
+    Done is what the task's check counts, with the same batch, rate and options, at least as many epochs, and the
+    scripts as they are now. `practice` says of which kind the lab folder's runs are.
+    """
+    check, found = task.own_runs_check, {}
+
+    def options(spec: RunSpec) -> tuple[object, ...]:
+        return spec.batch_size, spec.launcher, spec.extra_args, expected_learning_rate(edition, spec)
+
+    for spec, run in ((spec, run) for spec in specs for run in evidence.state.runs.values()):
+        done = not _why_not(run, spec, check, spec.batch_size)
+        under_way = run.outcome is None and run.phase not in (RunPhase.FAILED, RunPhase.CANCELLED)
+        counts = evidence.sent(run) and evidence.practice(run) is practice
+        same = (
+            _same_device(run, spec) and options(run.spec) == options(spec) and run.spec.epochs >= spec.epochs
+        )
+        if (
+            counts
+            and same
+            and (done or (under_way and spec not in found))
+            and not evidence.changed_since(run)
+        ):
+            found[spec] = run
+    return found
 
 
 def cite_run(run: RunState, evidence: Evidence) -> str:

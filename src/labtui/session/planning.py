@@ -102,6 +102,18 @@ def drafts_of(
     return tuple(in_queue(draft, profile, qos=settings.qos, partition=settings.partition) for draft in drafts)
 
 
+def already(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
+    """The runs of these drafts that are done already or under way, with the run that is; of own job files none."""
+    from labtui.lab.evidence import Evidence, FileFact
+    from labtui.lab.run_choice import runs_already
+
+    edition, scripts = session.edition, session.folder.script_files().items()
+    facts = {name: FileFact(name, data) for name, data in scripts}
+    specs = [run for draft in drafts if draft.form != "own" for run in draft.runs]
+    task, evidence = edition.task(task_id), Evidence(state=session.state, scripts=facts)
+    return {} if task is None else runs_already(edition, task, specs, evidence, practice=session.practice)
+
+
 def plan(
     session: Session,
     draft: SubmissionDraft,
@@ -202,10 +214,13 @@ def too_large(runs: Iterable[RunState], model: str) -> int | None:
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
     """The plan of a run's task again, for its model on all sizes, with a smaller batch than the one that did not fit.
 
+    Sizes that are done with that batch are left out; where all are, the run's own size is planned.
+
     Raises:
         UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
     """
-    from labtui.lab.plan import PlanOverrides
+    from labtui.lab.plan import PlanOverrides, drafts_from
+    from labtui.lab.plan_table import rows_of
 
     run = run_of(session.state, run_id)
     if run.outcome != "oom":
@@ -220,9 +235,18 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
         )
     batch = _smaller_batch(session, run)
     planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=batch))
-    drafts = tuple(kept for draft in planned if (kept := _of_model(draft, run.spec.model)) is not None)
-    sentence = f"Out of memory: try {batch:,} images per GPU, on all sizes, so that they stay comparable."
-    return Proposal(drafts=drafts, sentence=sentence)
+    mine = [row for row in rows_of(planned) if (row.spec.model, row.spec.device) == (run.spec.model, "gpu")]
+    done = already(session, run.task_id, planned)
+    missing = [row for row in mine if row.spec not in done] or [
+        row for row in mine if row.spec.n_gpus == run.spec.n_gpus
+    ]
+    drafts = drafts_from(
+        missing, planned, (overrides or PlanOverrides()).form, session.edition, session.profile
+    )
+    sizes = (
+        "on all sizes, so that they stay comparable" if missing == mine else "as the runs that are done have"
+    )
+    return Proposal(drafts=drafts, sentence=f"Out of memory: try {batch:,} images per GPU, {sizes}.")
 
 
 def _smaller_batch(session: Session, run: RunState) -> int:
@@ -232,16 +256,6 @@ def _smaller_batch(session: Session, run: RunState) -> int:
     if run.spec.per_gpu_batch < 2:
         raise UsageError(f"There is no smaller batch to try for run {run.run_id}.", "Try another GPU.")
     return smaller_batch(run.spec, session.edition.task(run.task_id))
-
-
-def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
-    from labtui.lab.plan import allocation
-
-    runs = tuple(run for run in draft.runs if run.model == model and run.device == "gpu")
-    if not runs:
-        return None
-    nodes, gpus = allocation(runs)
-    return replace(draft, runs=runs, nodes=nodes, gpus=gpus)
 
 
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:

@@ -221,14 +221,6 @@ def instead_of_chart(view: View) -> str:
     return f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
 
 
-def finished_warning(view: View) -> str:
-    """A sentence for the plan of a task that is done; "" otherwise."""
-    runs = any(line.phase is RunPhase.DONE for line in view.lines)
-    if view.check is None or view.check.status != "done" or not runs:
-        return ""
-    return f"Task {view.task_id} is done already: its runs would be repeated."
-
-
 def key_result(view: View) -> str:
     """A finished task in one sentence."""
     result = result_line(view)

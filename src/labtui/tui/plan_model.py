@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import JobForm, RunPhase, SubmissionDraft, plural
+from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
 from labtui.lab.plan_table import (
     EDITABLE,
@@ -23,6 +23,7 @@ from labtui.lab.plan_table import (
 )
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.session.labs import files_stamp
+from labtui.session.planning import BY_HAND, already, too_large
 
 if TYPE_CHECKING:
     from labtui.domain.model import AcceptedFinding
@@ -74,21 +75,19 @@ class Plan:
         why: str = "",
     ) -> None:
         """`why`: what is to be said of these runs before they are submitted."""
-        ended = [
-            run.spec
-            for run in session.state.runs.values()
-            if run.task_id == task_id and run.phase is RunPhase.DONE
-        ]
-        rows = rows_of(planned)
-        done = [row for row in rows if row.spec in ended]
-        if len(done) == len(rows):  # to be repeated
-            done = []
-        self.why = why or f"{plural(len(done), 'run')} done already and left out." * bool(done)
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
-        self.task_rows: list[PlanRow] = [replace(row, included=row not in done) for row in rows]
+        self.already = already(session, task_id, planned)
+        rows = rows_of(planned)
+        again = {row.spec for row in rows} <= self.already.keys()  # all of them: they are to be repeated
+        self.why = why or (
+            "These runs are done or under way: they would be repeated." if again and rows else ""
+        )
+        self.task_rows: list[PlanRow] = [
+            replace(row, included=again or row.spec not in self.already) for row in rows
+        ]
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
-        self.drafts = self._drafts(self.task_rows, self.form) if done else planned
+        self.drafts = planned if again or not self.already else self._drafts(self.task_rows, self.form)
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
@@ -256,8 +255,6 @@ class Plan:
     @property
     def doubts(self) -> list[str]:
         """What is to be said of the runs: batches per GPU that differ, did not fit before, or are no batches."""
-        from labtui.session.planning import too_large
-
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines = [self.why] if self.why else []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
@@ -377,8 +374,6 @@ class Plan:
         Raises:
             LabError: when it cannot be made or written.
         """
-        from labtui.session.planning import BY_HAND
-
         if isinstance(preview := self.previews[job], LabError):
             raise preview
         path = self.session.folder.inside(f"{BY_HAND}/{self.drafts[job].job_name}.draft.slurm")

@@ -265,14 +265,15 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.clock_span(expected.value) if expected is not None else words.NOTHING,
-        "job": str(plan.job_of(at) + 1) if draft is not None else "left out",
+        "job": str(plan.job_of(at) + 1) if draft is not None else words.NOTHING,
         "options": shlex.join(spec.extra_args) or words.NOTHING,
     }
     if spec.program is not None:
         found |= {"gpus": str(spec.processes), "batch": spec.size, "options": shlex.join(_started(spec))}
     elif spec.device != "gpu":
         found["per_gpu"] = words.NOTHING
-    return found if draft is not None else found | {"limit": "left out"}
+    there = plan.already.get(spec)
+    return found if draft is not None else found | {"limit": there.phase.value if there else "left out"}
 
 
 def _started(spec: RunSpec) -> tuple[str, ...]:

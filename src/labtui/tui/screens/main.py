@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, Tab, Tabs
 
 from labtui.tui import STYLES
-from labtui.tui.guidance import finished_warning, instead_of_runs, next_step, oom_run
+from labtui.tui.guidance import instead_of_runs, next_step, oom_run
 from labtui.tui.messages import export_all
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
@@ -240,7 +240,7 @@ class MainScreen(FramedScreen):
         if not drafts and not session.job_files():
             self.notify(instead_of_runs(self._now), timeout=8, markup=False)
             return
-        await self.app.show_plan(task_id, drafts, finished_warning(self._now))
+        await self.app.show_plan(task_id, drafts)
 
     async def action_smaller_batch(self) -> None:
         """After an out-of-memory: the plan again with a smaller batch on every GPU count of that model."""
