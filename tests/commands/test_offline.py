@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
@@ -87,6 +88,16 @@ def test_only_the_runs_that_are_missing_are_sent_and_all_again_where_that_is_sai
     assert sizes() == [1, 2, 4]
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert main(dry_run) == 1
+
+
+def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, capsys):
+    with open_session(folder.path, start=False) as session:
+        one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
+        session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
+    assert main(["retry", "1"]) == 1
+    err = capsys.readouterr().err
+    assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
+    assert "Nothing was submitted." in err
 
 
 def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
-from labtui.lab.expected_time import expectation
+from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan import (
     PlanOverrides,
     fill,
@@ -47,6 +47,18 @@ def test_own_results_go_before_the_bands():
     exact = 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
     assert measured.value == pytest.approx(starts + exact, abs=1)
     assert measured.half_width < banded.half_width
+
+
+def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():
+    """Step times are taken to grow with the batch, but not faster than it."""
+    rows = full().results.measured
+    runs = [
+        task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(gpus=(1,), per_gpu_batch=each))[0].runs[0]
+        for each in (2048, 1024, 4096)
+    ]
+    same, half, double = (run_seconds(run, EDITION, rows) for run in runs)
+    assert half.lo == pytest.approx(same.lo) and half.value > same.value
+    assert double.hi == pytest.approx(same.hi) and double.value < same.value
 
 
 def test_nothing_known_is_said_as_nothing():

@@ -119,6 +119,7 @@ class Case:
     given: dict[str, str] = field(default_factory=dict)
     forecast_s: float | None = None
     bash_errors: dict[str, str] = field(default_factory=dict)
+    images: dict[str, int] = field(default_factory=dict)
 
     def files(self) -> dict[str, bytes]:
         """The good files with the changes made."""
@@ -238,6 +239,9 @@ BROKEN = [
     Case("short-limit", "forecast", forecast_s=6000.0),
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
     job("path-missing", "asked", ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"), remote={"/gpfs/cifar/data": False}, fixable=False),
+    job("script-option", "not there", (RUN1, f"{RUN1} --foo bar")),
+    job("script-option", "mistyped", (RUN1, RUN1.replace("--epochs", "--epoch-count"))),
+    Case("batch-size", "of four GPUs", fixable=False, images={"": 4096}),
     Case("unchanged-copy", "no change", {"ResNet152.py": (("", SCRIPT),)}, fixable=False),
     py("download", "load_data", ("load_cifar(args.batch_size)", "tf.keras.datasets.cifar10.load_data()"), fixable=False),
     py("download", "weights", ("weights=None", 'weights="imagenet"')),

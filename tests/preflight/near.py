@@ -7,6 +7,11 @@ from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, p
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
     Case("*", "the good job"),
+    job("script-option", "the beginning of one", (RUN1, RUN1.replace("--batch_size", "--batch"))),
+    job("script-option", "of another program", (RUN1, f"srun --foo bar {RUN1} | tee --append log")),
+    Case("script-option", "others are known", {"job.slurm": ((RUN1, f"{RUN1} --foo bar"),), "ResNet50.py": (("args = parser.parse_args()", "args, _ = parser.parse_known_args()"),)}),
+    Case("script-option", "added elsewhere", {"job.slurm": ((RUN1, f"{RUN1} --foo bar"),), "ResNet50.py": (("args = parser", "add_others(parser)\nargs = parser"),)}),
+    Case("batch-size", "as large as the data set", images={"": 8192}),
     job("lone-dashes", "end of options", ("nvidia-smi", "set -- a b\ngrep -- epochs log.txt")),
     job("lone-dashes", "comment", ("nvidia-smi", "nvidia-smi  # python x.py -- epochs 5")),
     py("lone-dashes", "help text", ("type=int, default=5", "type=int, default=5, help=' -- how many'")),

@@ -23,6 +23,7 @@ def look(case: Case, files: dict[str, bytes]):
         given=case.given,
         forecast_s=case.forecast_s,
         bash_errors=case.bash_errors,
+        images=case.images,
     )
 
 

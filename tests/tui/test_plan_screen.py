@@ -22,7 +22,7 @@ from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurms_word, cells, table_of
+from labtui.tui.plan_words import _slurms_word, cells, runs_title, table_of
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -151,11 +151,14 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     edition = load_edition("hpc4ai-ch12")
     given = PlanOverrides(gpus=(1, 8, 32), account="nct_345")
     planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
-    options = ("--eval_batch_size", "128", "--warmup", "3")
+    options = ("--eval_batch_size", "128", "--warmup")
     planned.task_rows = [
-        replace(row, spec=replace(row.spec, extra_args=options)) for row in planned.task_rows
+        replace(row, spec=replace(row.spec, extra_args=(*options, str(at), "--compile", "--seed", str(at))))
+        for at, row in enumerate(planned.task_rows)
     ]
-    columns, _ = table_of(planned, width)
+    columns, rows = table_of(planned, width)
+    assert [row.cells[-1] for row in rows] == [f"--warmup {at} --seed {at}" for at in range(3)]
+    assert "each with --eval_batch_size 128 --compile" in runs_title(planned, Roles(*["white"] * 10)).plain
     assert sum(column.width + 2 for column in columns) <= width
     assert (
         columns[-1].key == "options"
@@ -266,6 +269,16 @@ def test_the_cell_of_the_limit_is_empty_for_a_job_without_one(session, minutes, 
 async def test_numbers_are_changed_in_place(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
+        assert [cells(screen.plan, at, row)["rate"] for at, row in enumerate(screen.plan.rows)] == [
+            "0.01",
+            "0.02",
+            "0.04",
+        ]
+        focus_at(screen, 2, "limit")
+        await pilot.press("enter")
+        await until(pilot, lambda: types(app) and "(empty: as planned). Now 30" in text_of(app))
+        assert "8,192" in text_of(app), "the row stays in sight"
+        await pilot.press("escape")
         focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")
         await until(pilot, lambda: types(app) and "ResNet50 · 2 GPUs: batch per GPU" in text_of(app))
@@ -305,7 +318,7 @@ async def test_a_batch_that_did_not_fit_is_told(session):
         await until(pilot, lambda: "4,096 images per GPU do not fit" in flat(app))
         assert "only runs with the same can be compared" in flat(app)
         await pilot.press("enter", *"65536", "enter")
-        many = "65,536 images per GPU are more than the 50,000 of an epoch"
+        many = "A batch of 65,536 images is more than the 50,000 of the data set."
         await until(pilot, lambda: many in flat(app) and ready(app.screen))
         await pilot.press("s")
         await until(pilot, lambda: app.screen is not screen and many in flat(app), "asks before it sends")
@@ -343,7 +356,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(sessi
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await until(
-            pilot, lambda: "Findings  1, 1 error" in text_of(app) and "+#SBATCH --nodes=1" in text_of(app)
+            pilot, lambda: "Findings  1 error" in text_of(app) and "+#SBATCH --nodes=1" in text_of(app)
         )
         assert "s  Fix the error" in text_of(app), "the next step"
         for key in ("f", "s"):

@@ -80,7 +80,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     called = replace(run, model=edition.names.get(run.model, run.model))
     row = _measured(run, rows) or _measured(called, rows)
     if row is not None:
-        epoch, first = row.epoch_seconds, row.warmup_seconds
+        epoch, first = (
+            _scaled(each, row.batch_size, run) for each in (row.epoch_seconds, row.warmup_seconds)
+        )
     else:
         epoch, first = _banded(run, edition), _banded(run, edition, "first_epoch_seconds")
     if epoch is None:
@@ -89,6 +91,14 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     start = Interval((low + high) / 2, low, high)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+
+
+def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
+    """An epoch with another batch: between as many images a second as with that one, and as many steps a second."""
+    if seconds is None or not batch or run.program is not None:
+        return seconds
+    steps = batch / run.batch_size
+    return Interval(seconds.value * (1 + steps) / 2, seconds.lo * min(1, steps), seconds.hi * max(1, steps))
 
 
 CONTROL_SHARE = 0.02
@@ -131,6 +141,7 @@ def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> 
         if band.quantity == wanted and band.is_about(replace(run, batch_size=band.batch_size or 1))
     ]
     fitting.sort(key=lambda band: band.batch_size != run.batch_size)
-    return (
-        Interval((fitting[0].low + fitting[0].high) / 2, fitting[0].low, fitting[0].high) if fitting else None
-    )
+    if not fitting:
+        return None
+    band = Interval((fitting[0].low + fitting[0].high) / 2, fitting[0].low, fitting[0].high)
+    return _scaled(band, fitting[0].batch_size, run)

@@ -180,10 +180,9 @@ def smaller_batch(spec: RunSpec, task: Task | None) -> int:
 
 
 def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
-    """Base x GPUs, unless the run plans its own."""
-    return (
-        spec.learning_rate if spec.learning_rate is not None else edition.base_learning_rate * spec.replicas
-    )
+    """What the script uses: the run's own rate, else the base; scripts of one process multiply that by the GPUs."""
+    grows = spec.replicas if spec.launcher == "python" else 1
+    return spec.learning_rate if spec.learning_rate is not None else edition.base_learning_rate * grows
 
 
 def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:

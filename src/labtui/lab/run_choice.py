@@ -46,7 +46,7 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
     for row in (*results.measured, *results.programs):
         if not _concerns(edition, task, row):
             continue
-        wanted = _images(edition, task, row)
+        wanted = images_of(edition, row.configuration.data_set, task)
         made = row.configuration
         bound = made.data_bound if made.images is not None else None
         counted = row.program is None and made.unit == "images"
@@ -60,10 +60,10 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
             yield from filter(None, (remark(band, row) for band in edition.bands))
 
 
-def _images(edition: Edition, task: Task, row: ResultRow) -> int:
-    """The images per epoch that an edition means for a row: those of the data set, else of the edition."""
-    plans = [plan for each in (task, *edition.tasks) for plan in each.runs]
-    own = (plan.images for plan in plans if plan.spec.data_set == row.configuration.data_set and plan.images)
+def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
+    """The images per epoch that an edition means for a run of a task: those of the data set, else of the edition."""
+    plans = [plan for each in (task, *edition.tasks) if each is not None for plan in each.runs]
+    own = (plan.images for plan in plans if plan.spec.data_set == data_set and plan.images)
     return next(own, edition.images)
 
 

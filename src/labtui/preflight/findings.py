@@ -149,6 +149,20 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
         return tuple((_dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
     @cached_property
+    def options(self) -> frozenset[str] | None:
+        """The long options that its calls name (``add("--epochs")``); None where its parser may know others, too."""
+        for name, call in self.calls:
+            first = call.args[0] if call.args else ast.Constant(None)
+            handed_on = isinstance(first, ast.Name) and "pars" in first.id
+            made_up = name.endswith("add_argument") and not isinstance(first, ast.Constant)
+            if handed_on or made_up or name.endswith("parse_known_args"):
+                return None
+        words = (each.value for _, call in self.calls for each in call.args if isinstance(each, ast.Constant))
+        return frozenset(
+            each for each in words if isinstance(each, str) and re.fullmatch(r"--[A-Za-z][\w-]*", each)
+        )
+
+    @cached_property
     def imports(self) -> tuple[tuple[int, str], ...]:
         """Line and full name of each module that is imported."""
         found = []
@@ -204,7 +218,8 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     paths whether they exist (unknown ones are absent). `main` names the job script (without it, every job script among
     them is looked at), `given` are options on the command line of `sbatch`, by their long names. `forecast_s` is how
     long the trainings should take together, at least (None: nothing is known); `makes_folders` says that relative log
-    folders are made with the submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name.
+    folders are made with the submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name; `images`
+    how many an epoch of the edition's own scripts has, by data set.
     """
 
     sent: Mapping[str, bytes]
@@ -217,6 +232,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     forecast_s: float | None = None
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = {}
+    images: Mapping[str, int] = {}
 
     @cached_property
     def files(self) -> Mapping[str, str]:

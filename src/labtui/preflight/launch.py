@@ -13,6 +13,8 @@ from labtui.preflight.findings import (
     Hit,
     ScriptContext,
     Severity,
+    imported_files,
+    python_script,
     replace_line,
     rule,
     set_value,
@@ -99,6 +101,42 @@ def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             pattern = r"(--(?:num_)?epochs[= ]+)1\b"
             fix = swap(job, job.source(command), pattern, r"\g<1>2", "train two epochs")
             yield Hit(command.line, ONE_EPOCH, fix)
+
+
+_OPTION = re.compile(r"(?<=\s)(--[A-Za-z][\w-]*)(?=[\s=]|\Z)")
+
+
+@rule("script-option", "error", "An option that the training script does not have: it ends at once.")
+def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """Of scripts that argparse reads the options of, and whose options stand in their own text."""
+    for command in once(job.launches):
+        name, _, rest = command.text.partition(".py")
+        script = f"{name.split()[-1]}.py".removeprefix("./")
+        parts = [
+            context.files[each] for each in imported_files([script], context.files) if each in context.files
+        ]
+        sets = [python_script("", text).options for text in parts]
+        known = set().union(*(each for each in sets if each is not None))
+        if script not in context.files or None in sets or "argparse" not in "".join(parts):
+            continue
+        for option in _OPTION.findall(re.split(r"[|;&<>]", rest)[0]):
+            if any(each == option or each.startswith(option) for each in known):
+                continue
+            effect = f"{script} has no option {option}: it ends at once. It has {', '.join(sorted(known))}."
+            pattern = rf"\s+{option}\b(?:[= ][^\s-]\S*)?"
+            yield Hit(command.line, effect, swap(job, job.source(command), pattern, "", f"remove {option}"))
+
+
+@rule("batch-size", "error", "A batch larger than the data set.")
+def batch_size(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """Only of the edition's own scripts, whose images an epoch are known."""
+    for run in context.draft.runs if context.draft else ():
+        images = context.images.get(run.data_set)
+        if images is None or run.program is not None or run.unknown or run.batch_size <= images:
+            continue
+        given = re.compile(rf"{re.escape(run.script)}\b.*\b{run.option_batch}\b", re.S)
+        line = next((command.line for command in job.launches if given.search(command.text)), 1)
+        yield Hit(line, f"A batch of {run.batch_size:,} images is more than the {images:,} of the data set.")
 
 
 @rule("var-blank", "error", "A space beside the `=` of an assignment.", over="shells")

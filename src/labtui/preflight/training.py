@@ -43,7 +43,7 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
 @rule(
     "unchanged-copy",
-    "warning",
+    "error",
     "A training script that is byte for byte the same as another one: both run the same training.",
     over="pythons",
 )

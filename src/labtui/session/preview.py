@@ -52,6 +52,7 @@ class Preview(msgspec.Struct, frozen=True):
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.expected_time import expectation
+    from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
@@ -59,7 +60,12 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
-    seconds, gpu_hours = expectation(draft, session.edition, session.results().rows)
+    edition = session.edition
+    seconds, gpu_hours = expectation(draft, edition, session.results().measured)
+    ours, task = (
+        {plan.spec.script for each in edition.tasks for plan in each.runs},
+        edition.task(draft.task_id),
+    )
     context = ScriptContext(
         files,
         draft,
@@ -70,6 +76,9 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
+        images={
+            run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
+        },
     )
     needed = paths_to_ask(context)
     return Preview(
@@ -119,10 +128,9 @@ class FileChange(msgspec.Struct, frozen=True):
 def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[FileChange, ...]:
     from labtui.preflight.findings import imported_files
 
-    changed, files = (
-        set(list_remote()) - session.folder.as_brought(planned.files),
-        sorted(planned.files.items()),
-    )
+    files, brought = sorted(planned.files.items()), session.folder.as_brought(planned.files)
+    same = {planned.files[name] for name in brought}  # a copy that is not changed yet is no change
+    changed = {name for name in list_remote() if planned.files.get(name) not in same}
     texts = {name: data.decode("utf-8", "replace") for name, data in files}
     used = imported_files({run.script for run in draft.runs}, texts)
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)

@@ -264,10 +264,6 @@ class Plan:
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
                 lines.append(f"{model}: {sizes} images per GPU; only runs with the same can be compared.")
-            if (images := self.session.edition.images) and batches[-1] > images:
-                lines.append(
-                    f"{model}: {batches[-1]:,} images per GPU are more than the {images:,} of an epoch."
-                )
             if most is not None and batches[-1] >= most:
                 lines.append(f"{model}: {most:,} images per GPU do not fit.")
         return lines

@@ -16,7 +16,8 @@ from rich.text import Text
 from labtui.domain.errors import LabError
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, plural
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan import PlanRow
+from labtui.lab.plan import PlanRow, expected_learning_rate
+from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import gpu_hours_of_limit
 from labtui.results.numbers import fixed
 from labtui.tui import format as words
@@ -108,7 +109,9 @@ def step(plan: Plan) -> NextStep:
     if errors := plan.errors:
         if errors[0].copy:
             return NextStep("Begin the copy", errors[0].where, "start_copy", key="b")
-        label = "Fix the error" if errors[0].finding.fix is not None else "Change the file"
+        ours = plan.job_file is None and errors[0].finding.file == MAIN_SCRIPT
+        label = "Change the plan" if ours else "Change the file"
+        label = "Fix the error" if errors[0].finding.fix is not None else label
         return NextStep(label, errors[0].where, "send", key="s")
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
@@ -192,6 +195,8 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         started = "  of your own job file, as it is"
         started += f"; its log will tell what {UNKNOWN} stands for" if untold else ""
     text = ink("Runs", "bold").append(started, styles.quiet)
+    if shared := shared_options(plan):
+        text.append(f"  each with {' '.join(shared)}", styles.quiet)
     controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
     if controls:
         seconds = [run_seconds(plan.rows[at].spec, plan.edition, plan.measured) for at in controls]
@@ -202,6 +207,18 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         cost = f", about {hours_text(sum(hours))} GPU-h" if len(hours) == len(controls) else ""
         text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
     return text
+
+
+def _options(spec: RunSpec) -> list[str]:
+    """The further options of a run, each with its values: ``--lr 0.1``."""
+    return re.findall(r"(?:^|(?<= ))\S+(?: (?!-)\S+)*", shlex.join(spec.extra_args))
+
+
+def shared_options(plan: Plan) -> list[str]:
+    """The options that all rows have; none where there is a single one, or of programs."""
+    several = len(plan.rows) > 1 and all(row.spec.program is None for row in plan.rows)
+    every = [_options(row.spec) for row in plan.rows] if several else [[]]
+    return [each for each in every[0] if all(each in other for other in every)]
 
 
 LESS = ("job", "batch", "expected")
@@ -255,18 +272,20 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
     model = spec.variant or plan.edition.names.get(spec.model, spec.model)
+    rate = spec.learning_rate if plan.job_file is not None else expected_learning_rate(plan.edition, spec)
     found = {
         "in": "✔" if row.included else "○",
         "model": UNKNOWN if "model" in unknown else model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",
-        "rate": "default" if spec.learning_rate is None else f"{spec.learning_rate:g}",
+        "rate": "default" if rate is None else f"{rate:g}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.clock_span(expected.value) if expected is not None else words.NOTHING,
         "job": str(plan.job_of(at) + 1) if draft is not None else words.NOTHING,
-        "options": shlex.join(spec.extra_args) or words.NOTHING,
+        "options": " ".join(each for each in _options(spec) if each not in shared_options(plan))
+        or words.NOTHING,
     }
     if spec.program is not None:
         found |= {"gpus": str(spec.processes), "batch": spec.size, "options": shlex.join(_started(spec))}
@@ -290,10 +309,9 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
     text = ink("Findings", "bold")
     if not plan.checked:
         return text
-    errors = sum(each.finding.severity == "error" for each in plan.found)
-    count = len(plan.found)
-    rest = "none" if not count else f"{count}, " + (plural(errors, "error") if errors else "none serious")
-    return text.append(f"  {rest}", styles.quiet)
+    counts = Counter(each.finding.severity for each in plan.found)
+    rest = ", ".join(plural(count, severity) for severity, count in counts.items())
+    return text.append(f"  {rest or 'none'}", styles.quiet)
 
 
 def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen: bool) -> Text:

@@ -287,9 +287,11 @@ class PlanScreen(FramedScreen):
             if text is not None:
                 self._become(self.plan.typed(row, column, text))
 
-        shown = cell(self.plan.rows[row], column)
-        text = f"{self.plan.rows[row].spec.label}: {name}"
-        ask = Ask(text, choices=typed("Set it"), entry=shown, check=check)
+        chosen = self.plan.rows[row]
+        entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
+        text = f"{chosen.spec.label}: {name}" + (f". Now {now}." if not entry else "")
+        ask = Ask(text, choices=typed("Set it"), entry=entry, check=check)
+        ask.add_class("-below")  # its row stays in sight
         self.app.push_screen(ask, answered)
 
     def action_drop_row(self) -> None:
