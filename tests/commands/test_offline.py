@@ -15,11 +15,11 @@ from labtui.commands.cli import main
 from labtui.commands.submit import exit_code
 from labtui.commands.terminal import Open, TerminalPrompter, _settled
 from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import JobPhase
+from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState
 from tests.changes import ended
 from tests.conftest import TextTerminal
-from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec
+from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec, write_log
 
 
 def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
@@ -55,7 +55,11 @@ def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_a
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys):
     assert main(["submit", "10.5"]) == 2
-    assert "the submission queue" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "Submitting 3 runs in 1 job ...\n" in err
+    assert "1 job waits in labtui's submission queue; `labtui` or `labtui watch` sends it." in err
+    assert main(["hold", "2"]) == 0
+    assert "Runs 1, 2, 3 are held.\n" in capsys.readouterr().err
     assert main(["queue"]) == 0
     assert "waiting" in capsys.readouterr().out
     assert main(["cancel", "1"]) == 0
@@ -98,6 +102,21 @@ def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, capsys
     err = capsys.readouterr().err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted." in err
+
+
+def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
+    found = Diagnosis(
+        kind="missing-module", line=3, text="No module named 'x'", advice="Install it.", stream="err"
+    )
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"), ended(1, "failed", (found,)))
+        write_log(session, "lt1", "Hello\n")
+        write_log(session, "lt1", "", "err")
+    assert main(["log", "1"]) == 0
+    told = "Run 1 failed: No module named 'x' (line 3 of standard error; `labtui log 1 --err` prints it).\n"
+    assert told in capsys.readouterr().err
+    assert main(["log", "1", "--err"]) == 0
+    assert "(line 3 of standard error).\n" in capsys.readouterr().err
 
 
 def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):

@@ -84,6 +84,16 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys):
     assert "error" in shown.err
 
 
+def test_the_lab_folder_of_a_file_elsewhere_is_named(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
+    monkeypatch.chdir(tmp_path)
+    main(["lint", "job.slurm"])
+    assert "no site's rules are checked" in capsys.readouterr().err
+    main(["lint", "job.slurm", "--folder", str(folder.path)])
+    assert "no site's rules are checked" not in capsys.readouterr().err
+    assert main(["lint", "job.slurm", "--folder", "nowhere"]) == 2
+
+
 def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     (folder.path / "job.slurm").write_text(JOB.replace("nct_000", "nct_999"))
     assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))

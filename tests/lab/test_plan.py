@@ -73,6 +73,15 @@ def test_a_job_costs_no_more_than_its_limit():
     assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("5", "10.5"), ("10,5", "10.5"), ("105", "10.5"), ("10.9", ""), ("x", "")]
+)
+def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
+    with pytest.raises(UsageError) as caught:
+        task_drafts(EDITION, typed, PROFILE)
+    assert caught.value.hint.partition("Its tasks")[0] == (f"Did you mean {meant}? " if meant else "")
+
+
 def test_overrides():
     over = PlanOverrides(
         gpus=(2,), per_gpu_batch=512, epochs=3, learning_rate=0.1, account="nct_1", qos="acc_training",

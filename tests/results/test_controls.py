@@ -164,9 +164,9 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: in
 
 def test_parts_that_cost_nothing_share_a_line() -> None:
     _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
-    assert said == "Of 50.0 points lost on four GPUs: 50.0 slower steps."
+    assert said == "50.0 % is lost on four GPUs: all of it by slower steps."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
-    assert nothing == "At 0.0 %: short last batch."
+    assert nothing == "Costs nothing: short last batch."
     message = loss_message([on_four(results(*TRAININGS))])
     assert message == "Slower steps cost all 50.0 points that ResNet50 loses on four GPUs"
 

@@ -128,7 +128,7 @@ def test_user_in_paths():
     context = JobContext(token="t", remote_dir="/r", edition="e", practice=True, user="nct01345")
     script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
     assert "singularity exec /home/nct01345/x.sif python -u" in script
-    assert "say practice yes" in script
+    assert "practice=yes;" in script
 
 
 @pytest.mark.parametrize("path", ["data set/cifar", "~/data set/cifar"])

@@ -67,6 +67,12 @@ def run_log(args: argparse.Namespace) -> int:
         printer.more(path)
         if not args.follow and not _complete(lab.state, record, args.stream):
             say("The log may have grown since; --follow fetches the rest.")
+        for found in lab.state.runs[args.run].diagnosis[:1]:
+            there = (
+                f"; `labtui log {args.run} --err` prints it" if found.stream == "err" != args.stream else ""
+            )
+            of = "standard error" if found.stream == "err" else "standard output"
+            say(f"Run {args.run} failed: {found.text} (line {found.line} of {of}{there}).")
     return 0
 
 
@@ -126,6 +132,7 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
+            say(_followed(lab.state))
             notify = _Notifier(lab)
             for update in lab.updates(all_over):
                 for news in news_of(update):
@@ -137,6 +144,19 @@ def run_watch(args: argparse.Namespace) -> int:
         if args.json:
             _print_row({"type": "end", "runs": _rows(lab.state, ended)})
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+def _followed(state: LabState) -> str:
+    """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
+    from labtui.tui.format import run_numbers
+
+    groups: dict[str, list[int]] = {}
+    for run in state.runs.values():
+        if run.phase in _OPEN:
+            groups.setdefault(run.phase.value, []).append(run.run_id)
+    return " ".join(
+        f"{run_numbers(mine)} {'is' if len(mine) == 1 else 'are'} {word}." for word, mine in groups.items()
+    )
 
 
 def _print_row(row: dict[str, Any], *_: object) -> None:

@@ -134,13 +134,16 @@ def run_release(args: argparse.Namespace) -> int:
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold the jobs of runs, or release them; each job once."""
     from labtui.session.planning import run_of
+    from labtui.tui.format import run_numbers
 
     with Open(args, start=False) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}
         _reach(lab, numbers)
         for number in numbers.values():
             lab.session.hold(number, held=held).result(timeout=120)
-            say(f"The job of run {number} is {'held' if held else 'released'}.")
+            also = lab.state.submissions[run_of(lab.state, number).token].run_ids
+            are = "is" if len(also) == 1 else "are"
+            say(f"{run_numbers(also)} {are} {'held' if held else 'released'}.")
     return 0
 
 

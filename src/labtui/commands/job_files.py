@@ -65,15 +65,17 @@ def answers_of(args: argparse.Namespace) -> Answers:
 
 def job_line(draft: SubmissionDraft, preview: Preview) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
+    from labtui.results.cost import gpu_hours_of_limit, hours_text
+    from labtui.tui.format import clock_span
+
     seconds, hours = preview.seconds, preview.gpu_hours
-    if seconds is None:
-        expected = ""
-    elif seconds.hi < 120:
-        expected = f", expected {seconds.lo:.0f} to {seconds.hi:.0f} s"
-    else:
-        expected = f", expected {seconds.lo / 60:.0f} to {seconds.hi / 60:.0f} min"
+    expected = cost = ""
+    if seconds is not None:
+        expected = f", expected {clock_span(seconds.lo)} to {clock_span(seconds.hi)}"
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
-    cost = f", {hours.lo:.2g} to {hours.hi:.2g} GPU-hours" if hours and draft.gpus else ""
+    if hours is not None and draft.gpus:
+        most = gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes)
+        cost = f", {hours_text(hours.value)} GPU-hours expected, {hours_text(most)} at most"
     return (
         f"{draft.job_name}: {runs_in_words(draft)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
@@ -164,6 +166,7 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the cluster they are meant for, and what to do with the findings."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
     parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit given to sbatch")
@@ -186,7 +189,7 @@ def run_lint(args: argparse.Namespace) -> int:
     found: dict[str, tuple[Finding, ...]] = {}
     for name in args.files:
         path = Path(name)
-        found[name] = _lint(path, profile, account, given_of(args), fix=args.fix, diff=args.diff)
+        found[name] = _lint(path, profile, account, args)
     if args.json:
         rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
         print_json({"cluster": profile.id, "files": rows})
@@ -201,8 +204,10 @@ def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
     from labtui.session.settings import load_profile
 
     try:
-        folder: LabFolder | None = LabFolder.open(find_folder())
+        folder: LabFolder | None = LabFolder.open(find_folder(args.folder or "."))
     except UsageError:
+        if args.folder:
+            raise
         folder = None
     settings = folder.settings() if folder else None
     name = args.cluster or (settings.profile if settings else "")
@@ -215,10 +220,8 @@ def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
     return profile, profile.account_of(args.account, settings.account if settings else "")
 
 
-def _lint(
-    path: Path, profile: Profile, account: str, given: dict[str, str], *, fix: bool, diff: bool
-) -> tuple[Finding, ...]:
-    """The findings of one file; with `fix` those that are left after the changes."""
+def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) -> tuple[Finding, ...]:
+    """The findings of one file; with `--fix` those that are left after the changes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
     from labtui.session.folder import LabFolder, find_folder
@@ -227,7 +230,7 @@ def _lint(
 
     files = with_files_beside(path)
     try:  # from a lab folder a file is sent beside what is in scripts/, and its folders are made
-        files = {**LabFolder.open(find_folder(path.resolve().parent)).script_files(), **files}
+        files = {**LabFolder.open(find_folder(args.folder or path.resolve().parent)).script_files(), **files}
         sent = True
     except UsageError:
         sent = False
@@ -242,18 +245,18 @@ def _lint(
             account,
             remote=beside,
             main=main,
-            given=given,
+            given=given_of(args),
             makes_folders=sent,
             bash_errors=bash_errors(files, main),
         )
         return preflight(context)
 
     found = look()
-    if diff:
+    if args.diff:
         for item in found:
             if item.fix is not None and item.fix.file in files:
                 print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
-    for _ in range(8 if fix else 0):  # one change may uncover another
+    for _ in range(8 if args.fix else 0):  # one change may uncover another
         changed = fix_all(files, found)
         if changed == files:
             break

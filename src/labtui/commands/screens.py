@@ -172,7 +172,9 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the rehearsal."""
     from labtui.commands.terminal import add_trust_argument, count
 
-    parser.add_argument("--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB})")
+    parser.add_argument(
+        "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; `labtui labs` lists them)"
+    )
     add_trust_argument(parser)
     parser.add_argument(
         "--keep", metavar="DIR", help="keep lab folder and cluster in DIR, and continue there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -75,7 +76,7 @@ def run_queue(args: argparse.Namespace) -> int:
         if args.json:
             print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill})
         else:
-            _print_queue(rows, lab.state)
+            _print_queue(rows, lab.state, lab.session.edition.names)
             _print_bill(bill)
     return 0
 
@@ -165,7 +166,7 @@ def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
         row["limit_warning"] = warning if number in going else ""
 
 
-def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
+def _print_queue(rows: list[dict[str, Any]], state: LabState, names: Mapping[str, str]) -> None:
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
@@ -175,7 +176,7 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
         device = state.runs[row["run"]].spec.devices
-        model = row["model"] or job.get("name", "")
+        model = names.get(row["model"], row["model"]) or job.get("name", "")
         done = row["outcome"] == "completed"  # what became of its job is another run's story
         reason = "" if done else reason_words(job.get("phase"), job.get("reason", ""))
         why = _how_it_ended(row) or reason or row["submission"]["sentence"]
@@ -319,4 +320,4 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
 
 def _print_progress(far: Progress) -> None:
     where = f"; next is task {far.current}" if far.current else ""
-    print(f"{far.done} of {far.total} tasks done, {far.percent:.0f} % of all that is asked for{where}.")
+    print(f"{far.done} of {far.total} tasks done{where}.")

@@ -42,7 +42,7 @@ from labtui.commands.terminal import (
     show_manual_commands,
 )
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
 from labtui.lab.plan import CONTROLS
 from labtui.slurm.values import number
@@ -339,9 +339,8 @@ def _submit(
     tokens = list(lab.state.submissions)[-len(futures) :]
     if lab.session.elsewhere:
         tokens = [future.result() for future in futures]
-    say(
-        f"{len(tokens)} {'submission is' if len(tokens) == 1 else 'submissions are'} stored and will be sent once."
-    )
+    runs = plural(sum(len(draft.runs) for draft in drafts), "run")
+    say(f"Submitting {runs} in {plural(len(drafts), 'job')} ...")
     trouble: LabError | None = None
     try:
         lab.online()
@@ -360,8 +359,11 @@ def _submit(
     if trouble is not None:
         say_error(trouble)
     statuses = {row["status"] for row in rows}
-    if statuses & _OPEN:
-        say("The rest waits in the submission queue and is sent while `labtui` or `labtui watch` runs.")
+    if open_ones := sum(row["status"] in _OPEN for row in rows):
+        wait = (
+            f"{plural(open_ones, 'job')} {'waits' if open_ones == 1 else 'wait'} in labtui's submission queue"
+        )
+        say(f"{wait}; `labtui` or `labtui watch` sends {'it' if open_ones == 1 else 'them'}.")
     return exit_code(statuses, trouble)
 
 

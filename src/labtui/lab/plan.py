@@ -6,7 +6,6 @@ when.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -66,8 +65,10 @@ def task_of(edition: Edition, task_id: str) -> Task:
     task = edition.task(task_id)
     if task is None:
         names = [item.id for item in edition.tasks]
-        ending = [name for name in names if name.rpartition(".")[2] == task_id]  # 5 means 10.5
-        meant = next(iter(ending or difflib.get_close_matches(task_id, names, n=1, cutoff=0.7)), "")
+        digits = re.sub(r"\D", "", task_id)  # 5, 10,5 and 105 mean 10.5
+        meant = next(
+            (name for name in names if digits in (name.rpartition(".")[2], name.replace(".", ""))), ""
+        )
         suggestion = f"Did you mean {meant}? " if meant else ""
         raise UsageError(
             f"{edition.id} has no task {task_id!r}.", f"{suggestion}Its tasks are {', '.join(names)}."

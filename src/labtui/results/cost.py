@@ -10,6 +10,7 @@ import msgspec
 from labtui.domain.model import EpochSample, JobPhase, JobView, RunPhase
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun
+from labtui.results.numbers import fixed
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
 
@@ -105,6 +106,11 @@ def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
     """The most a job can cost: its GPUs for its whole time limit."""
     return gpus * minutes / 60
+
+
+def hours_text(hours: float) -> str:
+    """GPU-hours: ``0.31``, ``2.0``, ``42``."""
+    return fixed(hours, 2 if hours < 1 else 1 if hours < 10 else 0)
 
 
 class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):

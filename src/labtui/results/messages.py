@@ -167,14 +167,15 @@ def lost_points(row: ResultRow) -> list[str]:
 
 
 def loss_sentence(row: ResultRow) -> str:
-    """All parts of what a row loses, in points of efficiency: ``Of 36.8 points lost on 4 GPUs: 10.7 ...``."""
+    """All parts of what a row loses: ``36.8 % is lost on four GPUs: 10.7 % short last batch, ...``."""
     parts = [
-        f"{_with_half(points, part.share)} {part.name}"
+        f"{_with_half(points, part.share)} % {part.name}"
         for points, part in zip(lost_points(row), lost_efficiency(row), strict=True)
         if float(points)
     ]
     many = count_words(row.n_gpus or 0)
-    return f"Of {lost_text(row.efficiency)} points lost on {many}: {', '.join(parts)}."
+    to = ", ".join(parts) if parts[1:] else f"all of it by {''.join(parts).partition(' % ')[2]}"
+    return f"{lost_text(row.efficiency)} % is lost on {many}: {to}."
 
 
 def slowest_sentence(row: ResultRow) -> str:

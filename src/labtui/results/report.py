@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from labtui.domain.model import Interval
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results import messages
 from labtui.results.compute import own_rows
@@ -21,7 +22,6 @@ from labtui.results.numbers import (
     clean,
     fit_sentence,
     grid_text,
-    in_digits_of,
     law_lines,
     left_out_lines,
     note_lines,
@@ -33,20 +33,21 @@ from labtui.results.numbers import (
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, lost_efficiency, outlooks, scaling_lines
 
-MAX_SENTENCES = 5
+MAX_SENTENCES = 6
+SIGNS = "± is from rounding, σ the spread of the epochs where that is more. As printed: epoch 2 alone."
 
 
 def answer_text(results: Results, *, width: int | None = None) -> str:
     """The answer: one table, then at most five sentences; the rest is `report_text`."""
-    title = "± from rounding; σ spread of epochs, if larger. As printed: epoch 2, speedup, efficiency"
-    table = _reading(title, results.rows, ANSWER, width)
+    table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
         *left_out_lines(results),
         *_accelerations(results),
         *note_lines(replace(results, left_out=(), notes=())),
         *(fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
-        *(f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)),
+        *(each.sentence for each in outlooks(results.rows)),
         *results.notes,
+        *([SIGNS] if results.rows else []),
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
     if len(lines) > len(shown):
@@ -71,7 +72,7 @@ def report_text(
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": law_lines(results.fits),
         "Scaling": scaling_sentences(results),
-        "More GPUs": [f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)],
+        "More GPUs": [each.sentence for each in outlooks(results.rows)],
         "GPU use": [use_sentence(use) for use in uses],
         "GPU-hours": cost_lines(cost) if cost else [],
         "Notes": note_lines(results),
@@ -152,25 +153,25 @@ def scaling_sentences(results: Results) -> list[str]:
 
 def loss_text(row: ResultRow, clock: str) -> str:
     """Where the efficiency of a row went: the sum, a table of the parts, what else is known; `clock` of its GPUs."""
-    grid, nothing = [["part", "lost", "at least", "at most", "known from"]], []
+    grid, nothing = [["part", "lost", "between", "known from"]], []
     for part, points in zip(lost_efficiency(row), messages.lost_points(row), strict=True):
         if not float(points):
             nothing.append(part.name)
             continue
         shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
         low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
-        bounds = (in_digits_of(shown, each) for each in (low, high))
-        grid.append([part.name, shown, *bounds, part.evidence])
+        between = bounds_text(Interval(part.share.value, low, high), shown)
+        grid.append([part.name, shown, between, part.evidence])
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
     told = (
-        f"At 0.0 %: {', '.join(nothing)}." if nothing else "",
+        f"Costs nothing: {', '.join(nothing)}." if nothing else "",
         messages.slowest_sentence(row),
         messages.control_sentence(row),
         clock,
         messages.energy_sentence(row),
         messages.pop_sentence(row),
     )
-    table = grid_text(grid, [False, True, True, True, False])
+    table = grid_text(grid, [False, True, True, False])
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import SHORTEST
-from labtui.results.numbers import ratio_text
+from labtui.results.numbers import clean, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 
 # --------------------------------------------------------------------------- which rows make a line
@@ -292,9 +292,9 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """Both in words."""
         return (
-            f"On {self.n_gpus} GPUs, not measured: speedup {ratio_text(self.same)} if the step stays as on "
-            f"{self.measured} GPUs, {ratio_text(self.grows)} if it grows as it did from {self.measured // 2} to "
-            f"{self.measured}."
+            f"On {self.n_gpus} GPUs (not measured) {clean(self.line.name)} has a speedup of {three_digits(self.same)} "
+            f"if the step stays as on {self.measured} GPUs, of {three_digits(self.grows)} if it grows as it did from "
+            f"{self.measured // 2} to {self.measured}."
         )
 
 

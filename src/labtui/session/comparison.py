@@ -13,7 +13,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import plural
 from labtui.domain.tuning import tuning_words
 from labtui.results.compute import own_rows
-from labtui.results.grouping import devices
+from labtui.results.grouping import devices, same_images
 from labtui.results.numbers import ABSENT, clean, count_text, percent_text, three_digits
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import lost_efficiency
@@ -53,6 +53,8 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
     )
     for name in sorted(_used(sent[0], mine["script"]) & _used(sent[1], other["script"])):
         mine[name], other[name] = _own_lines(*(files[name] for files in sent))
+    if same_images(first.configuration.data_bound, second.configuration.data_bound):  # but for the last batch
+        mine["images an epoch"] = other["images an epoch"]
     pairs = (
         Difference(clean(what), clean(mine.get(what, "")) or ABSENT, clean(other.get(what, "")) or ABSENT)
         for what in dict.fromkeys([*mine, *other])
@@ -99,7 +101,11 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         SLOWED_BY: ", ".join(
             f"{name} in {100 * share:.0f} % of the samples" for name, share in slowed.items()
         ),
-        **{LOST + part.name: percent_text(part.share) for part in lost_efficiency(row)},
+        **{
+            LOST + part.name: percent_text(part.share)
+            for part in lost_efficiency(row)
+            if abs(part.share.value) >= 0.0005
+        },
     }
 
 
@@ -138,4 +144,4 @@ def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
             f"Only {what} differs: it makes the difference in time, as far as it is more than repeats differ."
         )
     number = len(causes) + scaled
-    return f"{number} things differ. Make {second} again with {what} as in {first}: that tells what {what} costs."
+    return f"{number} things differ. Repeat {second} with the {what} of {first} to see what that costs."

@@ -18,8 +18,7 @@ from labtui.domain.model import Interval, RunSpec, SubmissionDraft, plural
 from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
-from labtui.results.cost import gpu_hours_of_limit
-from labtui.results.numbers import fixed
+from labtui.results.cost import gpu_hours_of_limit, hours_text
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
@@ -75,11 +74,6 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     elif most:
         figures.append(Figure(hours_text(most), "GPU-h", "at most, by the time limit"))
     return tuple(figures)
-
-
-def hours_text(hours: float) -> str:
-    """GPU-hours: ``0.31``, ``2.0``, ``42``."""
-    return fixed(hours, 2 if hours < 1 else 1 if hours < 10 else 0)
 
 
 def _time(seconds: float, below: str) -> Figure:
