@@ -91,11 +91,13 @@ def _cell_width(char: str) -> int:
 
 
 _SIGNS = {
-    **dict.fromkeys("│┃╎╏┆┇┊┋╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋║╔╗╚╝▏▕▊", " "),
+    **dict.fromkeys("┃╎╏┆┇┋╭╮╰╯┌┐┘├┤┏┓┗┛┣┫┳┻╋║╔╗╚╝▏▕▊", " "),
+    **dict.fromkeys("│┊", "|"),
+    **dict.fromkeys("└┬┴┼", "+"),  # of charts
     **dict.fromkeys("─╌┄┈╴╶–—‐", "-"),
     **dict.fromkeys("━═╸╺", "="),
     **dict.fromkeys("█▐▄▀▖▗▘▝▙▟▛▜▚▞▁▂▃▅▆▇", "#"),
-    **dict.fromkeys("▒▓╳≡╱┼", "%"),
+    **dict.fromkeys("▒▓╳≡╱", "%"),
     "░": ":",
     **dict.fromkeys("▌▎", "|"),
     "✔": "v",
@@ -103,7 +105,10 @@ _SIGNS = {
     "✛": "+",
     "✚": "+",
     **dict.fromkeys("○◇△□▽", "o"),
-    **dict.fromkeys("●◆▲■▼◎", "*"),
+    **dict.fromkeys("●▼◎", "*"),
+    **dict.fromkeys("◆■", "#"),
+    "▲": "^",
+    **dict.fromkeys("◉◈", "@"),
     "◐": "%",
     "▶": ">",
     "▷": "/",
@@ -145,7 +150,7 @@ def ascii_text(text: str) -> str:
 
 def _plain(char: str) -> str:
     if "\u2800" <= char <= "\u28ff":  # braille: the lines of charts
-        return "." if char != "\u2800" else " "
+        return " .:"[min(2, (ord(char) - 0x2800).bit_count() + 1 >> 1)]
     base = unicodedata.normalize("NFKD", char)[:1]
     sign = base if base.isascii() and base.isprintable() and base else "?"
     return sign.ljust(2)[: _cell_width(char)]

@@ -52,17 +52,6 @@ def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
     return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
 
 
-def slots(spec: ChartSpec) -> dict[str, int]:
-    """The place of each measured series among the four colours, by name: a network's own, others in their order."""
-    own: dict[int, str] = {}
-    for series in spec.measured:
-        if series.hue is not None:
-            own.setdefault(series.hue, series.name)
-    fixed = {name: slot for slot, name in own.items()}
-    free = iter([slot for slot in range(len(SERIES)) if slot not in own])
-    return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
-
-
 def bounds(point: Point) -> tuple[float, float]:
     """How far a value may lie below and above its mark."""
     low = point.y if point.lo is None else point.lo

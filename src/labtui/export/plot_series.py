@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.export import drawing
-from labtui.export.drawing import bounds, ordered, slots
-from labtui.results.charts import ChartSpec, Point, Series, is_tall, spread, unbroken, value_text
+from labtui.export.drawing import bounds, ordered
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, slots, spread, unbroken, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
 

@@ -26,8 +26,8 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
 from labtui.export import drawing
-from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, ordered, slots
-from labtui.results.charts import ChartSpec, Series, absent, is_tall, spread, value_text
+from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, ordered
+from labtui.results.charts import ChartSpec, Series, absent, is_tall, slots, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 

@@ -36,6 +36,25 @@ def networks(results: Results) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
+def by_line(results: Results, *, practice: bool) -> dict[str, Results]:
+    """The results of each line of the scaling charts, by its name; a network of one line has all of its rows."""
+    rows = [row for row in results.rows if row.practice is practice]
+    lines = scaling_lines(rows)
+    several = Counter(line.model for line in lines)
+    found = {
+        line.name: replace(
+            of_rows(
+                results,
+                line.rows if several[line.model] > 1 else [row for row in rows if row.model == line.model],
+            ),
+            programs=(),
+        )
+        for line in lines
+    }
+    programs = (line for each in program_lines(results.programs) for line in each)
+    return found | {line.name: replace(of_rows(results, ()), programs=line.rows) for line in programs}
+
+
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
     """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
     there = networks(results)

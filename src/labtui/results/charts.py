@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.results.numbers import decimals, fixed, percent_text, tick_text
+from labtui.results.numbers import percent_text, tick_text
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
 """`stacked`: parts of a whole; `repeats`: one bar, and as many of the shorter as fit into it."""
@@ -27,6 +27,8 @@ Role = Literal["measured", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """The networks of the lab have one colour in every chart; other lines have the first that is free."""
+HUES = 4
+"""Colours of a drawer."""
 WIDE = 8
 """Axes are logarithmic from so many times the smallest count on."""
 
@@ -193,16 +195,9 @@ def make_chart(
     return replace(form, series=tuple(series), **fields)
 
 
-def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
-    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``.
-
-    `y`: a bound of it instead, in the digits by which its two bounds differ.
-    """
+def value_text(spec: ChartSpec, point: Point) -> str:
+    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``."""
     text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
-    if y is not None:
-        factor = 100 if spec.percent else 1
-        width = 0.0 if point.lo is None or point.hi is None else factor * (point.hi - point.lo) / 2
-        text = f"{fixed(factor * y, decimals(width, 3))}{' %' * spec.percent}"
     return f"{text}×" if spec.unit == "×" else text
 
 
@@ -218,6 +213,17 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
         return spec
     values = [y for each in spec.series for p in each.points for y in (p.y, p.lo) if y is not None]
     return replace(spec, x_log=True, y_log=not spec.percent and bool(values) and min(values) > 0)
+
+
+def slots(spec: ChartSpec) -> dict[str, int]:
+    """The place of each measured series among the colours, by name: a network's own, others in their order."""
+    own: dict[int, str] = {}
+    for series in spec.measured:
+        if series.hue is not None:
+            own.setdefault(series.hue, series.name)
+    fixed = {name: slot for slot, name in own.items()}
+    free = iter([slot for slot in range(HUES) if slot not in own])
+    return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
 
 
 def absent(spec: ChartSpec, series: Series) -> list[float]:

@@ -169,16 +169,21 @@ class LabApp(SanitizedApp[int]):
 
         What cannot be done is said.
         """
-        name = action if isinstance(action, str) else action[1]
-        method = name.partition("(")[0].rpartition(".")[2]
-        if (reason := self.session.why_read_only) is not None and method in CHANGING:
-            self.notify(reason.sentence, severity="warning", timeout=4, markup=False)
+        target, method, parameters = self._parse_action(action, default_namespace or self, namespaces)
+        if reason := self.why_not(target, method, parameters):
+            self.notify(reason, severity="warning", timeout=4, markup=False)
             return True
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except LabError as error:
             self.report(error)
             return True
+
+    def why_not(self, target: DOMNode, method: str, parameters: tuple[object, ...] = ()) -> str:
+        """Why an action of a part of the screen does not act now; "" where it does."""
+        if (reason := self.session.why_read_only) is not None and method in CHANGING:
+            return reason.sentence
+        return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
     def _arrived(self, update: Update) -> None:
         """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
@@ -405,21 +410,21 @@ class LabApp(SanitizedApp[int]):
         else:
             self.push_screen(TextScreen(title, make(self)))
 
-    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding]]:
-        """Each action that has a key on this screen, once, the innermost first."""
+    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, bool]]:
+        """Each action that has a key on this screen, once, the innermost first, and whether it acts now."""
         seen = set()
-        for node, binding, _, _ in screen.active_bindings.values():
+        for node, binding, enabled, _ in screen.active_bindings.values():
             if binding.tooltip and binding.action not in seen:
                 seen.add(binding.action)
-                yield node, binding
+                yield node, binding, enabled
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
-        for node, binding in self.here(screen):
+        for node, binding, _ in self.here(screen):
             run = partial(self.run_action, binding.action, node)
-            yield SystemCommand(
-                f"{binding.description}  {self.get_key_display(binding)}", binding.tooltip, run
-            )
+            why_not = self.why_not(*self._parse_action(binding.action, node))
+            name = f"{binding.description}  {self.get_key_display(binding)}"
+            yield SystemCommand(name, f"not now: {why_not}" if why_not else binding.tooltip, run)
         for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
             yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)

@@ -83,11 +83,11 @@ def clock_span(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def value_text(spec: ChartSpec, point: Point, y: float | None = None) -> str:
-    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``; `y`: a bound of it."""
+def value_text(spec: ChartSpec, point: Point) -> str:
+    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
     from labtui.results import charts
 
-    text = charts.value_text(spec, point, y)
+    text = charts.value_text(spec, point)
     return f"{text} s" if spec.unit == "s" else text
 
 

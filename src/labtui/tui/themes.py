@@ -222,18 +222,19 @@ def _theme(name: str, *, dark: bool, colours: str) -> Theme:
 _NAMES = (
     *("background", "surface", "panel", "foreground", "primary", "accent", "secondary", "success", "warning"),
     *("error", "tint", "line", "axis", "soft", "quiet", "on_accent", "error_ground"),
+    *("series_2", "series_3", "series_4"),
 )
 DARK = _theme(
     "labtui-dark",
     dark=True,
     colours="#11151a #161b22 #222b35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
-    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c",
+    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7",
 )
 LIGHT = _theme(
     "labtui-light",
     dark=False,
     colours="#fcfcfd #f1f4f7 #dfe7ef #16202a #0a62a6 #0a62a6 #566471 #0d6b41 #7c5300 "
-    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7",
+    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3",
 )
 OURS = (DARK, LIGHT)
 
@@ -260,6 +261,8 @@ class Roles(msgspec.Struct, frozen=True):
     line: str
     chip: str
     bad_ground: str
+    series: tuple[str, ...] = ()
+    """Colours of lines and bars, told apart by colour-blind readers, too; never a state's."""
 
 
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
@@ -273,5 +276,15 @@ def roles(app: App[Any]) -> Roles:
     variables = theme.variables
     tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
     chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
-    styles = theme.success, theme.warning, theme.error, theme.accent, *tones, chip, ground
-    return Roles(*map(str, styles))
+    series = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
+    styles: tuple[Any, ...] = (
+        theme.success,
+        theme.warning,
+        theme.error,
+        theme.accent,
+        *tones,
+        chip,
+        ground,
+        series,
+    )
+    return Roles(*styles)

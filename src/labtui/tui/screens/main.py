@@ -149,22 +149,22 @@ class MainScreen(FramedScreen):
         """What stands where depends on the width."""
         self.call_after_refresh(self.app.repaint)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has what acts here: `l` and `c` are offered on the runs, `b` where a task asks for a copy."""
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+        """What a key says that the task or the selected run has no use for; `b` is there where a task has a copy."""
         view = self.view
-        if action in {"smaller_batch", "retry_run"} and view is not None:
-            if self.pane not in {"runs", "log"}:
-                return False
-            oom = oom_run(view) is not None or (view.line is not None and view.line.run.gpu_memory_ran_out)
-            bad = view.line is not None and view.line.phase in ENDED_BADLY
-            return oom if action == "smaller_batch" else bad
+        if view is None or (action == "pane" and parameters == (self.pane,)):
+            return None
+        if action == "smaller_batch":
+            ran_out = view.line is not None and view.line.run.gpu_memory_ran_out
+            return "" if ran_out or oom_run(view) else "No run of this task ran out of GPU memory."
+        if action == "retry_run" and (view.line is None or view.line.phase not in ENDED_BADLY):
+            return "Only a run that failed or was cancelled is run again."
         if action == "start_copy":
-            return any(not path.is_file() for path in self._copies())
-        if action == "edit":
-            if view is None or (self.pane == "answers" and not (view.task and view.task.questions)):
-                return False
-            return self._edited(view).is_file()
-        return not (action == "pane" and parameters == (self.pane,))
+            return "" if any(not path.is_file() for path in self._copies()) else None
+        asked = self.pane != "answers" or (view.task is not None and view.task.questions)
+        if action == "edit" and not (asked and self._edited(view).is_file()):
+            return "There is no file to edit here."
+        return ""
 
     # ------------------------------------------------------------------ choosing
 
@@ -250,7 +250,6 @@ class MainScreen(FramedScreen):
         chosen = view.line is not None and view.line.run.gpu_memory_ran_out
         line = view.line if chosen else oom_run(view)
         if line is None:
-            self.app.report_sentence("No run of this task ran out of GPU memory.")
             return
         proposal = halve_after(self.app.session, line.run_id)
         await self.app.show_plan(line.run.task_id, proposal.drafts, proposal.sentence)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
@@ -13,18 +14,38 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
+from labtui.domain.model import Interval
+from labtui.results.charts import (
+    FAMILIES,
+    ChartSpec,
+    Kind,
+    Point,
+    Series,
+    distinct,
+    doubling_axes,
+    slots,
+    with_kind,
+)
 from labtui.tui import format as words
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
-from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, mark_of, names_of
+from labtui.tui.widgets.plot import (
+    MIN_HEIGHT,
+    NO_CURSOR,
+    Cursor,
+    colour_of,
+    draw,
+    mark_of,
+    names_of,
+    places_of,
+)
 from labtui.tui.widgets.tail_view import LogText
 
 if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
+    from labtui.results.rows import ResultRow, Results
     from labtui.tui.app import LabApp
     from labtui.tui.view import View
 
@@ -88,8 +109,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("right", "point(1)", "Point after", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
-        key("enter,space", "enlarge", "Enlarge", "on large windows: one chart or four", show=True),
-        key("m", "models", "Models", "all models together, or one after the other", show=True),
+        key("enter,space", "enlarge", "Enlarge", "on large windows: the chosen chart alone", show=True),
+        key("enter,space", "four", "Back to four", "on large windows: four charts again", show=True),
+        key("m", "models", "Lines", "all models or data sets together, or one after the other", show=True),
         key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
         *(
@@ -103,12 +125,13 @@ class ChartsPane(Pane, Container, can_focus=True):
         super().__init__(id=id)
         self._chosen = ""  # of the chosen view, once one was chosen
         self._turn = dict.fromkeys(VIEWS, 0)  # which chart of each view
-        self._model: str | None = None
+        self._only = ""  # the chosen line; "": all of them
         self._kind: Kind | None = None
         self._law = False
         self._alone = False
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
+        self._parts: tuple[object, Mapping[str, Results]] = (None, {})
         self._made: tuple[object, tuple[ChartSpec, ...]] = (None, ())
         self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
@@ -124,43 +147,68 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def show(self, view: View) -> None:
         if self.view is not None and self.view.task_id != view.task_id:
-            self._chosen, self._model, self._x, self._place = "", None, None, 0
+            self._chosen, self._only, self._x, self._place = "", "", None, 0
         super().show(view)
 
+    def _lines(self) -> Mapping[str, Results]:
+        """The numbers of each line that can be chosen; none where there is one line only."""
+        results = self.view.results if self.view is not None else None
+        if results is not None and self._parts[0] is not results:
+            from labtui.results.catalogue import by_line
+
+            found = by_line(results, practice=self.view is not None and self.view.practice)
+            self._parts = (results, found if len(found) > 1 else {})
+        return self._parts[1] if results is not None else {}
+
     def _charts(self) -> tuple[ChartSpec, ...]:
-        """The charts of the chosen model, or of all together."""
-        view = self.view
-        if view is None or view.results is None:
-            return ()
-        if self._model is None:
-            return view.charts
-        if self._made[0] != (view.results, self._model):
+        """The charts of the chosen line, or of all together."""
+        view, lines = self.view, self._lines()
+        if view is None or self._only not in lines:
+            return view.charts if view is not None else ()
+        if self._made[0] != (view.results, self._only):
             from labtui.results.catalogue import catalogue
 
-            charts = catalogue(view.results, model=self._model)
-            mine = tuple(each for each in charts if each.practice is view.practice)
-            self._made = ((view.results, self._model), mine)
+            places = next((slots(chart) for chart in view.charts if chart.x_axis == "counts"), {})
+            look = {
+                "hue": places.get(self._only),
+                "short": dict(zip(lines, distinct(list(lines)), strict=True))[self._only],
+            }
+            charts = [each for each in catalogue(lines[self._only]) if each.practice is view.practice]
+            mine = (
+                replace(
+                    each,
+                    series=tuple(
+                        replace(one, **look) if one.role == "measured" else one for one in each.series
+                    ),
+                )
+                if len(each.measured) == 1
+                else each
+                for each in charts
+            )
+            self._made = ((view.results, self._only), tuple(mine))
         return self._made[1]
 
-    def _models(self) -> tuple[str, ...]:
-        if self.view is None or self.view.results is None:
-            return ()
-        from labtui.results.catalogue import networks
-
-        return networks(self.view.results)
-
     def _of(self, name: str) -> ChartSpec | None:
-        """The chart of a view that is its turn, as bars or lines, with the law where it is asked for."""
-        charts = [each for each in self._charts() if each.view == name and not each.empty]
+        """The chart of a view that is its turn, as bars or lines, with the laws where they are asked for."""
+        charts = [
+            each for each in self._charts() if each.view == name and not each.empty and each.family != "laws"
+        ]
         if not charts:
             return None
         spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
-        if self._law and name == "speedup" and spec.kind == "lines":
-            spec = replace(spec, series=(*spec.series, *self._fits()))
+        if self._law and spec.family == "speedup" and not self._no_law():
+            spec = replace(spec, kind="lines", series=(*spec.series, *self._fits()))
         return spec
 
     def _fits(self) -> list[Series]:
-        return [series for each in self._charts() for series in each.series if series.role == "fit"]
+        laws = (each for each in self._charts() if each.family == "laws")
+        return [series for each in laws for series in each.series if series.role == "fit"]
+
+    def _no_law(self) -> str:
+        """Why no law is drawn; "" where one can be."""
+        if self._lines() and self._only not in self._lines():
+            return "Laws are drawn for one line: choose it with m."
+        return "" if self._fits() else "A law needs runs on three sizes, one GPU among them."
 
     @property
     def view_name(self) -> str:
@@ -186,20 +234,28 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     # ------------------------------------------------------------------ choosing
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer offers what this chart has."""
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+        """What a key says that this chart has no use for."""
         spec = self.spec
         series = spec.measured if spec is not None else ()
-        there = {
-            "point": any(len(each.points) > 1 for each in series),
-            "series": len(series) > 1,
-            "enlarge": self._large and self.view_name != "training",
-            "models": len(self._models()) > 1,
-            "law": self.view_name == "speedup" and bool(self._fits()),
-            "bars": spec is not None and spec.switchable,
-            "log_line": self._line_of(self._row()) is not None,
+        four, has_law = self._large and self.view_name != "training", self.view_name == "speedup"
+        reasons: dict[str, str | None] = {
+            "point": "" if any(len(each.points) > 1 for each in series) else "There is no other point here.",
+            "series": "" if len(series) > 1 else "There is no other line here.",
+            "enlarge": None
+            if four and self._alone
+            else ""
+            if four
+            else "Only a larger window shows four charts.",
+            "four": "" if four and self._alone else None,
+            "models": "" if self._lines() else "There is nothing to choose: all runs are on one line.",
+            "law": self._no_law() if has_law else "Laws are drawn over the speedup: press 3.",
+            "bars": "" if spec is not None and spec.switchable else "This chart is drawn in one way only.",
+            "log_line": ""
+            if self._line_of(self._row()) is not None
+            else "No run of this lab has this point.",
         }
-        return there.get(action, True)
+        return reasons.get(action, "")
 
     def action_view(self, name: str) -> None:
         """One of the five views; the key of the one on the screen goes to its next chart."""
@@ -226,9 +282,10 @@ class ChartsPane(Pane, Container, can_focus=True):
             self.on_resize()
 
     def action_models(self) -> None:
-        """All models together, or one after the other."""
-        choices = (None, *self._models())
-        self._model = choices[(choices.index(self._model) + 1) % len(choices)]
+        """All lines together, or one after the other."""
+        choices = ("", *self._lines())
+        now = choices.index(self._only) if self._only in choices else 0
+        self._only = choices[(now + 1) % len(choices)]
         self._place, self._x = 0, None
         self.on_resize()
 
@@ -244,8 +301,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     def action_enlarge(self) -> None:
+        """The chosen chart alone, or four again."""
         self._alone = not self._alone
         self.on_resize()
+
+    action_four = action_enlarge
 
     async def action_log_line(self) -> None:
         """The log of the run that the point comes from."""
@@ -290,10 +350,19 @@ class ChartsPane(Pane, Container, can_focus=True):
             action = f"view('{name}')"
             left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
             left.append(f"{title} ", does(action, plain_style)).append(" ")
-        models = self._models()
-        right = Text()
-        if len(models) > 1:
-            shown = f"{len(models)} models" if self._model is None else plain(self._model)
+        right, lines = Text(), self._lines()
+        if lines:
+            rows = [row for each in lines.values() for row in (*each.rows, *each.programs)]
+            sets = {row.configuration.data_set for row in rows if row.program is None}
+            kind = (
+                "models"
+                if len({row.model for row in rows}) > 1
+                else "data sets"
+                if len(sets) > 1
+                else "lines"
+            )
+            names = dict(zip(lines, distinct(list(lines)), strict=True))
+            shown = plain(names.get(self._only, f"{len(lines)} {kind}"))
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
         return ends(left, right, self.size.width)
 
@@ -303,24 +372,29 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         text = headline(view)
         if spec is not None:
-            text = self._laws(spec) or spec.message or (spec.title if spec.over_time else text)
+            text = spec.message or (spec.title if spec.over_time else text)
+        if self._law and self.view_name == "speedup":
+            text = self._no_law() or self._laws()
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
-    def _laws(self, spec: ChartSpec) -> str:
-        """The serial fractions of the laws that are drawn, with their bounds."""
+    def _laws(self) -> str:
+        """What stays serial by each law, with bounds where there is room: the two fractions are of unlike wholes."""
         from labtui.results.numbers import bounds_text, percent_text
 
-        if self.view is None or self.view.results is None or all(each.role != "fit" for each in spec.series):
-            return ""
-        mine = [fit for fit in self.view.results.fits if self._model in (None, fit.model)]
-        shares = [
-            (fit.law.capitalize(), fit.serial_fraction, percent_text(fit.serial_fraction)) for fit in mine
-        ]
-        told = [
-            f"{law} {text} ({bounds_text(share, text).removesuffix(' %')})" for law, share, text in shares
-        ]
-        return f"Serial: {', '.join(told).replace(' ()', '')}"
+        results = self._lines().get(self._only, self.view.results if self.view is not None else None)
+        shares = {each.law: each.serial_fraction for each in results.fits} if results is not None else {}
+        wholes = {"amdahl": "a fixed problem (Amdahl)", "gustafson": "a problem that grows (Gustafson)"}
+        texts = {law: percent_text(share) for law, share in shares.items()}
+        bounds = {
+            law: f" ({bounds_text(shares[law], text)})".replace(" ()", "") for law, text in texts.items()
+        }
+        short, long = (
+            "Serial: "
+            + ", ".join(f"{text}{bounds[law] * wide} of {wholes[law]}" for law, text in texts.items())
+            for wide in (0, 1)
+        )
+        return long if len(long) <= self.size.width else short
 
     # ------------------------------------------------------------------ the strip
 
@@ -340,29 +414,32 @@ class ChartsPane(Pane, Container, can_focus=True):
         return self.view.every.get(ids[-1]) if ids and self.view is not None else None
 
     def _strip(self) -> Text:
+        from labtui.results.numbers import bounds_text
+
         found, spec, styles = self._point(), self.spec, roles(self.app)
         if found is None or spec is None:
             return Text("")
         point = found[1]
-        row = self._row()
-        line = self._line_of(row)
-        left = ink(f"{mark_of(self._place, hollow=point.live)} ", styles.busy, no_wrap=True)
-        left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {styles.busy}")
+        row, place = self._row(), places_of(spec)[self._place]
+        line, colour = self._line_of(row), colour_of(place, spec, styles, chosen=True)
+        left = ink(f"{mark_of(place, hollow=point.live)} ", colour, no_wrap=True)
+        left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
         run = words.run_numbers(numbers).lower() if numbers else ""
         where = f"{run}, job {job.job_id}" if job is not None and len(numbers) == 1 else run
         bounds, wide = "", self.size.width >= 100
-        if point.lo is not None and point.hi is not None and point.lo < point.hi:
-            low, high = (value_text(spec, point, y) for y in (point.lo, point.hi))
-            bounds = f"between {low} and {high}" if wide else f"{low} to {high}"
+        if point.lo is not None and point.hi is not None:
+            shown = value_text(spec, point).rstrip("× s")
+            bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
+            bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
         known = row is not None and row.efficiency is not None and self.view_name != "efficiency"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and known else ""
         far = "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
-        place = where if left.cell_len + len(where) < self.size.width else run
-        first = ends(left, ink(place, styles.soft), self.size.width)
+        origin = where if left.cell_len + len(where) < self.size.width else run
+        first = ends(left, ink(origin, styles.soft), self.size.width)
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
@@ -380,4 +457,19 @@ class ChartsPane(Pane, Container, can_focus=True):
             shown = log.shown_before(number)
             self._text = ((path, number), (f"line {shown}  ", log.line(shown)))
         styles, (place, text) = roles(self.app), self._text[1]
-        return ink(f"{mean}{place}" if text else "", styles.quiet, no_wrap=True).append(text, styles.soft)
+        place = f"{mean}{place}" if text else ""
+        return ink(place, styles.quiet, no_wrap=True).append(
+            quoted(text, self.size.width - len(place)), styles.soft
+        )
+
+
+_STAMP = re.compile(r"\[[^\]]*\d:\d\d[^\]]*\]\s*(?:[A-Z]+ - )?")
+"""When a line was written, and how important it is."""
+
+
+def quoted(text: str, width: int) -> str:
+    """A line of a log in so many cells: without the time it begins with, then without its middle."""
+    if len(text) > width:
+        text = _STAMP.sub("… ", text, count=1)
+    half = max(0, width - 3) // 2
+    return text if len(text) <= width else f"{text[:half]} … {text[len(text) - half :]}"

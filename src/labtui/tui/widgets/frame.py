@@ -75,7 +75,19 @@ def say(node: DOMNode, part: str, text: Text) -> None:
     node.query_one(part, Said).say(text)
 
 
-class Pane(Widget):
+class Acts(Widget):
+    """A part with actions of which some do not act at every moment: each says why."""
+
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+        """Why an action does not act now; "" where it does, None where it has no meaning here."""
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """True: it acts. None: its key says why not, as the palette does. False: it has no key."""
+        return {"": True, None: False}.get(self.why_not(action, parameters))
+
+
+class Pane(Acts):
     """A pane that paints the view once it is laid out, and again at another size."""
 
     view: View | None = None
@@ -117,7 +129,7 @@ class Slice(Widget):
         """The next step, the screen's own where it has one, with the key that takes it here."""
         own: NextStep | None = getattr(self.screen, "step", None)
         step = own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
-        bound = (each.binding for each in self.screen.active_bindings.values())
+        bound = (each.binding for each in self.screen.active_bindings.values() if each.enabled)
         here = {each.action.removeprefix("screen."): each for each in bound}
         if own is None and "do_next" not in here:  # a text is being written: letters and dots are for it
             more = any(getattr(each, "more", False) for each in self.screen.query("AnswersPane"))
@@ -331,11 +343,12 @@ class Foot(Footer):
         """One key for each action that acts here; Textual's own `compose` binds keys to data and never frees them."""
         if not self._bindings_ready:
             return []
-        shown = [each for each in self.screen.active_bindings.values() if each.binding.show]
+        bound = self.screen.active_bindings.values()
+        shown = [each for each in bound if each.binding.show and each.enabled]
         keys = []
-        for _, each, enabled, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
+        for _, each, _, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
             parts = each.key, self.app.get_key_display(each), each.description, each.action
-            keys.append(FooterKey(*parts, disabled=not enabled, tooltip=tooltip))
+            keys.append(FooterKey(*parts, tooltip=tooltip))
         return keys[::-1]
 
 
@@ -343,7 +356,7 @@ def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
 
 
-class FramedScreen(Screen[None]):
+class FramedScreen(Acts, Screen[None]):
     """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
 
     app: LabApp

@@ -17,7 +17,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, distinct, unbroken
+from labtui.results.charts import HUES, ChartSpec, Point, Series, distinct, slots, unbroken
 from labtui.results.numbers import tick_text
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -32,7 +32,9 @@ DOTS = "⡀⠄⠂⠁"
 """A dot at the heights of a cell, from below."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 FEW = 2
-"""Up to so many series each value stands at its mark, and the second series is drawn soft instead of quiet."""
+"""Up to so many series each value stands at its mark."""
+DASHES = {"ideal": 3, "reference": 2}
+"""Columns from dot to dot of a line that was not measured; of the first law 1, of the next 2."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -59,10 +61,10 @@ class Grid:
             for at, sign in enumerate(text):
                 self.cells[column + at, row] = (sign, style)
 
-    def free(self, column: int, row: int, width: int) -> bool:
-        """Whether so many cells and their neighbours hold nothing but the chart's own dotted lines."""
-        around = range(column - 1, column + width + 1)
-        return all(self.cells.get((at, row), (" ", ""))[0] in f" ┈│{DOTS}" for at in around)
+    def free(self, column: int, row: int, width: int, around: int = 1) -> bool:
+        """Whether so many cells and their neighbours hold nothing but the grid."""
+        cells = range(column - around, column + width + around)
+        return all(self.cells.get((at, row), (" ", ""))[0] in " ┈" for at in cells)
 
     def lines(self) -> list[Text]:
         cells = self.cells
@@ -118,9 +120,22 @@ def drawable(spec: ChartSpec) -> bool:
     return all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers)
 
 
+def places_of(spec: ChartSpec) -> list[int]:
+    """The place of each measured series among marks and colours: its own, beyond the colours its order."""
+    own = slots(spec)
+    return [own[each.name] if len(spec.measured) <= HUES else at for at, each in enumerate(spec.measured)]
+
+
 def mark_of(place: int, *, hollow: bool = False) -> str:
-    """The mark of a series, by its place among the measured ones; the same in every chart."""
+    """The mark of a place."""
     return (HOLLOW if hollow else MARKS)[place % len(MARKS)]
+
+
+def colour_of(place: int, spec: ChartSpec, look: Roles, *, chosen: bool) -> str:
+    """A colour for each series; where there are more than colours, one for the chosen and none for the others."""
+    if len(spec.measured) <= len(look.series):
+        return look.series[place]
+    return look.busy if chosen else look.quiet
 
 
 def names_of(spec: ChartSpec) -> list[str]:
@@ -148,13 +163,19 @@ class _Drawing:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
-        self.few = len(self.measured) <= FEW
+        self.few, self.places = len(self.measured) <= FEW, places_of(spec)
+        self.laws = [each for each in spec.series if each.role == "fit"]
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        room = max((cell_len("  ".join(self._end(at))) for at in range(len(self.measured))), default=0) + 4
+        ends = ["  ".join(self._end(at)) for at in range(len(self.measured))]
+        room = (
+            max(map(cell_len, (*ends, *(each.short for each in self.laws))), default=0)
+            + 4
+            + 2 * (len(ends) > 1)
+        )
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
@@ -179,13 +200,15 @@ class _Drawing:
         if spec.y_log:
             bottom = math.floor(self._fy(low))
             span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
-            thin = span >= self.rows
-            each = math.ceil(span / (self.rows - 1)) if thin else 1 / max(1, (self.rows - 1) // span)
-            ticks = range(bottom, bottom + span + 1, max(1, round(each)))
+            step = math.ceil(span / (self.rows - 1))
+            if span % 2 == 0 and (self.rows - 1) // (span // 2) > 2 * ((self.rows - 1) // span):
+                step = 2  # a tick at every other doubling uses more of the rows
+            each = step / max(1, (self.rows - 1) * step // span)
+            ticks = range(bottom, bottom + span + 1, step)
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
         if spec.y_min is not None and (self.bars or spec.unit != "×"):
             low = min(low, spec.y_min)
-        high = max(high, high if spec.y_max is None else spec.y_max)
+        high = high if spec.y_max is None else max(high, min(1.0, spec.y_max))
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
 
     def _tick(self, tick: float) -> str:
@@ -203,12 +226,11 @@ class _Drawing:
     def _row(self, y: float) -> int:
         return self.scale.row(self._fy(y), self.rows)
 
-    def _style(self, place: int) -> str:
-        other = self.look.soft if self.few else self.look.quiet
-        return self.look.busy if place == self.cursor.series else other
+    def _style(self, at: int) -> str:
+        return colour_of(self.places[at], self.spec, self.look, chosen=at == self.cursor.series)
 
     def made(self) -> list[Text]:
-        """Frame, ideal, other lines, the chosen line, marks, names."""
+        """Frame, ideal, other lines, the chosen line, marks, names; nothing lies on what was drawn before."""
         self._frame()
         self._x_ticks()
         if self.spec.empty:
@@ -218,21 +240,29 @@ class _Drawing:
         if self.bars:
             self._draw_bars()
             return self.grid.lines()
-        self._ideal()
+        for series in self.spec.series:
+            self._dots(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order:
-            self._line(self.measured[at], at)
+        for at in () if self.laws else order:
+            self._line(at)
         self._cursor_line()
         for at in order:
-            self._marks(self.measured[at], at)
-        self._names()
-        for at in order[-1:]:  # no name covers a mark of the chosen line
-            self._marks(self.measured[at], at)
+            self._marks(at)
+        self._names(order[::-1])
         if self.few and not self.spec.over_time:
             self._values()
         elif not self.few:
             self._corner_table()
         return self.grid.lines()
+
+    def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> bool:
+        """The text at the first of some spots that is free; says whether there was one."""
+        for column, row in spots:
+            inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
+            if inside and self.grid.free(column, row, cell_len(text), around):
+                self.grid.put(column, row, text, style)
+                return True
+        return False
 
     def _frame(self) -> None:
         look, grid = self.look, self.grid
@@ -241,12 +271,13 @@ class _Drawing:
         for tick, label in zip(self.scale.ticks, self.y_labels, strict=True):
             row = self.scale.row(tick, self.rows)
             grid.put(self.left, row, "┼", look.axis)
-            grid.put(self.left + 1, row, "┈" * (grid.width - self.left - 1), look.line)
+            grid.put(self.left + 1, row, "┈" * self.columns, look.line)
             grid.put(self.left - 1 - len(label), row, label, look.quiet)
-        grid.put(self.left, self.rows, "└" + "─" * (grid.width - self.left - 1), look.axis)
+        grid.put(self.left, self.rows, "└" + "─" * self.columns, look.axis)
 
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
+        label += ", both axes logarithmic" if self.spec.y_log else ", a logarithmic axis" * self.spec.x_log
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
@@ -260,45 +291,56 @@ class _Drawing:
             start = column - len(names[x]) // 2
             if start > free:
                 self.grid.put(column, self.rows, "┬", self.look.axis)
-                style = f"bold {self.look.busy}" if self.cursor.x == x else self.look.quiet
+                style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
 
-    def _ideal(self) -> None:
-        """Single dots where all would be if nothing were lost, and a law's line."""
-        for series in self.spec.series:
-            points = sorted(series.points, key=lambda point: point.x) if series.role != "measured" else []
-            for before, after in pairwise(points):
-                first, last = self._column(before.x), self._column(after.x)
-                low, high = self._fy(before.y), self._fy(after.y)
-                for column in range(first, last + 1, 3 if series.role == "ideal" else 2):
-                    y = low + (column - first) / max(1, last - first) * (high - low)
-                    self.grid.put(column, *self.scale.dot(y, self.rows), self.look.quiet)
+    def _dots(self, series: Series) -> None:
+        """Single dots where all would be if nothing were lost, and where a law has it."""
+        points = sorted(series.points, key=lambda point: point.x) if series.role != "measured" else []
+        law = series in self.laws
+        step = 1 + self.laws.index(series) % 2 if law else DASHES.get(series.role, 1)
+        style = self._style(0) if law else self.look.quiet
+        for before, after in pairwise(points):
+            first, last = self._column(before.x), self._column(after.x)
+            low, high = self._fy(before.y), self._fy(after.y)
+            for column in (each for each in range(first, last + 1) if (each - self.left) % step == 0):
+                y = low + (column - first) / max(1, last - first) * (high - low)
+                self.grid.put(column, *self.scale.dot(y, self.rows), style)
 
-    def _line(self, series: Series, place: int) -> None:
-        """Braille by plotext; the chosen line is drawn twice, a quarter row apart; one to a live run in dots."""
-        quarter = (self.scale.high - self.scale.low) / self.rows / 4
-        lifts = (-quarter / 2, quarter / 2) if place == self.cursor.series else (0.0,)
-        limits, style = (self.scale.low, self.scale.high), self._style(place)
+    def _marked(self, series: Series) -> bool:
+        return not (self.spec.over_time and len(series.points) > self.columns // 3)
+
+    def _line(self, at: int) -> None:
+        """Braille by plotext; the chosen line is two dots thick; one to a live run is in dots.
+
+        A line with marks goes through the middle of their cells, where a mark is drawn.
+        """
+        series, each = self.measured[at], (self.scale.high - self.scale.low) / self.rows
+        lifts = (-each / 8, each / 8) if at == self.cursor.series else (0.0,)
+
+        def height(y: float) -> float:
+            middle = self.scale.low + (self.rows - self._row(y) - 0.5) * each
+            return middle if self._marked(series) else self._fy(y)
+
+        limits, style = (self.scale.low, self.scale.high), self._style(at)
         for before, after in (pair for piece in unbroken(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
-            ys, dotted = [self._fy(before.y), self._fy(after.y)], after.live or before.live
+            ys, dotted = [height(before.y), height(after.y)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, ys, limits, lifts):
                 if not dotted or column % 2 == 0:
                     self.grid.put(first + column, row, sign, style)
 
-    def _marks(self, series: Series, place: int) -> None:
-        style = self._style(place)
-        if self.spec.over_time and len(series.points) > self.columns // 3:
-            return
-        for point in series.points:
+    def _marks(self, at: int) -> None:
+        style, series = self._style(at), self.measured[at]
+        for point in series.points if self._marked(series) else ():
             column, row = self._column(point.x), self._row(point.y)
             lo, hi = point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
-            mark = mark_of(place, hollow=point.live or point.hollow)
-            if place == self.cursor.series and point.x == self.cursor.x:
+            mark = mark_of(self.places[at], hollow=point.live or point.hollow)
+            if at == self.cursor.series and point.x == self.cursor.x:
                 mark = ON_CURSOR.get(mark, mark)
             self.grid.put(column, row, mark, f"bold {style}")
 
@@ -308,7 +350,7 @@ class _Drawing:
             return
         ys = [point.y for point in self.measured[self.cursor.series].points if point.x == x]
         for row in range(self._row(ys[0]) + 1 if ys else 0, self.rows):
-            self.grid.put(self._column(x), row, "┊", self.look.busy)
+            self.grid.put(self._column(x), row, "┊", self._style(self.cursor.series))
 
     def _end(self, at: int) -> tuple[str, str]:
         """What stands at the end of a line: the name, and the last value."""
@@ -316,56 +358,69 @@ class _Drawing:
         value = value_text(self.spec, last) + (" so far" if last.live else "")
         return (self.names[at] if len(self.measured) > 1 else ""), value
 
-    def _names(self) -> None:
-        free = set(range(self.rows))
+    def _names(self, order: Sequence[int]) -> None:
+        """What each line is called, at its end: beside it, else on the next free row of the margin."""
+        highest = _last(self.measured[order[0]]).y if order else 0.0
+        for at in order:
+            last, style = _last(self.measured[at]), self._style(at)
+            bold = at == self.cursor.series
+            if bold:
+                style = f"bold {'reverse ' * (last.x == self.cursor.x)}{style}"
+            column, row = self._column(last.x) + 2, self._row(last.y)
+            text, mark = f" {self._text_at(at, column + 2)} ", mark_of(self.places[at])
+            if not self._write([(column, row)], text, style):
+                early = [(column, row - 1), (column, row + 1)] if last.x < self.xs[-1] else []
+                away = f" {mark} {self._text_at(at, self._margin + 4)} "
+                self._write(early, text, style) or self._write(
+                    self._rows_near(row, above=last.y > highest),
+                    away if len(self.measured) > 1 else text,
+                    style,
+                )
+        for series in self.spec.series:
+            if series.role in ("ideal", "fit") and series.points:
+                last = _last(series)
+                ideal, row = series.role == "ideal", self._row(last.y)
+                text = f"ideal {self._tick(self._fy(last.y))}" if ideal else series.short
+                style = self.look.quiet if ideal else self._style(0)
+                self._write([(self._margin, row)] if ideal else self._rows_near(row), f" {text}", style)
 
-        def near(y: float) -> int | None:
-            wanted = self._row(y)
-            return min(free, key=lambda row: (abs(row - wanted), row < wanted), default=None)
+    @property
+    def _margin(self) -> int:
+        """The column from which on there are only names."""
+        return self._column(self.xs[-1]) + 2
 
-        for at in sorted(range(len(self.measured)), key=lambda at: at != self.cursor.series):
-            last = _last(self.measured[at])
-            if (row := near(last.y)) is not None:
-                free.discard(row)
-                self._name(at, self._column(last.x) + 2, row, chip=last.x == self.cursor.x)
-        for each in (each for each in self.spec.series if each.role != "measured" and each.points):
-            last = _last(each)
-            row = near(last.y)
-            if row is not None and (row == self._row(last.y) or each.role == "fit"):
-                free.discard(row)
-                text = f"ideal {self._tick(self._fy(last.y))}" if each.role == "ideal" else each.short
-                self.grid.put(self._column(last.x) + 2, row, text, self.look.quiet)
+    def _rows_near(self, row: int, *, above: bool = False) -> list[tuple[int, int]]:
+        """The rows of the margin, the nearest first, of two the one below, or `above`."""
+        rows = sorted(range(self.rows), key=lambda each: (abs(each - row), (each < row) != above))
+        return [(self._margin, each) for each in rows]
 
-    def _name(self, at: int, column: int, row: int, *, chip: bool) -> None:
-        """The name and value that fit: a name may be cut, a number never."""
+    def _text_at(self, at: int, column: int) -> str:
+        """The name and value that fit from a column on: a name may be cut, a number never."""
         name, value = self._end(at)
-        room, chosen = self.grid.width - column - 2, at == self.cursor.series
+        room, chosen = self.grid.width - column, at == self.cursor.series
         whole = (f"{name} {value}" if chosen else f"{name}  {value}").strip()
         texts = [whole, whole.removesuffix(" so far")] if self.few or chosen or not name else []
         if texts and name and (cut := room - cell_len(value) - 2) > 2:
             texts.append(f"{name[:cut]}… {value}")
         short = name if cell_len(name) <= room else f"{name[: max(0, room - 1)]}…" if name else ""
-        text = next((each for each in texts if cell_len(each) <= room), short)
-        if chosen and chip:
-            self.grid.put(column, row, f" {text} ", self.look.chip)
-        else:
-            self.grid.put(column + 1, row, text, f"bold {self.look.busy}" if chosen else self.look.soft)
+        return next((each for each in texts if cell_len(each) <= room), short)
 
     def _values(self) -> None:
-        """The values of all points but the last, beside their marks, where cells are free."""
+        """The values of all points but the last, beside their marks, where cells are free and no marks meet."""
         for at, series in enumerate(self.measured):
             points = sorted(series.points, key=lambda point: point.x)
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
-                text, column = value_text(self.spec, point), self._column(point.x)
+                text, column, row = value_text(self.spec, point), self._column(point.x), self._row(point.y)
+                if at != self.cursor.series and self.grid.cells[column, row][0] not in MARKS[self.places[at]]:
+                    continue  # another mark lies on this one
                 below = not others or any(p.x == point.x and p.y > point.y for p in others)
                 near = 1 if below else -1
-                starts = (column + 1, column - cell_len(text))
-                spots = [(start, self._row(point.y) + step * near) for step in (1, 2) for start in starts]
-                for start, row in spots:
-                    if 0 <= row < self.rows and start > self.left and self.grid.free(start, row, len(text)):
-                        self.grid.put(start, row, text, self._style(at))
-                        break
+                starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
+                alone = not any(p.x == point.x for p in others)
+                steps = (near, -near, 2 * near) if alone else (near, 2 * near)
+                spots = ((start, row + step) for step in steps for start in starts)
+                self._write(spots, text, self._style(at))
 
     def _corner_table(self) -> None:
         """What each series has at the cursor's size, where there is room: mostly the lower right corner."""
@@ -376,8 +431,8 @@ class _Drawing:
         for at, series in enumerate(self.measured):
             point = next((each for each in series.points if each.x == x), None)
             value = value_text(self.spec, point) if point is not None else "·"
-            style = f"bold {self.look.busy}" if at == self.cursor.series else self.look.soft
-            rows.append((f"{mark_of(at)} {self.names[at]}", value, style))
+            style = f"bold {self._style(at)}" if at == self.cursor.series else self._style(at)
+            rows.append((f"{mark_of(self.places[at])} {self.names[at]}", value, style))
         wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
         width = wide + 3 + values
         for column in range(self._column(x) - width - 2, self.left + 2, -1):
@@ -390,27 +445,27 @@ class _Drawing:
     def _draw_bars(self) -> None:
         look, stack = self.look, self.spec.kind == "stacked"
         count = 1 if stack else max(1, len(self.measured))
-        wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 2) / count) - 1))
+        wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
-        below = dict.fromkeys(self.xs, 0.0)
+        below, texts = dict.fromkeys(self.xs, 0.0), []
         for at, series in enumerate(self.measured):
-            chosen = at == self.cursor.series
-            fill = fills[at % len(fills)] if stack else look.busy if chosen else look.axis
-            style = f"bold {look.busy}" if chosen else look.soft
+            fill = fills[at % len(fills)] if stack else self._style(at)
+            style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
             if len(self.measured) > 1:
                 column, row = self.left + self.columns + 2, self.rows // 2 + at
                 self.grid.put(column, row, "■", fill)
                 self.grid.put(column + 2, row, self.names[at][: max(0, self.right - 3)], style)
             for point in series.points:
-                left = self._column(point.x) - (count * (wide + 1) - 1) // 2
-                left += 0 if stack else at * (wide + 1)
+                left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
                 low, high = below[point.x], below[point.x] + point.y
                 self._bar(left, wide, low, high, fill, live=point.live)
                 below[point.x] = high if stack else 0.0
-                text = value_text(self.spec, point)
-                if not stack and (cell_len(text) <= wide + 2 or count == 1):
-                    start = left + (wide - cell_len(text)) // 2
-                    self.grid.put(start, self._row(point.y) - 1, text, style)
+                if not stack:
+                    texts.append((left, self._row(point.y), value_text(self.spec, point), style))
+        for left, row, whole, style in texts:  # above its bar, where no other bar or number is
+            text = whole if cell_len(whole) <= wide + 2 else whole.rstrip(" s%×")
+            starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
+            self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, around=0)
 
     def _bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
         top, bottom = self._row(high), self._row(low)

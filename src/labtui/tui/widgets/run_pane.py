@@ -122,20 +122,24 @@ class RunPane(Pane, Vertical):
         key("H", "hold_run", "Hold", "hold the selected run until it is released; release it", show=True),
     ]
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer offers what fits the selected run."""
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+        """What a key says that the selected run has no use for."""
         line = self.view.line if self.view is not None else None
-        if action in {"cancel_run", "end_after"}:
-            return line is not None and line.cancellable
-        return action != "hold_run" or (line is not None and line.phase in HOLDABLE)
+        if action not in {"cancel_run", "end_after", "hold_run", "compare_run"}:
+            return super().why_not(action, parameters)
+        if line is None:
+            return "There is no run here."
+        if action == "compare_run":
+            return "" if line.run.epochs else f"Run {line.run_id} has no epochs to compare."
+        if action == "hold_run":
+            return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
+        return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} has ended."
 
-    def _chosen(self) -> RunLine | None:
-        """The selected run, where it has not ended."""
-        line = self.app.view_model.view().line
-        if line is not None and line.run.outcome is None:
-            return line
-        self.app.report_sentence("Select a queued or running run.")
-        return None
+    @property
+    def _line(self) -> RunLine:
+        """The selected run; no action acts without one."""
+        view = self.app.view_model.view()
+        return view.every[view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
         """The other runs of its job."""
@@ -144,9 +148,7 @@ class RunPane(Pane, Vertical):
 
     def action_compare_run(self) -> None:
         """Mark the selected run; with another one marked, show what differs between the two."""
-        line = self.app.view_model.view().line
-        if line is None:
-            return
+        line = self._line
         marked, self.app.marked_run = self.app.marked_run, line.run_id
         if marked is None or marked == line.run_id:
             self.notify(f"Run {line.run_id} is marked. Press w on another run to compare.", markup=False)
@@ -162,18 +164,14 @@ class RunPane(Pane, Vertical):
 
     def action_hold_run(self) -> None:
         """Hold the selected run that waits, or release it."""
-        line = self._chosen()
-        if line is None:
-            return
+        line = self._line
         held = not (line.submission is not None and line.submission.held)
         done = f"Run {line.run_id} is {'held. Press H to release it' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
     def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
-        line = self._chosen()
-        if line is None:
-            return
+        line = self._line
         from labtui.tui.screens.prompts import Ask, yes_or_no
 
         run_id, others = line.run_id, self._others(line)
@@ -189,9 +187,7 @@ class RunPane(Pane, Vertical):
 
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm shall end the job of the selected run."""
-        line = self._chosen()
-        if line is None:
-            return
+        line = self._line
         from labtui.tui.screens.prompts import Ask, typed
 
         run_id, submission, others = line.run_id, line.submission, self._others(line)
