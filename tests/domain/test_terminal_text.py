@@ -22,6 +22,8 @@ def test_states_and_frames_have_signs_of_their_own() -> None:
         RunPhase.UNKNOWN: "?",
     }
     assert ascii_text("○ ◐ ● ! ▸ ▾ ▌ ↓") == "o % * ! + - | v"
+    assert ascii_text("4× ┼┈┈●⠂⠤⠶◆▲◉") == "4x +--*..:#^@"
+    assert ascii_text("│ └──┬──") == "| +--+--"
     assert ascii_text("━━━───") == "===---"
     assert ascii_text("╭─ Tasks ─╮") == " - Tasks - "
     assert ascii_text("━━━──") == "===--"

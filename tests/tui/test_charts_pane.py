@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, quoted
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, log_text, online, spec, write_log
 from tests.tui.waiting import screens, text_of, until
@@ -58,8 +59,11 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
             assert words in text(app, "strip"), words
         await pilot.press("left")
         await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
-        for words in ("run 3, job 31336", "1.68×", " to ", "84.0 % efficient", "line "):
-            assert words in text(app, "strip"), words
+        for words in ("run 3, job 31336", "1.68×   84.0 % efficient", "line "):
+            assert words in text(app, "strip"), "no bounds that look like the value"
+        await pilot.press("2")
+        await until(pilot, lambda: "6,173   6,168 to 6,178" in text(app, "strip"))
+        await pilot.press("3")
         await pilot.press("left", "left", "left")
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
         await pilot.press("right", "right", "right")
@@ -118,8 +122,11 @@ async def test_the_law_lies_over_the_speedups(filled_session):
             await pilot.press("y")
         await until(pilot, lambda: "fit" in roles(app))
         assert re.match(
-            r"Serial: Amdahl [\d.]+ % \([\d.]+ to [\d.]+\), Gustafson [\d.]+ % \(", text(app, "sentence")
+            r"Serial: [\d.]+ % of a fixed problem \(Amdahl\), [\d.]+ % of a problem that grows \(Gustafson\)",
+            text(app, "sentence"),
         )
+        await pilot.press("3")
+        assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))
 
@@ -152,11 +159,79 @@ async def test_models_together_or_one_after_the_other(two_models):
         await until(pilot, lambda: text(app, "strip") != first)
 
 
+@pytest.fixture
+def two_data_sets(session: FedSession) -> Iterator[FedSession]:
+    for number, (data_set, gpus) in enumerate(
+        [(data_set, gpus) for data_set in ("micro-224", "tiny-224") for gpus in (1, 2, 4)], 1
+    ):
+        what = replace(spec("ViT-H/14", gpus), data_set=data_set)
+        token = f"lt00000000000000000{number}"
+        session.feed(*finished_run(token, "10.7", number, what, str(31330 + number)))
+    session.feed(*online())
+    yield session
+
+
+async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(two_data_sets):
+    async with screens(two_data_sets, "charts") as (app, pilot):
+        await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
+        app.go_to_task("10.7")
+        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        await pilot.press("3", "o")
+        assert len(app._notifications) == 1 and "fit" not in {each.role for each in pane_of(app).spec.series}
+        assert [each.message for each in app._notifications] == [
+            "Laws are drawn for one line: choose it with m."
+        ]
+        await pilot.press("m", "m")
+        await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
+        assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs") and len(pane_of(app).spec.measured) == 1
+        assert pane_of(app).spec.measured[0].hue == 1
+        await pilot.press("o")
+        await until(pilot, lambda: "of a fixed problem (Amdahl)" in text(app, "sentence"))
+        await pilot.press("m")
+        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        assert text(app, "sentence") == "Laws are drawn for one line: choose it with m."
+
+
+async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(filled_session):
+    async with charts(filled_session) as (app, pilot):
+        for pressed, why in (
+            ("m", "There is nothing to choose: all runs are on one line."),
+            ("enter", "Only a larger window shows four charts."),
+            ("down", "There is no other line here."),
+        ):
+            await pilot.press(pressed)
+            await until(pilot, lambda why=why: why in [each.message for each in app._notifications], why)
+            assert f"not now: {why}" in [each.help for each in app.get_system_commands(app.screen)]
+        footer = " ".join(str(each.description) for each in app.screen.query("FooterKey"))
+        assert "Point" in footer and "Filter" not in footer and "Enlarge" not in footer
+        app.action_page("help")
+        await until(pilot, lambda: "the next point" in text_of(app))
+        assert "all models or data sets" not in text_of(app), "help has the keys that act"
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "shown"),
+    [
+        ("13/13 - 8s - loss: 1.95", 40, "13/13 - 8s - loss: 1.95"),
+        (
+            "[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Training: 5199 imgs/s",
+            40,
+            "… [EPOCH: 5] Training: 5199 imgs/s",
+        ),
+        ("13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step", 30, "13/13 - 10s - … - 773ms/step"),
+    ],
+)
+def test_a_long_line_of_a_log_keeps_its_numbers(line, width, shown):
+    assert quoted(line, width) == shown and len(shown) <= width
+
+
 async def test_on_a_very_large_window_four_charts_or_one(filled_session):
     async with charts(filled_session, size=(200, 55)) as (app, pilot):
         await until(pilot, lambda: len(shown(app)) == 4)
+        assert "Enlarge" in text_of(app) and "Back to four" not in text_of(app)
         await pilot.press("enter")
-        await until(pilot, lambda: shown(app) == {"speedup"})
+        await until(pilot, lambda: shown(app) == {"speedup"} and "Back to four" in text_of(app))
+        assert "Enlarge" not in text_of(app)
         await pilot.press("enter")
         await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("5")

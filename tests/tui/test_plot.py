@@ -15,7 +15,7 @@ from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.plot import MARKS, Cursor, braille, draw, drawable, row_scale
 
-LOOK = Roles(*["white"] * 10)
+LOOK = Roles(*["white"] * 10, ("blue", "red", "green", "magenta"))
 SIZES = (1, 2, 4, 8, 16, 24, 32)
 
 
@@ -37,6 +37,21 @@ def chart(*lines: dict[float, float], live: bool = False, kind: Any = "lines", *
         x_ticks=ticks, view="speedup", **more,
     )  # fmt: skip
     return doubling_axes(spec)
+
+
+Cells = dict[tuple[int, int], tuple[str, str]]
+
+
+def cells_of(spec: ChartSpec, width: int = 86, height: int = 25, cursor: Cursor | None = None) -> Cells:
+    """The sign and the style of each cell that holds one, by column and row."""
+    drawn = draw(spec, width, height, LOOK, cursor or Cursor())
+    assert drawn is not None
+    return {
+        (at, row): (line.plain[at], str(span.style))
+        for row, line in enumerate(drawn)
+        for span in line.spans
+        for at in range(span.start, span.end)
+    }
 
 
 def rows_of(spec: ChartSpec, width: int = 86, height: int = 25, cursor: Cursor | None = None) -> list[str]:
@@ -189,3 +204,66 @@ def test_a_line_runs_through_the_middle_of_its_marks(lift):
         for _, cell, sign in braille(8, rows, [row - lift / 2] * 2, (0.0, rows), (0.0, lift)):
             heights = {dots[bit] for bit in range(8) if ord(sign) - 0x2800 >> bit & 1}
             assert rows - 1 - cell == int(row) and heights & {1, 2}, (row, cell, sign)
+
+
+MICRO = {1: 1.0, 2: 1.93, 4: 3.72, 8: 6.95, 16: 12.8, 32: 21.7}
+TINY = {1: 1.0, 2: 1.96, 4: 3.86, 8: 7.51}
+
+
+@pytest.mark.parametrize("height", [9, 16, 24])
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
+    spec = chart(MICRO, TINY)
+    cells = cells_of(spec, 86, height, Cursor(chosen, None))
+    text = "\n".join(rows_of(spec, 86, height, Cursor(chosen, None)))
+    assert text.count("net0") == text.count("net1") == 1
+    for sign, style in cells.values():
+        assert sign not in "●◆" or style.endswith("blue" if sign == "●" else "red")
+        assert not "\u2840" < sign <= "\u28ff" or style in {"blue", "red"}
+    line = {at for (at, _), (_, style) in cells.items() if style.endswith("red" if chosen else "blue")}
+    marks = sorted(at for (at, _), (sign, _) in cells.items() if sign == "●◆"[chosen])
+    assert line >= set(range(marks[0], marks[len((MICRO, TINY)[chosen]) - 1])), (
+        "no name or value lies on the chosen line"
+    )
+
+
+def test_a_value_stands_only_at_a_mark_that_can_be_seen():
+    """On 2 and 4 GPUs both marks are in one cell: the upper one has its number."""
+    text = "\n".join(rows_of(chart(MICRO, TINY), 86, 16))
+    assert "1.93×" in text and "3.72×" in text and "1.96×" not in text and "3.86×" not in text
+
+
+@pytest.mark.parametrize("value", [1.0 + 0.1 * step for step in range(30)])
+def test_a_line_goes_through_the_middle_of_the_cells_of_its_marks(value):
+    cells = cells_of(chart({1: value, 2: value, 4: 5.0}, {1: 1.0, 2: 1.0, 4: 1.0}), 80, 20)
+    row = next(row for (_, row), (sign, _) in cells.items() if sign == "●" and row)
+    marks = sorted(at for (at, each), (sign, _) in cells.items() if sign == "●" and each == row)
+    between = [cells.get((at, row), (" ", ""))[0] for at in range(marks[0] + 1, marks[1])]
+    assert len(marks) > 1 and set(between) <= {"\u2836", "\u2812", "\u2824", "\u2816"}, between
+
+
+def test_laws_are_curves_beside_the_points_and_named_once():
+    laws = [
+        Series(
+            name=f"{name}'s law", short=name, role="fit",
+            points=tuple(Point(x=1 + at / 8, y=1 + at / 8 * share) for at in range(25)),
+        )
+        for name, share in (("Amdahl", 0.5), ("Gustafson", 0.6))
+    ]  # fmt: skip
+    spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
+    cells = cells_of(replace(spec, series=(*spec.series, *laws)), 86, 25)
+    text = "\n".join(rows_of(replace(spec, series=(*spec.series, *laws))))
+    assert text.count("Amdahl") == text.count("Gustafson") == 1
+    dots = {at for (at, _), (sign, style) in cells.items() if sign in "⡀⠄⠂⠁" and style == "blue"}
+    marks = [at for (at, _), (sign, _) in cells.items() if sign == "●"]
+    assert len(dots) > 0.9 * (max(marks) - min(marks)) and "\u2836" not in text
+
+
+@pytest.mark.parametrize("width", [46, 57, 86])
+def test_every_narrow_bar_has_its_number(width):
+    text = "\n".join(rows_of(chart(MICRO, {**TINY, 32: 28.6}, kind="bars"), width, 24))
+    values = [f"{y:.2f}" for y in (*MICRO.values(), *TINY.values())]
+    missing = [each for each in values if each not in text]
+    assert not missing if width > 50 else len(missing) <= 2
+    rows = text.splitlines()
+    assert all("┈" not in row[row.index("■") :] for row in rows if "■" in row), "no line through the names"

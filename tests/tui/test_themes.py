@@ -8,7 +8,18 @@ from textual.theme import Theme
 
 from labtui.tui import themes
 
-TEXTS = ("foreground", "soft", "quiet", "accent", "success", "warning", "error")
+TEXTS = (
+    "foreground",
+    "soft",
+    "quiet",
+    "accent",
+    "success",
+    "warning",
+    "error",
+    "series-2",
+    "series-3",
+    "series-4",
+)
 GROUNDS = ("background", "surface", "panel")
 MIN_TEXT, MIN_MARK = 4.5, 3.0
 

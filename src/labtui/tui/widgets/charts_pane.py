@@ -111,7 +111,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("down", "series(1)", "Line after", "the next line"),
         key("enter,space", "enlarge", "Enlarge", "on large windows: the chosen chart alone", show=True),
         key("enter,space", "four", "Back to four", "on large windows: four charts again", show=True),
-        key("m", "models", "Lines", "all models or data sets together, or one after the other", show=True),
+        key("m", "models", "Filter", "all models or data sets together, or one after the other", show=True),
         key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
         *(
@@ -472,4 +472,4 @@ def quoted(text: str, width: int) -> str:
     if len(text) > width:
         text = _STAMP.sub("… ", text, count=1)
     half = max(0, width - 3) // 2
-    return text if len(text) <= width else f"{text[:half]} … {text[len(text) - half :]}"
+    return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"

@@ -418,8 +418,7 @@ class _Drawing:
                 near = 1 if below else -1
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
-                steps = (near, -near, 2 * near) if alone else (near, 2 * near)
-                spots = ((start, row + step) for step in steps for start in starts)
+                spots = ((start, row + step) for step in (near, -near)[: 1 + alone] for start in starts)
                 self._write(spots, text, self._style(at))
 
     def _corner_table(self) -> None:
