@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from labtui.results import run_charts
-from labtui.results.charts import ChartSpec, slug
+from labtui.results.charts import HUES, MODEL_HUES, ChartSpec, distinct, slug
 from labtui.results.messages import SCALING
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
@@ -36,23 +36,30 @@ def networks(results: Results) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
-def by_line(results: Results, *, practice: bool) -> dict[str, Results]:
-    """The results of each line of the scaling charts, by its name; a network of one line has all of its rows."""
+def by_line(results: Results, *, practice: bool) -> dict[str, tuple[ChartSpec, ...]]:
+    """The charts of each line of the scaling charts alone, by what tells it from the others; {} for one line.
+
+    A line keeps its colour. A network of one line has the charts of all of its rows.
+    """
     rows = [row for row in results.rows if row.practice is practice]
-    lines = scaling_lines(rows)
+    lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
     several = Counter(line.model for line in lines)
-    found = {
-        line.name: replace(
-            of_rows(
-                results,
-                line.rows if several[line.model] > 1 else [row for row in rows if row.model == line.model],
-            ),
-            programs=(),
-        )
-        for line in lines
-    }
-    programs = (line for each in program_lines(results.programs) for line in each)
-    return found | {line.name: replace(of_rows(results, ()), programs=line.rows) for line in programs}
+    found: dict[str, tuple[ChartSpec, ...]] = {}
+    for at, (line, short) in enumerate(zip(lines, distinct([line.name for line in lines]), strict=True)):
+        alone = several[line.model] == 1
+        mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
+        programs = line.rows if line.last.program is not None else ()
+        hue = MODEL_HUES.get(line.model, at % HUES) if alone else at % HUES
+        charts = catalogue(replace(of_rows(results, mine), programs=programs))
+        found[short] = tuple(_with_look(each, hue, short) for each in charts if each.practice is practice)
+    return found if len(found) > 1 else {}
+
+
+def _with_look(chart: ChartSpec, hue: int, short: str) -> ChartSpec:
+    if len(chart.measured) > 1:
+        return chart
+    look = {"measured": {"hue": hue, "short": short}}
+    return replace(chart, series=tuple(replace(each, **look.get(each.role, {})) for each in chart.series))
 
 
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:

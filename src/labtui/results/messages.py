@@ -266,11 +266,17 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     fits = [fit for fit in results.fits if fit.law == "amdahl" and (not models or fit.model in models)]
     if not fits:
         return ""
+    if len(fits) == 1:
+        wholes = {"amdahl": "a fixed problem (Amdahl)", "gustafson": "a problem that grows (Gustafson)"}
+        mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
+        return "Serial: " + ", ".join(
+            f"{percent_text(fit.serial_fraction)} of {wholes[fit.law]}" for fit in mine
+        )
     values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
     sizes = min(fit.points for fit in fits)
     if sizes < ENOUGH_SIZES:
         return f"Amdahl's law on {count_words(sizes, 'size')}: {values} serial"
-    return f"By Amdahl's law {values} stay{'s' * (len(fits) == 1)} serial"
+    return f"By Amdahl's law {values} stay serial"
 
 
 def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:

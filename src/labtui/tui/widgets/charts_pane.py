@@ -21,9 +21,7 @@ from labtui.results.charts import (
     Kind,
     Point,
     Series,
-    distinct,
     doubling_axes,
-    slots,
     with_kind,
 )
 from labtui.tui import format as words
@@ -45,7 +43,7 @@ from labtui.tui.widgets.plot import (
 from labtui.tui.widgets.tail_view import LogText
 
 if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow, Results
+    from labtui.results.rows import ResultRow
     from labtui.tui.app import LabApp
     from labtui.tui.view import View
 
@@ -131,8 +129,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._alone = False
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
-        self._parts: tuple[object, Mapping[str, Results]] = (None, {})
-        self._made: tuple[object, tuple[ChartSpec, ...]] = (None, ())
+        self._made: tuple[object, Mapping[str, tuple[ChartSpec, ...]]] = (None, {})
         self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def compose(self) -> ComposeResult:
@@ -150,65 +147,42 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._chosen, self._only, self._x, self._place = "", "", None, 0
         super().show(view)
 
-    def _lines(self) -> Mapping[str, Results]:
-        """The numbers of each line that can be chosen; none where there is one line only."""
-        results = self.view.results if self.view is not None else None
-        if results is not None and self._parts[0] is not results:
+    def _lines(self) -> Mapping[str, tuple[ChartSpec, ...]]:
+        """The charts of each line that can be chosen; none where there is one line only."""
+        view = self.view
+        if view is not None and view.results is not None and self._made[0] is not view.results:
             from labtui.results.catalogue import by_line
 
-            found = by_line(results, practice=self.view is not None and self.view.practice)
-            self._parts = (results, found if len(found) > 1 else {})
-        return self._parts[1] if results is not None else {}
+            self._made = view.results, by_line(view.results, practice=view.practice)
+        return self._made[1] if view is not None and view.results is not None else {}
 
     def _charts(self) -> tuple[ChartSpec, ...]:
         """The charts of the chosen line, or of all together."""
-        view, lines = self.view, self._lines()
-        if view is None or self._only not in lines:
-            return view.charts if view is not None else ()
-        if self._made[0] != (view.results, self._only):
-            from labtui.results.catalogue import catalogue
-
-            places = next((slots(chart) for chart in view.charts if chart.x_axis == "counts"), {})
-            look = {
-                "hue": places.get(self._only),
-                "short": dict(zip(lines, distinct(list(lines)), strict=True))[self._only],
-            }
-            charts = [each for each in catalogue(lines[self._only]) if each.practice is view.practice]
-            mine = (
-                replace(
-                    each,
-                    series=tuple(
-                        replace(one, **look) if one.role == "measured" else one for one in each.series
-                    ),
-                )
-                if len(each.measured) == 1
-                else each
-                for each in charts
-            )
-            self._made = ((view.results, self._only), tuple(mine))
-        return self._made[1]
+        return self._lines().get(self._only, self.view.charts if self.view is not None else ())
 
     def _of(self, name: str) -> ChartSpec | None:
         """The chart of a view that is its turn, as bars or lines, with the laws where they are asked for."""
-        charts = [
-            each for each in self._charts() if each.view == name and not each.empty and each.family != "laws"
-        ]
+        charts = [each for each in self._charts() if each.view == name and not each.empty]
+        charts = [each for each in charts if each.family != "laws"]
         if not charts:
             return None
         spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
-        if self._law and spec.family == "speedup" and not self._no_law():
-            spec = replace(spec, kind="lines", series=(*spec.series, *self._fits()))
+        if self._law and spec.family == "speedup":
+            laws = self._laws()
+            fits = [each for each in laws.series if each.role == "fit"] if laws is not None else []
+            message = laws.message if laws is not None else self._no_law()
+            return replace(spec, kind="lines", series=(*spec.series, *fits), message=message)
         return spec
 
-    def _fits(self) -> list[Series]:
-        laws = (each for each in self._charts() if each.family == "laws")
-        return [series for each in laws for series in each.series if series.role == "fit"]
+    def _laws(self) -> ChartSpec | None:
+        """The laws of the line that is alone on the screen."""
+        return next((each for each in self._charts() if each.family == "laws"), None)
 
     def _no_law(self) -> str:
         """Why no law is drawn; "" where one can be."""
         if self._lines() and self._only not in self._lines():
             return "Laws are drawn for one line: choose it with m."
-        return "" if self._fits() else "A law needs runs on three sizes, one GPU among them."
+        return "" if self._laws() is not None else "A law needs runs on three sizes, one GPU among them."
 
     @property
     def view_name(self) -> str:
@@ -238,24 +212,19 @@ class ChartsPane(Pane, Container, can_focus=True):
         """What a key says that this chart has no use for."""
         spec = self.spec
         series = spec.measured if spec is not None else ()
-        four, has_law = self._large and self.view_name != "training", self.view_name == "speedup"
-        reasons: dict[str, str | None] = {
-            "point": "" if any(len(each.points) > 1 for each in series) else "There is no other point here.",
-            "series": "" if len(series) > 1 else "There is no other line here.",
-            "enlarge": None
-            if four and self._alone
-            else ""
-            if four
-            else "Only a larger window shows four charts.",
-            "four": "" if four and self._alone else None,
-            "models": "" if self._lines() else "There is nothing to choose: all runs are on one line.",
-            "law": self._no_law() if has_law else "Laws are drawn over the speedup: press 3.",
-            "bars": "" if spec is not None and spec.switchable else "This chart is drawn in one way only.",
-            "log_line": ""
-            if self._line_of(self._row()) is not None
-            else "No run of this lab has this point.",
-        }
-        return reasons.get(action, "")
+        if self._large and self.view_name != "training" and action in {"enlarge", "four"}:
+            return "" if (action == "four") == self._alone else None
+        law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
+        acts, reason = {
+            "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
+            "series": (len(series) > 1, "There is no other line here."),
+            "enlarge": (False, "Only a larger window shows four charts."),
+            "models": (bool(self._lines()), "There is nothing to choose: all runs are on one line."),
+            "law": (self._law or not law, law),
+            "bars": (spec is not None and spec.switchable, "This chart is drawn in one way only."),
+            "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
+        }.get(action, (action != "four", None))
+        return "" if acts else reason
 
     def action_view(self, name: str) -> None:
         """One of the five views; the key of the one on the screen goes to its next chart."""
@@ -351,18 +320,11 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
             left.append(f"{title} ", does(action, plain_style)).append(" ")
         right, lines = Text(), self._lines()
-        if lines:
-            rows = [row for each in lines.values() for row in (*each.rows, *each.programs)]
-            sets = {row.configuration.data_set for row in rows if row.program is None}
-            kind = (
-                "models"
-                if len({row.model for row in rows}) > 1
-                else "data sets"
-                if len(sets) > 1
-                else "lines"
-            )
-            names = dict(zip(lines, distinct(list(lines)), strict=True))
-            shown = plain(names.get(self._only, f"{len(lines)} {kind}"))
+        if lines and self.view is not None and self.view.results is not None:
+            rows = self.view.results.rows
+            kind = "models" if len({row.model for row in rows}) > 1 else "data sets"
+            kind = kind if len({(row.model, row.configuration.data_set) for row in rows}) > 1 else "lines"
+            shown = plain(self._only) if self._only in lines else f"{len(lines)} {kind}"
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
         return ends(left, right, self.size.width)
 
@@ -373,28 +335,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         text = headline(view)
         if spec is not None:
             text = spec.message or (spec.title if spec.over_time else text)
-        if self._law and self.view_name == "speedup":
-            text = self._no_law() or self._laws()
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
-
-    def _laws(self) -> str:
-        """What stays serial by each law, with bounds where there is room: the two fractions are of unlike wholes."""
-        from labtui.results.numbers import bounds_text, percent_text
-
-        results = self._lines().get(self._only, self.view.results if self.view is not None else None)
-        shares = {each.law: each.serial_fraction for each in results.fits} if results is not None else {}
-        wholes = {"amdahl": "a fixed problem (Amdahl)", "gustafson": "a problem that grows (Gustafson)"}
-        texts = {law: percent_text(share) for law, share in shares.items()}
-        bounds = {
-            law: f" ({bounds_text(shares[law], text)})".replace(" ()", "") for law, text in texts.items()
-        }
-        short, long = (
-            "Serial: "
-            + ", ".join(f"{text}{bounds[law] * wide} of {wholes[law]}" for law, text in texts.items())
-            for wide in (0, 1)
-        )
-        return long if len(long) <= self.size.width else short
 
     # ------------------------------------------------------------------ the strip
 

@@ -171,11 +171,8 @@ class _Drawing:
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = ["  ".join(self._end(at)) for at in range(len(self.measured))]
-        room = (
-            max(map(cell_len, (*ends, *(each.short for each in self.laws))), default=0)
-            + 4
-            + 2 * (len(ends) > 1)
-        )
+        ends += [each.short for each in self.laws]
+        room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
@@ -277,7 +274,8 @@ class _Drawing:
 
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
-        label += ", both axes logarithmic" if self.spec.y_log else ", a logarithmic axis" * self.spec.x_log
+        if label and self.spec.x_log:
+            label += ", both axes logarithmic" if self.spec.y_log else ", a logarithmic axis"
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
