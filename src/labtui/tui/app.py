@@ -169,7 +169,9 @@ class LabApp(SanitizedApp[int]):
 
         What cannot be done is said.
         """
-        target, method, parameters = self._parse_action(action, default_namespace or self, namespaces)
+        target, method, parameters = self._parse_action(
+            action, self if default_namespace is None else default_namespace, namespaces
+        )
         if reason := self.why_not(target, method, parameters):
             self.notify(reason, severity="warning", timeout=4, markup=False)
             return True

@@ -277,14 +277,5 @@ def roles(app: App[Any]) -> Roles:
     tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
     chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
     series = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
-    styles: tuple[Any, ...] = (
-        theme.success,
-        theme.warning,
-        theme.error,
-        theme.accent,
-        *tones,
-        chip,
-        ground,
-        series,
-    )
-    return Roles(*styles)
+    styles: list[Any] = [theme.success, theme.warning, theme.error, theme.accent, *tones]
+    return Roles(*styles, *[chip, ground, series])
