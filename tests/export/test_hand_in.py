@@ -89,7 +89,7 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
         (
             "sa-miri-2025-pg",
             "10.10",
-            "Amdahl's law on three sizes: 19.3 % of ResNet50 and 8.2 % of ResNet152 serial",
+            "Serial by Amdahl's law: 19.3 % of ResNet50 and 8.2 % of ResNet152",
         ),
     ],
 )

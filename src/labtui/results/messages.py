@@ -18,7 +18,7 @@ from labtui.results.numbers import (
     seconds_text,
     three_digits,
 )
-from labtui.results.rows import ENOUGH_SIZES, ResultRow, Results
+from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import (
     SHORT_BATCH,
     SLOWER_STEPS,
@@ -273,10 +273,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
             f"{percent_text(fit.serial_fraction)} of {wholes[fit.law]}" for fit in mine
         )
     values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
-    sizes = min(fit.points for fit in fits)
-    if sizes < ENOUGH_SIZES:
-        return f"Amdahl's law on {count_words(sizes, 'size')}: {values} serial"
-    return f"By Amdahl's law {values} stay serial"
+    return f"Serial by Amdahl's law: {values}"
 
 
 def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
