@@ -197,10 +197,11 @@ class _Drawing:
         if spec.y_log:
             bottom = math.floor(self._fy(low))
             span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
-            step = math.ceil(span / (self.rows - 1))
-            if span % 2 == 0 and (self.rows - 1) // (span // 2) > 2 * ((self.rows - 1) // span):
+            rows = self.rows - 1 - self.bars  # the number of the tallest bar stands above it
+            step = math.ceil(span / rows)
+            if span % 2 == 0 and rows // (span // 2) > 2 * (rows // span):
                 step = 2  # a tick at every other doubling uses more of the rows
-            each = step / max(1, (self.rows - 1) * step // span)
+            each = step / max(1, rows * step // span)
             ticks = range(bottom, bottom + span + 1, step)
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
         if spec.y_min is not None and (self.bars or spec.unit != "×"):
@@ -365,7 +366,7 @@ class _Drawing:
             if bold:
                 style = f"bold {'reverse ' * (last.x == self.cursor.x)}{style}"
             column, row = self._column(last.x) + 2, self._row(last.y)
-            text, mark = f" {self._text_at(at, column + 2)} ", mark_of(self.places[at])
+            text, mark = f" {self._text_at(at, column + 2)} ", mark_of(self.places[at], hollow=last.live)
             if not self._write([(column, row)], text, style):
                 early = [(column, row - 1), (column, row + 1)] if last.x < self.xs[-1] else []
                 away = f" {mark} {self._text_at(at, self._margin + 4)} "
