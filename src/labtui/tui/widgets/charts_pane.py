@@ -176,7 +176,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _laws(self) -> ChartSpec | None:
         """The laws of the line that is alone on the screen."""
-        return next((each for each in self._charts() if each.family == "laws"), None)
+        laws = (each for each in self._charts() if each.family == "laws" and len(each.measured) == 1)
+        return next(laws, None)
 
     def _no_law(self) -> str:
         """Why no law is drawn; "" where one can be."""
