@@ -4,8 +4,6 @@ import math
 import random
 
 import pytest
-import scipy.optimize
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +22,8 @@ def exact(n: int, seconds: float) -> ScalingPoint:
 
 @given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
 def test_fits_agree_with_scipy_on_any_data(times, first):
+    import scipy.optimize  # late: each worker that collects tests would spend a second on it
+
     counts = [2, 4, 8, 16, 24, 32][: len(times)]
     points = [exact(n, time) for n, time in zip(counts, times, strict=True)]
     speedups = [first / time for time in times]
@@ -137,5 +137,7 @@ def test_without_scatter_the_interval_is_a_hard_bound():
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 10, 30, 31, 60, 1000, 3.7])
 def test_students_t_is_scipys_and_never_smaller(degrees):
+    import scipy.stats
+
     expected = scipy.stats.t.ppf(0.975, math.floor(degrees))
     assert expected - 1e-4 <= student_t95(degrees) <= (expected + 1e-4 if degrees <= 30 else 2.05)
