@@ -42,7 +42,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-TORCH = Warm(TORCH_PYTHON, "torch", "torch.distributed", env=environment())
+TORCH = Warm(TORCH_PYTHON, "torch", "torch.distributed", "torch._dynamo", env=environment())
 
 
 def run_script(folder: Path, *words: str, **more: str) -> Ended:
