@@ -32,7 +32,7 @@ KINDS = {
 }
 """An edition of each kind of program."""
 USUAL = {"thesis-2019": PlanOverrides(epochs=4)}
-SOME = {"thesis-2019": {"3", "5"}}
+SOME = {"thesis-2019": {"3", "5"}, "hpc4ai-ch15": {"15.3", "15.10"}}
 """Shorter than planned, and only these tasks, where a walk would repeat the same for minutes."""
 ONE_AT_A_TIME = "hpc4ai-ch10"
 """Walked through the debug queues: one job of a user at a time, two hours at most, a minute of ours."""
