@@ -82,6 +82,29 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     assert box.next_item.task_id == ("10.3" if "(task 10.3)" in words else "")
 
 
+@pytest.mark.parametrize(
+    "lacks", [{"task_id": "10.4"}, {"epochs": (), "outcome": None}, {"epochs": (), "outcome": "failed"}]
+)
+def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks):
+    """Neither has used the batch that this task asks for."""
+
+    def other(run):
+        changed = replace(run, spec=replace(run.spec, batch_size=256), **lacks)
+        return changed if is_run(run, "ResNet50", 2, "10.5") else run
+
+    box = check("10.5", with_runs(full(), other))
+    assert "ResNet50 · 2 GPUs has not been run yet." in [item.missing for item in box.items]
+
+
+@pytest.mark.parametrize(("kept", "status"), [("10.5", "open"), ("10.6", "partial")])
+def test_only_a_run_of_its_own_begins_a_task(kept, status):
+    """Task 10.7 compares runs of 10.5 and 10.6 and asks for charts; 10.6 has runs of its own."""
+    evidence = with_runs(full(), lambda run: run if run.task_id == kept else None)
+    untouched = replace(evidence, answers={}, exports=(), scripts={}, files=frozenset())
+    assert check("10.6", untouched).status == status
+    assert check("10.7", untouched).status == "open"
+
+
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])
 def test_what_slurm_never_took_is_no_run(status):
     box = check(

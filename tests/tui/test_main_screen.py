@@ -70,7 +70,7 @@ async def test_one_glance_says_what_runs_and_what_came_out(filled_session, size)
             "▶ running for",
         ):
             assert words in text, words
-        assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
+        assert "Run 5 waits. acc_debug takes one job per user" in text
 
 
 @pytest.mark.parametrize("width", [110, 120])
@@ -408,7 +408,7 @@ async def test_a_growing_log_is_followed(filled_session):
 async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
-        await until(pilot, lambda: "In labtui's submission queue" in flat(app))
+        await until(pilot, lambda: "Run 1 waits. acc_debug takes one job per user; sent when" in flat(app))
         from tests.tui.fed_session import accepted
 
         session.feed(
@@ -432,7 +432,7 @@ async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(fille
         await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
         app.view_model.run_id = 6
         app.repaint()
-        await until(pilot, lambda: "In labtui's submission queue" in text_of(app))
+        await until(pilot, lambda: "Run 6 waits." in text_of(app))
         assert "4 GPUs: 2.53× as fast" not in text_of(app)
 
 
@@ -470,10 +470,10 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session):
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_page_of_a_task_scrolls_to_its_last_line(filled_session, size):
     async with screens(filled_session, "task", size=size) as (app, pilot):
-        await pilot.press("enter", "end")
         page = app.screen.query_one("#task-page")
-        await until(
-            pilot, lambda: page.region.height > 30 and page.region.bottom <= page.parent.region.bottom
-        )
+        await pilot.press("enter")
+        await until(pilot, lambda: page.region.height > 30)
+        await pilot.press("end")
+        await until(pilot, lambda: page.region.bottom <= page.parent.region.bottom)
         await pilot.press("home")
         await until(pilot, lambda: page.region.y == page.parent.region.y)

@@ -22,7 +22,7 @@ from labtui.commands.terminal import (
     say_error,
 )
 from labtui.domain.errors import LabError
-from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, RunState
 from labtui.slurm.states import reason_words
@@ -128,9 +128,6 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
     from labtui.results.cost import training_gpu_hours
 
     submission = state.submissions[run.token]
-    sentence = submission.sentence
-    if submission.status is SubmissionStatus.WAITING:
-        sentence = waiting_reason(profile, submission)
     row = run_row(state, run) | {
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
@@ -139,7 +136,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "submission": {
             "token": run.token,
             "status": submission.status.value,
-            "sentence": sentence,
+            "sentence": waiting_reason(profile, submission),
             "job_file": submission.job_file,
             "held": submission.held,
             "accepted": submission.accepted,

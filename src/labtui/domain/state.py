@@ -339,15 +339,24 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
     return ours < queue.max_submit_per_user
 
 
-def waiting_reason(profile: Profile, submission: SubmissionState) -> str:
-    """Why a submission still waits, as a sentence."""
+def waiting_reason(profile: Profile | None, submission: SubmissionState, *, online: bool = True) -> str:
+    """Why a submission has no job yet, or what became of it: the one sentence for screens and commands."""
+    if submission.status is not SubmissionStatus.WAITING:
+        plain = {
+            SubmissionStatus.SENDING: "It is being sent to Slurm.",
+            SubmissionStatus.UNKNOWN: "No answer arrived. labtui looks for the job and never sends it twice.",
+        }
+        said = f"{submission.sentence} {submission.hint}".strip()
+        return said or plain.get(submission.status, "")
     if submission.held:
         return "You hold it; release it to send it."
+    if not online:
+        return "It is sent when the cluster can be reached."
     if submission.sentence:
         return submission.sentence
-    queue = profile.queue(submission.queue)
+    queue = profile.queue(submission.queue) if profile is not None else None
     if queue is not None and queue.max_submit_per_user is not None:
         number = queue.max_submit_per_user
         jobs = "one job" if number == 1 else f"{number} jobs"
-        return f"{submission.queue} takes {jobs} per user; this one is sent when the slot is free."
-    return "It is sent as soon as the cluster can be reached."
+        return f"{submission.queue} takes {jobs} per user; sent when the slot is free."
+    return "It is sent as soon as the queue accepts it."

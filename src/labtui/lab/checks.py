@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import PROCESS_PER_GPU, RunSpec, plural
+from labtui.domain.model import RunSpec, plural
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
@@ -91,13 +91,19 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     notes = list(notes_for(edition, task, evidence))
     if practice:
         notes.insert(0, "Ticked by practice runs: nothing to hand in.")
-    status: Status = "partial" if any(item.met and item.effort for item in items) else "open"
+    own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
+    begun = own or any(item.met and item.effort and item.kind not in _OF_RUNS for item in items)
+    status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
     found = TaskCheck(
         task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
     )
     return replace(found, missing=found.next_item.missing) if found.next_item is not None else found
+
+
+_OF_RUNS = ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
+"""Conditions that runs meet, those of another task too: only a run of its own begins a task."""
 
 
 def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:
@@ -123,7 +129,8 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         shown = "run time" if match.spec.program else f"at least {check.min_epochs} epochs"
         sentence = f"{words}{elsewhere}: {f'{shown} in the log' if check.min_epochs else 'finished'}"
         if match.run is None:
-            name = words if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
+            label = match.spec.label
+            name = label if [each.spec.label for each in matches].count(label) == 1 else words
             item = CheckItem(sentence, f"{name} has not been run yet{elsewhere}.")
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"

@@ -195,6 +195,9 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
     for run in evidence.state.runs.values():
         if not evidence.sent(run) or not _same_device(run, spec):
             continue
+        other_batch = wanted is not None and run.spec.batch_size not in (0, wanted)
+        if other_batch and (run.task_id not in ("", task.id) or not run.epochs):
+            continue  # another task's run, or one that never trained, says nothing of this batch
         match = Match(
             task_id=task.id,
             spec=spec,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import SubmissionState, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
@@ -127,7 +127,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         return ""
     job = submission.job
     if job is None:
-        return _without_job(submission, view.state)
+        return waits_for(view, submission)
     if job.phase is JobPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
@@ -141,17 +141,12 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     return ""
 
 
-def _without_job(submission: SubmissionState, state: LabState) -> str:
-    """Why a submission without a job waits, or what became of it."""
-    if submission.status is SubmissionStatus.WAITING and state.connection.status in NO_LINE:
-        return "In labtui's submission queue; it is sent when the cluster can be reached."
-    plain = {
-        SubmissionStatus.WAITING: "In labtui's submission queue; it is sent as soon as the queue accepts it.",
-        SubmissionStatus.SENDING: "Being sent to Slurm.",
-        SubmissionStatus.UNKNOWN: "Sent, but no answer arrived. labtui looks for the job and never sends it twice.",
-    }
-    said = f"{submission.sentence} {submission.hint}".strip()
-    return said or plain.get(submission.status, "")
+def waits_for(view: View, submission: SubmissionState) -> str:
+    """Why a submission has no job: ``Run 5 waits. It is sent when the cluster can be reached.``, for example."""
+    numbers = submission.run_ids
+    head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
+    why = waiting_reason(view.profile, submission, online=view.state.connection.status not in NO_LINE)
+    return head * (submission.status is SubmissionStatus.WAITING) + why
 
 
 def _start_words(job: JobView, view: View) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, SubmissionStatus, plural
 from labtui.tui import format as words
@@ -326,12 +327,8 @@ def queued_here(view: View) -> str:
     waiting = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
     if not waiting or view.loading:
         return ""
-    first = waiting[0]
-    numbers = sorted(run_id for each in waiting for run_id in each.run_ids)
-    why = first.sentence.rstrip(".") or "waiting for a free slot"
-    if view.state.connection.status in words.NO_LINE:
-        why = "no connection"
-    return f"{words.run_numbers(numbers)} in the submission queue: {why}"
+    numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))
+    return words.waits_for(view, replace(waiting[0], run_ids=numbers))
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:

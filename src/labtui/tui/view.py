@@ -21,6 +21,7 @@ from labtui.tui.format import NO_LINE
 
 if TYPE_CHECKING:
     from labtui.domain.model import RunSpec
+    from labtui.domain.profile import Profile
     from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
@@ -131,6 +132,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     practice: bool = False
     factor: float | None = None  # how many times faster than real a rehearsal's clock goes
     read_only: bool = False
+    profile: Profile | None = None
     gpu_hours: float | None = None
     now: float = 0.0
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels

@@ -113,6 +113,7 @@ class ViewModel:
                 practice=self.practice,
                 factor=self.factor,
                 read_only=self.session.read_only,
+                profile=self.session.profile,
                 gpu_hours=self._gpu_hours() if self.loaded else None,
                 now=self.clock(),
                 cancelling=self.cancelling,

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from labtui.domain.model import plural
+from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 
-Section = tuple[str, str, str, str, str, list[Text]]
-"""Name, count, sentence, key, the action of the key, details."""
+if TYPE_CHECKING:
+    from labtui.lab.checks import CheckItem
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A line of the page; `details` stand below it when it is open, each with its mark ("" for none)."""
+
+    name: str
+    count: str
+    sentence: str
+    details: Sequence[tuple[str, str]] = ()
+    key: str = ""
+    action: str = ""
+
+
 KINDS = {"runs": "Runs", "charts": "Charts", "answers": "Answers"}
 KEYS = {
     "runs": ("r", "screen.pane('runs')"),
@@ -62,79 +79,91 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     task = view.task
     if task is None:
         return Text(headline(view))
-    page = ink(" ".join(task.what.split()), "bold")
+    page = ink(one_line(task.what), "bold")
     if task.why.strip():
-        page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
+        page.append("\n\n").append(one_line(task.why), styles.soft)
     if task.weight:
         page.append(f"\n\n{task.weight:g} % of the mark", styles.quiet)
     first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
     rule = Text("─" * max(0, width), styles.axis)
-    page.append("\n\n").append_text(rule)
-    for at, section in enumerate(sections(view, styles)):
-        if at and section[0] == "Other":
-            page.append("\n\n").append_text(rule)
-            continue
-        is_open = bool(section[5]) and (whole or section[0] == first)
-        page.append("\n\n").append_text(_heading(section, styles, width, is_open=is_open))
-        if is_open:
-            page.append("\n")
-            for line in section[5]:
-                line.truncate(max(8, width - 4), overflow="ellipsis")
-                page.append("\n    ").append_text(line)
+    for part in (_evidence(view), _reading(view)):
+        page.append("\n\n").append_text(rule)
+        for section in part:
+            is_open = bool(section.details) and (whole or section.name == first)
+            page.append("\n\n").append_text(_heading(section, styles, width, is_open=is_open))
+            if is_open:
+                page.append("\n").append_text(_opened(section, styles, width))
     return page
 
 
 def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
-    name, count, sentence, key, action, details = section
-    done, _, of = count.partition("/")
+    """Name, count and key; the sentence of a closed line is cut where it does not fit."""
+    done, _, of = section.count.partition("/")
     full = bool(of) and done == of
-    left = Text("▾ " if is_open else "▸ " if details else "  ", styles.quiet)
+    left = Text("▾ " if is_open else "▸ " if section.details else "  ", styles.quiet)
     left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
-    left.append(f"{name:<10}", "bold")
-    left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
-    left.append(sentence, styles.soft)
-    chip = Text().append(f"{key} " if key else "", does(action, f"bold {styles.busy}"))
-    return ends(left, chip.append(LABELS.get(key, ""), styles.soft), width)
+    left.append(f"{section.name:<10}", "bold")
+    left.append(
+        f"{section.count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet
+    )
+    left.append("" if is_open else section.sentence, styles.soft)
+    name = section.key
+    chip = Text().append(f"{name} " if name else "", does(section.action, f"bold {styles.busy}"))
+    return ends(left, chip.append(LABELS.get(name, ""), styles.soft), width)
 
 
-def sections(view: View, styles: Roles) -> Iterator[Section]:
-    """What the task has, in the order of the page; "Other" stands for the second rule."""
-    task, check = view.task, view.check
-    if task is None:
-        return
-    items = check.items if check is not None else ()
-    other = [item for item in items if item.kind not in KINDS]
-    for item_kind, name in KINDS.items():
-        mine = [item for item in items if item.kind == item_kind]
-        plans = item_kind == "runs" and task.runs
-        if not mine and not plans:
-            continue
-        details = [_condition(not item.missing, item.missing or item.sentence, styles) for item in mine]
-        if plans and not mine:
-            details = [ink(run.spec.label, styles.soft) for run in task.runs]
-        key, action = ("s", "screen.plan") if plans and not view.lines else KEYS[item_kind]
-        yield name, str(view.count(item_kind)), _sentence(view, item_kind), key, action, details
-    if other:
-        details = [_condition(item.met, item.sentence, styles) for item in other]
-        met = sum(item.met for item in other)
+def _opened(section: Section, styles: Roles, width: int) -> Text:
+    """The details of an open section, whole: each goes on below its own text. Those of runs begin with the result."""
+    text = Text()
+    result = (("", section.sentence),) if section.name == KINDS["runs"] else ()
+    for mark, sentence in (*result, *section.details):
+        lead = f"    {mark} " if mark else "    "
+        text.append(f"\n{lead}", styles.good if mark == "✔" else styles.quiet)
+        wrapped = textwrap.wrap(one_line(sentence), max(8, width - len(lead)))
+        text.append(f"\n{' ' * len(lead)}".join(wrapped), styles.soft)
+    return text
+
+
+def _evidence(view: View) -> Iterator[Section]:
+    """What the task asks for: runs, charts, answers, other conditions."""
+    task, items = view.task, view.check.items if view.check is not None else ()
+    for kind, name in KINDS.items():
+        mine = [item for item in items if item.kind == kind]
+        planned = task.runs if task is not None and kind == "runs" else ()
+        if mine or planned:
+            details = _conditions(mine) or [("", run.spec.label) for run in planned]
+            key, action = ("s", "screen.plan") if planned and not view.lines else KEYS[kind]
+            yield Section(name, str(view.count(kind)), _sentence(view, kind), details, key, action)
+    if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
-        yield "Checks", f"{met}/{len(other)}", unmet, "", "", details
-    yield "Other", "", "", "", "", []
-    notes = tuple(check.notes) if check is not None else ()
-    for name, lines, key in (
-        ("Hints", task.hints, ""),
-        ("Files", tuple(f"scripts/{file}" for file in task.files), "e"),
-        ("Hand in", task.deliverables, ""),
-        ("Notes", notes, ""),
+        yield Section("Checks", f"{sum(item.met for item in other)}/{len(other)}", unmet, _conditions(other))
+
+
+def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+    """Each with its mark: what is still to be done, else what was asked. Of planned runs what differs stands first."""
+    labels = [item.run.label.split(" · ") for item in items if item.run is not None]
+    alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*labels, strict=False))
+    shared = "".join(f"{parts[0]} · " for parts in alike)
+    found = []
+    for item in items:
+        done = item.sentence if item.run is None else f"{item.run.label}: {item.evidence.partition(',')[0]}"
+        found.append(("○" if item.missing else "✔", (item.missing or done).removeprefix(shared)))
+    return found
+
+
+def _reading(view: View) -> Iterator[Section]:
+    """What helps with the task."""
+    if view.task is None:
+        return
+    for name, lines, keys in (
+        ("Hints", view.task.hints, ""),
+        ("Files", tuple(f"scripts/{file}" for file in view.task.files), "e"),
+        ("Hand in", view.task.deliverables, ""),
+        ("Notes", tuple(view.check.notes) if view.check is not None else (), ""),
     ):
         if lines:
-            details = [Text(" ".join(line.split()), styles.soft) for line in lines]
-            yield name, str(len(lines)), lines[0], key, "screen.edit", details
-
-
-def _condition(met: bool, sentence: str, styles: Roles) -> Text:
-    text = ink("✔ " if met else "○ ", styles.good if met else styles.quiet)
-    return text.append(" ".join(sentence.split()), styles.soft)
+            details = [("", line) for line in lines]
+            yield Section(name, str(len(lines)), lines[0], details, keys, "screen.edit")
 
 
 def _sentence(view: View, kind: str) -> str:
@@ -148,4 +177,4 @@ def _sentence(view: View, kind: str) -> str:
         return again or ("exported" if view.count("charts").done else "none exported yet")
     done = view.count("answers").done
     questions = task.questions if task is not None else ()
-    return " ".join(questions[done].text.split()) if done < len(questions) else "all written"
+    return one_line(questions[done].text) if done < len(questions) else "all written"
