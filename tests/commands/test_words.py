@@ -43,12 +43,12 @@ def test_the_doctor_s_table_names_a_status_once(capsys):
 @pytest.mark.parametrize(
     ("statuses", "line"),
     [
-        (["problem"], "1 check: 1 wrong."),
-        (["ok"], "1 check: all fine."),
-        (["ok", "skipped"], "2 checks: 1 not checked."),
-        (["ok", "ok"], "2 checks: all fine."),
-        (["ok", "warning", "warning"], "3 checks: 2 to look at."),
-        (["ok", "problem", "warning"], "3 checks: 1 wrong, 1 to look at."),
+        (["problem"], "0 of 1 check passed, 1 wrong."),
+        (["ok"], "1 of 1 check passed."),
+        (["ok", "skipped"], "1 of 2 checks passed, 1 not checked."),
+        (["ok", "ok"], "2 of 2 checks passed."),
+        (["ok", "warning", "warning"], "1 of 3 checks passed, 2 to look at."),
+        (["ok", "problem", "warning"], "1 of 3 checks passed, 1 wrong, 1 to look at."),
     ],
 )
 def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):

@@ -91,6 +91,9 @@ def test_two_students_one_after_the_other_lose_nothing(folder):
     first, second = AnswerFiles(session, lambda: EDITION), AnswerFiles(session, lambda: EDITION)
     begun = first.load(TASK.id)
     assert second.load(TASK.id) == begun
+    assert (
+        TASK.questions[0].text in begun and not answer_path(folder, TASK.id).exists()
+    )  # nobody wrote a word
     assert first.save(TASK.id, begun + "\nfirst student\n") == ""
     assert second.changed_outside(TASK.id) and not first.changed_outside(TASK.id)
     said = second.save(TASK.id, begun + "\nsecond student\n")

@@ -154,14 +154,15 @@ async def test_help_palette_and_requests(filled_session):
 async def test_answers_are_stored_and_never_written_over(filled_session):
     path = filled_session.folder.answers / "10.5.md"
     async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
+        await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("enter")
+        assert not path.exists()
         editor = main_of(app).query_one("#answer-text", TextArea)
         assert editor.has_focus
         await pilot.press(*"Ours")
         assert "not stored yet" in text_of(app)
         await pilot.press("escape")
-        await until(pilot, lambda: "Ours" in path.read_text())  # at the first question without an answer
+        await until(pilot, lambda: path.exists() and "Ours" in path.read_text())
         changed = path.read_text().replace("Ours", "from another editor")
         path.write_text(changed)
         app.repaint()
@@ -208,7 +209,7 @@ async def test_the_next_step_of_the_answers_is_to_write(filled_session):
 async def test_leaving_stores_what_was_typed(filled_session):
     path = filled_session.folder.answers / "10.5.md"
     async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
-        await until(pilot, path.exists)
+        await until(pilot, lambda: "Press enter to write." in text_of(app))
         await pilot.press("enter", *"last words")
         await app.action_leave()
     assert "last words" in path.read_text()
@@ -384,6 +385,20 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(filled_session
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
 
 
+async def test_what_was_typed_while_an_editor_was_there_is_no_command(filled_session, monkeypatch):
+    async with screens(filled_session, "runs") as (app, pilot):
+
+        def typed(path, *, explain):
+            app.post_message(Key("c", "c"))
+
+        monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
+        monkeypatch.setattr("labtui.tui.app.edit", typed)
+        assert app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
+        await pilot.press("t")
+        await until(pilot, lambda: app.main.pane == "task")
+        assert not app.main.query("#pane-charts")
+
+
 def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
     script = Path("scripts/ResNet50.py")
     said = before_editing(["/usr/bin/nano"], script)
@@ -402,7 +417,7 @@ async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):
         await until(pilot, lambda: "Submit 1 run" in text_of(app))
 
 
-def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
+def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch, capsys):
     path = tmp_path / "answer.md"
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)
@@ -413,3 +428,4 @@ def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda _: "")
     assert messages.edit(path, explain=True) is None and path.exists()
     assert signal.getsignal(signal.SIGINT) is handler
+    assert capsys.readouterr().out == "\x1b[?1049h\x1b[H\x1b[?1049l" * 2  # nothing stays on the terminal

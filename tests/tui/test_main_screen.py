@@ -451,6 +451,14 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(filled_session):
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
+async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
+    session.feed(*online(), *finished_run("lt1", "10.5", 1, spec(), "77", outcome="failed"))
+    async with screens(session) as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: "The connection and labtui have no problem." in text_of(app))
+        assert "Run 1 failed: Runs (r) says why." in text_of(app)
+
+
 async def test_the_line_is_a_word_and_a_glyph(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for status, shown in (

@@ -55,12 +55,14 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
 async def test_a_brief_view_has_no_time_stamps(log):
     log.write_text(
         "[11/25/2026 11:01:37 PM] INFO     one\n2026-11-25 23:01:37,123 - WARNING - two\n7/7 - 5s - loss: 2.1\n"
+        "start: 2026-11-25T23:01:37\n"
     )
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.brief = True
         app.tail.show_file(log)
-        await until(pilot, lambda: text_of(app).split("\n")[:3] == ["one", "two", "7/7 - 5s - loss: 2.1"])
+        shown = ["one", "two", "7/7 - 5s - loss: 2.1", "start: 2026-11-25T23:01:37"]
+        await until(pilot, lambda: text_of(app).split("\n")[:4] == shown)
 
 
 @pytest.mark.parametrize(

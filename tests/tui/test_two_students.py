@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from labtui.lab.evidence import PLACEHOLDER
+from labtui.session.labs import open_answers
 from labtui.tui.app import LabApp
 from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
@@ -61,11 +62,13 @@ async def test_both_at_once_write_to_the_same_sheet(folder):
     first = open_session(folder)
     second = open_session(folder)
     assert second.read_only, "one process does the work; the other looks"
+    task = first.edition.task("10.5")
+    assert task is not None
+    sheet = open_answers(first.folder, task)
     app = LabApp(first, pane="answers", clock=lambda: NOW)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("ctrl+n", *"mine")
-        (sheet,) = answers(folder)
         theirs = sheet.read_text().replace(PLACEHOLDER, "hers", 1)
         sheet.write_text(theirs)  # the other's editor stores first
         await pilot.press("escape")

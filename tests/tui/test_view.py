@@ -180,7 +180,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
     other = replace(submission, job=replace(job, slurm_state="COMPLETED"))
     line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
-    assert line.word == "unknown until its log is read" and not line.cancellable
+    assert line.word == "unknown (reading log)" and not line.cancellable
     going = replace(run, epochs=(sample(1), sample(2)), images=50_000)
     left = replace(submission, job=replace(job, phase=JobPhase.SETTLING))
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]

@@ -110,11 +110,12 @@ SIGNS: Mapping[Status, str] = {"ok": "✔", "warning": "!", "problem": "✘", "s
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """All checks in a line, such as "5 checks: 1 wrong, 2 to look at"."""
+    """All checks in a line, such as "2 of 5 checks passed, 1 wrong, 2 to look at"."""
     words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
     counts = Counter(str(check.status) for check in checks)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
-    return f"{plural(len(checks), 'check')}: {', '.join(parts) or 'all fine'}."
+    passed = f"{counts['ok']} of {plural(len(checks), 'check')} passed"
+    return f"{', '.join([passed, *parts])}."
 
 
 # --------------------------------------------------------------------------- the way there

@@ -339,12 +339,15 @@ class AnswerFiles:
         self._known: dict[str, str] = {}
 
     def path(self, task_id: str) -> Path:
-        """The Markdown file of a task; it is made with its questions when it has some and is not there."""
+        """The Markdown file of a task, made with its questions when it is not there: for another editor."""
+        task = self._asked(task_id)
+        return answer_path(self._folder, task_id) if task is None else open_answers(self._folder, task)
+
+    def _asked(self, task_id: str) -> Task | None:
+        """The task, where it has questions that may be answered here."""
         edition = self._edition()
         task = edition.task(task_id) if edition is not None else None
-        if task is None or not task.questions or self._session.read_only:
-            return answer_path(self._folder, task_id)
-        return open_answers(self._folder, task)
+        return task if task is not None and task.questions and not self._session.read_only else None
 
     def load(self, task_id: str) -> str:
         """The text of a task's file; "" where it cannot be read."""
@@ -356,8 +359,12 @@ class AnswerFiles:
         return self._text(task_id) not in (None, self._known.get(task_id))
 
     def _text(self, task_id: str) -> str | None:
+        """What the file holds, or will hold: it is written with the first word of an answer."""
         try:
-            return answer_text(self._folder, self.path(task_id))
+            path, task = answer_path(self._folder, task_id), self._asked(task_id)
+            return (
+                new_sheet(task) if task is not None and not path.exists() else answer_text(self._folder, path)
+            )
         except LabError:
             return None
 

@@ -358,6 +358,7 @@ class LabApp(SanitizedApp[int]):
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
         self._editor_named = True
+        self.keys_since = Message().time  # what was typed meanwhile was not for labtui
         if problem is not None:
             self.report(problem)
         return problem is None

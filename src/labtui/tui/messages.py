@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if explain and (hint := before_editing(command, path)):
-            with contextlib.suppress(EOFError):
+            with contextlib.suppress(EOFError), _other_screen():
                 input(f"{hint}\nPress enter to open it, ctrl+c to go back. ")
         signal.signal(signal.SIGINT, lambda *_: None)  # it is meant for the editor
         subprocess.run([*command, str(path)], check=False)
@@ -111,6 +111,17 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     finally:
         signal.signal(signal.SIGINT, interrupted)
     return None
+
+
+@contextlib.contextmanager
+def _other_screen() -> Iterator[None]:
+    """What is asked here stands on the terminal's other screen: nothing of it is left when labtui ends."""
+    sys.stdout.write("\x1b[?1049h\x1b[H")
+    try:
+        yield
+    finally:
+        sys.stdout.write("\x1b[?1049l")
+        sys.stdout.flush()
 
 
 TIMEOUT_S = 600.0

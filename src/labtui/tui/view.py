@@ -285,7 +285,7 @@ def decided(run: RunState, submission: SubmissionState | None, state: LabState) 
         from labtui.slurm.states import plain_state
 
         known = _STOPPED.get(plain_state(job.slurm_state))
-        return known or (RunPhase.UNKNOWN, "until its log is read")
+        return known or (RunPhase.UNKNOWN, "(reading log)")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
             RunPhase.FAILED: "refused by Slurm",

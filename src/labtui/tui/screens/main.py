@@ -35,11 +35,13 @@ class MainScreen(FramedScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
-        key("r", "pane('runs')", "Runs", "the runs of this task with their state and their numbers"),
-        key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
-        key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
-        key("a", "pane('answers')", "Answers", "the questions of this task and what you write"),
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
+        key(
+            "r", "pane('runs')", "Runs", "the runs of this task with their state and their numbers", show=True
+        ),
+        key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
+        key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
+        key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "open the script or the answers in your editor", show=True),
         key("b", "start_copy", "Begin copy", "start the script that a task asks for", show=True),
@@ -161,8 +163,8 @@ class MainScreen(FramedScreen):
             return "Only a run that failed or was cancelled is run again."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
-        asked = self.pane != "answers" or (view.task is not None and view.task.questions)
-        if action == "edit" and not (asked and self._edited(view).is_file()):
+        asked = view.task is not None and view.task.questions
+        if action == "edit" and not (asked if self.pane == "answers" else self._edited(view).is_file()):
             return "There is no file to edit here."
         return ""
 

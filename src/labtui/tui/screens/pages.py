@@ -15,6 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Footer, Static
 
 from labtui.doctor.findings import SIGNS, summary, worst_status
+from labtui.domain.model import RunPhase
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.screens.prompts import Modal
@@ -59,13 +60,15 @@ def problems_text(app: LabApp) -> Text:
         )
     connection = state.connection
     if not state.problems and not connection.sentence and not incidents:
-        page.append("No problems.\n\n")
+        page.append("The connection and labtui have no problem.\n")
+        failed = [run.run_id for run in state.runs.values() if run.phase is RunPhase.FAILED]
+        page.append(f"{words.run_numbers(failed)} failed: Runs (r) says why.\n" if failed else "")
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
-    page.append(f"\nUnexpected errors are written to {app.session.folder.problem_log}\n", style="dim")
+    page.append(f"\nWhat labtui did not expect is written to {app.session.folder.problem_log}\n", style="dim")
     return page
 
 
@@ -121,7 +124,7 @@ def jobs_page(app: LabApp) -> Table | Text:
 
 PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "help": ("Keys here", help_page),
-    "problems": ("Problems", problems_text),
+    "problems": ("Problems of the connection and of labtui", problems_text),
     "requests": ("Requests to the cluster", requests_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }

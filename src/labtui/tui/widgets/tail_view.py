@@ -179,10 +179,10 @@ _TELLING = re.compile(
 
 
 _STAMP = re.compile(
-    r"\[?\d{1,4}[-/]\d\d?[-/]\d{2,4}[ T]\d\d?:\d\d:\d\d\S*(?: [AP]M)?\]?[ :,-]*"
+    r"^\[?\d{1,4}[-/]\d\d?[-/]\d{2,4}[ T]\d\d?:\d\d:\d\d\S*(?: [AP]M)?\]?[ :,-]*"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR)\b[ :-]*)?"
 )
-"""What a logger puts before its text."""
+"""What a logger puts before its text, at the beginning of a line."""
 EMPTY = "What a run prints appears here, from its first line on."
 
 
