@@ -84,13 +84,13 @@ def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
 
 def test_overrides():
     over = PlanOverrides(
-        gpus=(2,), per_gpu_batch=512, epochs=3, learning_rate=0.1, account="nct_1", qos="acc_training",
-        reservation="R", container="/x.sif", data_dir="/d/{user}", user="me", cpus=48,
+        gpus=(2,), per_gpu_batch=512, epochs=3, account="nct_1", qos="acc_training",
+        reservation="R", container="/x.sif", data_dir="/d/{user}", user="me",
     )  # fmt: skip
     (draft,) = task_drafts(EDITION, "10.5", PROFILE, over)
     (run,) = draft.runs
-    assert (run.batch_size, run.per_gpu_batch, run.epochs, run.learning_rate) == (1024, 512, 3, 0.1)
-    assert (draft.account, draft.qos, draft.reservation, draft.cpus) == ("nct_1", "acc_training", "R", 48)
+    assert (run.batch_size, run.per_gpu_batch, run.epochs) == (1024, 512, 3)
+    assert (draft.account, draft.qos, draft.reservation) == ("nct_1", "acc_training", "R")
     assert (draft.container, draft.data_dir) == ("/x.sif", "/d/me")
 
 

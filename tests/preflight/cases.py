@@ -152,8 +152,6 @@ DDP = "--nproc_per_node=2 ResNet50.py --num_epochs 5"
 BROKEN = [
     job("lone-dashes", "command", (RUN1, "python ResNet50.py -- epochs 5 -- batch_size 2048 -- n_gpus 1")),
     job("lone-dashes", "directive", ("#SBATCH --nodes 1", "#SBATCH -- nodes=1")),
-    py("lone-dashes", "blank", ("'--epochs'", "' -- epochs'")),
-    py("lone-dashes", "long dash", ("'--epochs'", "' — epochs'")),
     job("pasted-character", "em dash in a directive", ("#SBATCH --nodes 1", "#SBATCH —nodes=1")),
     job("pasted-character", "em dash and blank", ("#SBATCH --nodes 1", "#SBATCH — nodes=1")),
     job("pasted-character", "en dash in a command", ("--epochs 5 --batch_size 2048", "–epochs 5 –batch_size 2048")),
@@ -240,6 +238,7 @@ BROKEN = [
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
     job("path-missing", "asked", ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"), remote={"/gpfs/cifar/data": False}, fixable=False),
     job("script-option", "not there", (RUN1, f"{RUN1} --foo bar")),
+    py("script-option", "declared with a blank", ("'--epochs'", "' -- epochs'")),
     job("script-option", "mistyped", (RUN1, RUN1.replace("--epochs", "--epoch-count"))),
     Case("batch-size", "of four GPUs", fixable=False, images={"": 4096}),
     Case("unchanged-copy", "no change", {"ResNet152.py": (("", SCRIPT),)}, fixable=False),

@@ -24,16 +24,16 @@ from labtui.slurm.values import number
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
     from labtui.preflight.findings import Finding
+    from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
 
 
-_SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
-
-
 def is_job_file(word: str) -> bool:
     """Whether a word on the command line names a job file: a file that is there, or a name that ends like one."""
-    return Path(word).suffix in _SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
+    from labtui.session.own_jobs import SUFFIXES
+
+    return Path(word).suffix in SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
 
 
 def given_of(args: argparse.Namespace) -> dict[str, str]:
@@ -185,7 +185,8 @@ def run_lint(args: argparse.Namespace) -> int:
         return 0
     if not args.files:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
-    profile, account = _cluster(args)
+    folder = _folder(args)
+    profile, account = _cluster(args, folder)
     found: dict[str, tuple[Finding, ...]] = {}
     for name in args.files:
         path = Path(name)
@@ -198,17 +199,22 @@ def run_lint(args: argparse.Namespace) -> int:
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
 
 
-def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
-    """The cluster's profile and the student's account: as said, of the lab folder here, or no site in particular."""
+def _folder(args: argparse.Namespace, start: Path = Path()) -> LabFolder | None:
+    """The lab folder that is named, else the one at `start` or above. Raises UsageError when the named one is none."""
     from labtui.session.folder import LabFolder, find_folder
-    from labtui.session.settings import load_profile
 
     try:
-        folder: LabFolder | None = LabFolder.open(find_folder(args.folder or "."))
+        return LabFolder.open(find_folder(args.folder or start))
     except UsageError:
         if args.folder:
             raise
-        folder = None
+        return None
+
+
+def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, str]:
+    """The cluster's profile and the student's account: as said, of the lab folder, or no site in particular."""
+    from labtui.session.settings import load_profile
+
     settings = folder.settings() if folder else None
     name = args.cluster or (settings.profile if settings else "")
     if not name:
@@ -224,16 +230,13 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
     """The findings of one file; with `--fix` those that are left after the changes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
-    from labtui.session.folder import LabFolder, find_folder
     from labtui.session.own_jobs import with_files_beside
     from labtui.session.preview import bash_errors
 
     files = with_files_beside(path)
-    try:  # from a lab folder a file is sent beside what is in scripts/, and its folders are made
-        files = {**LabFolder.open(find_folder(args.folder or path.resolve().parent)).script_files(), **files}
-        sent = True
-    except UsageError:
-        sent = False
+    # From a lab folder a file is sent beside what is in scripts/, and its folders are made.
+    if folder := _folder(args, path.resolve().parent):
+        files = {**folder.script_files(), **files}
     main = path.name if path.suffix != ".py" else ""
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
@@ -246,7 +249,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
             remote=beside,
             main=main,
             given=given_of(args),
-            makes_folders=sent,
+            makes_folders=folder is not None,
             bash_errors=bash_errors(files, main),
         )
         return preflight(context)

@@ -272,6 +272,11 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.qos or self.partition
 
     @property
+    def given(self) -> dict[str, str]:
+        """The options on the command line of `sbatch`, by their long names."""
+        return dict(option.removeprefix("--").split("=", 1) for option in self.options)
+
+    @property
     def request(self) -> dict[str, Any]:
         """The fields of a `JobRequest`, by name."""
         return {name: getattr(self, name) for name in JobRequest.__struct_fields__}

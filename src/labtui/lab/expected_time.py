@@ -27,19 +27,17 @@ def expectation(
 
     Own results (`rows`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
-    total = _expected(draft, edition, rows)
-    if total is None:
+    whole = _expected(draft, edition, rows)
+    if whole is None:
         return None, None
-    limit = draft.time_limit_minutes * 60.0 or total.hi  # Slurm ends the job there, whatever is left
-    spent = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
-    return total, spent.scaled(draft.all_gpus / 3600)
+    limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there, whatever is left
+    spent = Interval(min(whole.value, limit), min(whole.lo, limit), min(whole.hi, limit))
+    return whole, spent.scaled(draft.all_gpus / 3600)
 
 
 def _expected(draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()) -> Interval | None:
     """Seconds the runs of a draft would take if nothing stopped them."""
-    seconds = [run_seconds(run, edition, rows) for run in draft.runs]
-    known = [item for item in seconds if item is not None]
-    return _sum(known) if known and len(known) == len(seconds) else None
+    return total([run_seconds(run, edition, rows) for run in draft.runs])
 
 
 def time_limit(
@@ -64,8 +62,12 @@ def time_limit(
     return minutes if most is None else min(minutes, most)
 
 
-def _sum(parts: Sequence[Interval]) -> Interval:
-    return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
+def total(parts: Sequence[Interval | None]) -> Interval | None:
+    """The sum of times or costs; None where one of them is not known, or there is none."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return Interval(sum(p.value for p in known), sum(p.lo for p in known), sum(p.hi for p in known))
 
 
 def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
@@ -76,7 +78,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     if run.program is not None:
         found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
-        return _sum([found, one]) if found is not None and one is not None and again else found
+        return total([found, one]) if again and one is not None else found
     called = replace(run, model=edition.names.get(run.model, run.model))
     row = _measured(run, rows) or _measured(called, rows)
     if row is not None:
@@ -90,7 +92,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     low, high = edition.startup_seconds
     start = Interval((low + high) / 2, low, high)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
-    return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+    return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 
 
 def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:

@@ -44,9 +44,7 @@ class PlanOverrides(msgspec.Struct, frozen=True, kw_only=True):
     per_gpu_batch: int | None = None
     max_per_gpu_batch: int | None = None
     epochs: int | None = None
-    learning_rate: float | None = None
     time_limit_minutes: int | None = None
-    cpus: int | None = None
     account: str = ""
     qos: str = ""
     partition: str = ""
@@ -95,8 +93,7 @@ def task_drafts(
     planned = [_bare(task, profile, wanted, plan) for plan in plans]
     specs = [placed(_spec(plan.spec, wanted), plan.form, profile) for plan in plans]
     rows = [PlanRow(spec, part, limit=limit) for spec, part in zip(specs, _measures(specs), strict=True)]
-    drafts = drafts_from(rows, planned, wanted.form, edition, profile)
-    return tuple(replace(draft, cpus=wanted.cpus or draft.cpus) for draft in drafts)
+    return drafts_from(rows, planned, wanted.form, edition, profile)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -165,7 +162,6 @@ def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
         spec,
         batch_size=each * spec.replicas,
         epochs=spec.epochs if wanted.epochs is None else wanted.epochs,
-        learning_rate=spec.learning_rate if wanted.learning_rate is None else wanted.learning_rate,
         arguments=tuple(word.replace(PER_GPU_BATCH, str(each)) for word in spec.arguments),
     )
 

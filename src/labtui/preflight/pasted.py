@@ -109,21 +109,6 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(number, effect, replace_line(job, number, fixed, "remove the space after the dashes"))
 
 
-@rule("lone-dashes", over="pythons")
-def lone_dashes_declared(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """`add_argument(' -- epochs')` declares an option nobody can type."""
-    declared = re.compile(
-        rf"add_argument\(\s*['\"\u2018\u2019\u201c\u201d](?P<s>\s*(?:--|[{_DASHES}])[\s{_DASHES}-]*)(?=\w)"
-    )
-    for number, line in enumerate(script.lines, 1):
-        match = declared.search(line)
-        if match is not None and match["s"] not in {"--", "-"}:
-            fixed = line[: match.start("s")] + "--" + line[match.end("s") :]
-            effect = "The option's name contains a space or a long dash, so no command line can name it."
-            title = "write the option with two plain dashes"
-            yield Hit(number, effect, replace_line(script, number, fixed, title))
-
-
 @rule(
     "crlf",
     "error",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from labtui.cluster.local_files import reader_inside
 from labtui.domain.errors import UsageError
 from labtui.domain.model import plural
 from labtui.domain.tuning import tuning_words
+from labtui.preflight.findings import imported_files
 from labtui.results.compute import own_rows
 from labtui.results.grouping import devices, same_images
 from labtui.results.numbers import ABSENT, clean, count_text, percent_text, three_digits
@@ -111,12 +111,8 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
 
 def _used(files: Mapping[str, bytes], script: str) -> set[str]:
     """The files that a run's script is made of: itself and what it imports; all of them where it is not among them."""
-    reached = [script] if script in files else list(files)
-    for name in reached:
-        text = files[name].decode("utf-8", "replace")
-        imported = set(re.findall(r"^\s*(?:import|from)\s+(\w+)", text, re.MULTILINE))
-        reached += [each for each in files if PurePosixPath(each).stem in imported and each not in reached]
-    return set(reached)
+    texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
+    return set(imported_files([script], texts) if script in files else files)
 
 
 def _own_lines(first: bytes, second: bytes) -> tuple[str, str]:

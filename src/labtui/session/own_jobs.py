@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
+from labtui.preflight.findings import python_script
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
@@ -179,11 +180,10 @@ def _inner(command: str) -> str:
     return command
 
 
-_SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
+SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
 _NAMED = re.compile(
     r"(?<![\w/.~$-])(?:\./)?((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.(?:py|sh|json|ya?ml|toml|txt|cfg))\b"
 )
-_IMPORTS = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
 _MAX_BESIDE = 200
 
 
@@ -204,7 +204,7 @@ def own_draft(
     """
     name, files = path.name, with_files_beside(path)
     for each in files:
-        if each == name or each.endswith(_SUFFIXES):
+        if each == name or each.endswith(SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n")
     text = files[name].decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
@@ -243,8 +243,8 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
         found[name] = _read(source)
         if name.endswith(".py"):
             parent = name.rpartition("/")[0]
-            for module in _modules(found[name].decode("utf-8", "replace")):
-                wanted.append(f"{parent}/{module}.py".lstrip("/"))
+            for _, module in python_script(name, found[name].decode("utf-8", "replace")).imports:
+                wanted.append(f"{parent}/{module.replace('.', '/')}.py".lstrip("/"))
     return found
 
 
@@ -252,7 +252,7 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
     """The student's own job files under `slurm/`, those that labtui rendered or wrote for a submission left out."""
     found = []
     for path in sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ():
-        if path.suffix not in _SUFFIXES or not folder.has(path):
+        if path.suffix not in SUFFIXES or not folder.has(path):
             continue
         text = folder.read(path).decode("utf-8", "replace")
         if "#SBATCH" in text and not _RENDERED.search(text):
@@ -267,8 +267,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error
-
-
-def _modules(text: str) -> list[str]:
-    names = [name for match in _IMPORTS.findall(text) for name in re.split(r"[,\s]+", match[0] or match[1])]
-    return [name.replace(".", "/") for name in names if name and name != "as"]

@@ -318,23 +318,21 @@ def _again(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
     """The draft of a submission once more, for these of its runs."""
-    from labtui.lab.plan import allocation, job_name
+    from labtui.lab.plan import sized
 
-    profile, again = session.profile, submission.request
+    profile, again, form = session.profile, submission.request, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
-    again |= {"job_name": submission.job_name.removesuffix(f"-{submission.token[-8:]}"), "options": ()}
-    again["time_limit_minutes"] = minutes
+    again |= {"options": (), "time_limit_minutes": minutes}
     queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
     if not submission.partition and submission.qos in queues:  # earlier versions kept both names as one
         again |= profile.names(submission.qos)._asdict()
-    nodes, gpus = allocation(specs)
-    if gpus != submission.gpus:
-        again["cpus"] = max(1, gpus * profile.cpus_per_gpu)
-    if len(specs) < len(submission.run_ids):
-        again["job_name"] = job_name(specs)
-        if submission.form == "one-job" and len(specs) == 1:
-            again["form"] = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
-    return SubmissionDraft(**{**again, "runs": specs, "nodes": nodes, "gpus": gpus})
+    if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
+        form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
+    draft = sized(SubmissionDraft(**again), form, specs, profile)
+    if draft.gpus == submission.gpus:
+        draft = replace(draft, cpus=submission.cpus)
+    name = submission.job_name.removesuffix(f"-{submission.token[-8:]}")
+    return replace(draft, job_name=name) if len(specs) == len(submission.run_ids) else draft
 
 
 def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
@@ -342,7 +340,7 @@ def _own_again(session: Session, submission: SubmissionState, minutes: int) -> S
     from labtui.session.own_jobs import job_file_draft
 
     files = session.files_of(submission.token)
-    given = dict(option.removeprefix("--").split("=", 1) for option in submission.options)
+    given = submission.given
     if minutes != submission.time_limit_minutes:
         given["time"] = str(minutes)
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)

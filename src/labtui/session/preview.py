@@ -56,7 +56,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
-    main, given, files = draft.job_file or SCRIPT_NAME, _given(draft), dict(planned.files)
+    main, given, files = draft.job_file or SCRIPT_NAME, draft.given, dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
@@ -89,12 +89,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         seconds=seconds,
         unasked=unknown_paths(state, needed, now),
     )
-
-
-def _given(draft: SubmissionDraft) -> dict[str, str]:
-    """The options on the command line of `sbatch`, by their long names."""
-    pairs = (option.removeprefix("--").partition("=") for option in draft.options)
-    return {name: value for name, _, value in pairs}
 
 
 def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, plural
-from labtui.lab.expected_time import expectation, run_seconds
+from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import gpu_hours_of_limit, hours_text
@@ -83,14 +84,7 @@ def _time(seconds: float, below: str) -> Figure:
 def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval | None, Interval | None]:
     """Seconds and GPU-hours of jobs together; None where nothing tells."""
     each = [expectation(draft, plan.edition, plan.measured) for draft in drafts]
-    return _total([seconds for seconds, _ in each]), _total([hours for _, hours in each])
-
-
-def _total(parts: Sequence[Interval | None]) -> Interval | None:
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
-        return None
-    return Interval(sum(p.value for p in known), sum(p.lo for p in known), sum(p.hi for p in known))
+    return total([seconds for seconds, _ in each]), total([hours for _, hours in each])
 
 
 def step(plan: Plan) -> NextStep:
@@ -193,12 +187,11 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         text.append(f"  each with {' '.join(shared)}", styles.quiet)
     controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
     if controls:
-        seconds = [run_seconds(plan.rows[at].spec, plan.edition, plan.measured) for at in controls]
-        held = [draft.all_gpus if (draft := plan.draft_of(at)) is not None else 0 for at in controls]
-        hours = [
-            each.value * gpus / 3600 for each, gpus in zip(seconds, held, strict=True) if each is not None
+        drafts = [
+            replace(draft, runs=(plan.rows[at].spec,)) for at in controls if (draft := plan.draft_of(at))
         ]
-        cost = f", about {hours_text(sum(hours))} GPU-h" if len(hours) == len(controls) else ""
+        hours = _expected(plan, drafts)[1]
+        cost = f", about {hours_text(hours.value)} GPU-h" if hours is not None else ""
         text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
     return text
 
