@@ -94,7 +94,7 @@ def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     for tick in scale.ticks:
         assert math.isclose(math.modf((tick - scale.low) / height)[0], 0.5, abs_tol=1e-6)
     assert scale.low <= low and high <= scale.high
-    assert 0 <= scale.row(value, rows) < rows
+    assert 0 <= scale.height(value, rows) < rows
 
 
 def test_no_line_crosses_a_size_without_a_run():
@@ -201,7 +201,7 @@ def test_what_cannot_be_drawn_is_refused_and_small_windows_too():
 def test_a_line_runs_through_the_middle_of_its_marks(lift):
     rows, dots = 20, (3, 2, 1, 3, 2, 1, 0, 0)  # of a braille sign's bits the dot's height in its cell
     for row in (0.5, 5.5, 10.5, 19.5):
-        for _, cell, sign in braille(8, rows, [row - lift / 2] * 2, (0.0, rows), (0.0, lift)):
+        for _, cell, sign in braille(8, rows, [row - lift / 2] * 2, (0.0, lift)):
             heights = {dots[bit] for bit in range(8) if ord(sign) - 0x2800 >> bit & 1}
             assert rows - 1 - cell == int(row) and heights & {1, 2}, (row, cell, sign)
 

@@ -59,10 +59,6 @@ def bounds(point: Point) -> tuple[float, float]:
     return max(0.0, point.y - low), max(0.0, high - point.y)
 
 
-def ordered(series: Series) -> list[Point]:
-    return sorted(series.points, key=lambda point: point.x)
-
-
 def names_of(lines: Sequence[Series]) -> list[str]:
     """The names beside some lines: what tells each from the others."""
     apart = distinct([line.name for line in lines])
@@ -71,7 +67,7 @@ def names_of(lines: Sequence[Series]) -> list[str]:
 
 def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
     """What stands at a line's end: the last value of a measured one, and its `name`; others name themselves."""
-    last = ordered(series)[-1]
+    last = series.points[-1]
     if series.role != "measured":
         name = clean(series.short or series.name)
         return f"{value_text(spec, last)} {name}" if last.label else name
@@ -92,7 +88,7 @@ def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, 
     A line that rises leaves its upper left free; the lower of two is labelled on the other side. The baseline's 1.00
     has no number.
     """
-    points = ordered(series)
+    points = series.points
     for at, point in enumerate(points[:-1]):
         if at == 0 and spec.unit in ("×", "%") and abs(point.y - 1) < 1e-9:
             continue

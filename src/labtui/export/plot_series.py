@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.export import drawing
-from labtui.export.drawing import bounds, ordered
+from labtui.export.drawing import bounds
 from labtui.results.charts import ChartSpec, Point, Series, is_tall, slots, spread, unbroken, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
@@ -71,7 +71,7 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
     """A label right of the axes, at the height of the line's end; `spread_names` moves it."""
-    last = ordered(series)[-1]
+    last = series.points[-1]
     if text:
         note = axes.annotate(
             text, xy=(last.x, last.y), xytext=(10, 0), textcoords="offset points", color=colour, va="center",
@@ -166,7 +166,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
     width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
     for at, series in enumerate(lines):
-        points, colour = ordered(series), drawing.SERIES[places[series.name]]
+        points, colour = series.points, drawing.SERIES[places[series.name]]
         xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
         shown: Any = {"color": colour, "label": clean(series.short or series.name)}
         bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)
@@ -215,7 +215,7 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
     """Bars that have names: a row each, the name left, the value right; the longest in colour."""
     best = max(p.y for s in spec.measured for p in s.points)
     for series in spec.measured:
-        points = ordered(series)
+        points = series.points
         shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
         bars = axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
         for point in points:

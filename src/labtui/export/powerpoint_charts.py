@@ -26,7 +26,7 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
 from labtui.export import drawing
-from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers, ordered
+from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
 from labtui.results.charts import ChartSpec, Series, absent, is_tall, slots, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
@@ -96,7 +96,7 @@ def _label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: boo
 def _error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
     if not any(is_tall(spec, point) for point in series.points):
         return
-    ends = zip(*map(bounds, ordered(series)), strict=True)
+    ends = zip(*map(bounds, series.points), strict=True)
     parts = ""
     for tag, values in zip(("minus", "plus"), ends, strict=True):
         rows = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
@@ -181,8 +181,8 @@ def _dress_lines(
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     ends = [each for each in ends if each[2]]
-    wanted = [share * (scale(ordered(series)[-1].y) - scale(low)) for _, series, *_ in ends]
-    rights = _short_of_the_right(chart, spec, [ordered(series)[-1].x for _, series, *_ in ends])
+    wanted = [share * (scale(series.points[-1].y) - scale(low)) for _, series, *_ in ends]
+    rights = _short_of_the_right(chart, spec, [series.points[-1].x for _, series, *_ in ends])
     moves = zip(wanted, spread(wanted, 18, 10), rights, strict=True)
     for (native, series, text, colour), (at, moved, right) in zip(ends, moves, strict=True):
         last, bold = len(_places(spec, series)) - 1, series.role == "measured"

@@ -55,7 +55,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Marks of one thing. `short` is what tells its name from the names beside it.
+    """Marks of one thing, in the order of x. `short` is what tells its name from the names beside it.
 
     `hue` is its colour among those of the drawer, None for any; `part` says which share of a whole the bars of a
     stacked chart are. Series of one `group` share a panel where a chart has too many lines.
@@ -68,6 +68,9 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     short: str = ""
     group: str = ""
     part: Literal["", "kept", "lost"] = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "points", tuple(sorted(self.points, key=lambda point: point.x)))
 
 
 class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +231,7 @@ def slots(spec: ChartSpec) -> dict[str, int]:
 
 def absent(spec: ChartSpec, series: Series) -> list[float]:
     """The sizes between its own that a measured line lacks: others have them, or doubling leads there."""
-    own = sorted({point.x for point in series.points})
+    own = [point.x for point in series.points]
     if spec.x_axis not in ("counts", "batch") or series.role != "measured" or not own:
         return []
     sizes = {x for x, _ in spec.x_ticks}
@@ -239,9 +242,9 @@ def absent(spec: ChartSpec, series: Series) -> list[float]:
 
 def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
     """The series in pieces that a line may join: it never crosses a size that was not run."""
-    points, gaps = sorted(series.points, key=lambda point: point.x), absent(spec, series)
-    pieces = [points[:1]]
-    for before, after in itertools.pairwise(points):
+    gaps = absent(spec, series)
+    pieces = [list(series.points[:1])]
+    for before, after in itertools.pairwise(series.points):
         if any(before.x < x < after.x for x in gaps):
             pieces.append([])
         pieces[-1].append(after)

@@ -30,16 +30,7 @@ from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
-from labtui.tui.widgets.plot import (
-    MIN_HEIGHT,
-    NO_CURSOR,
-    Cursor,
-    colour_of,
-    draw,
-    mark_of,
-    names_of,
-    places_of,
-)
+from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import LogText
 
 if TYPE_CHECKING:
@@ -203,9 +194,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             return None
         self._place = min(self._place, len(spec.measured) - 1)
         series = spec.measured[self._place]
-        points = sorted(series.points, key=lambda point: point.x)
-        found = next((point for point in points if point.x == self._x), points[-1])
-        return series, found
+        return series, next((each for each in series.points if each.x == self._x), series.points[-1])
 
     # ------------------------------------------------------------------ choosing
 
@@ -239,7 +228,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         found = self._point()
         if found is None:
             return
-        xs = sorted(point.x for point in found[0].points)
+        xs = [point.x for point in found[0].points]
         place = xs.index(found[1].x) + step
         self._x = xs[max(0, min(len(xs) - 1, place))]
         self.on_resize()
@@ -363,9 +352,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         if found is None or spec is None:
             return Text("")
         point = found[1]
-        row, place = self._row(), places_of(spec)[self._place]
-        line, colour = self._line_of(row), colour_of(place, spec, styles, chosen=True)
-        left = ink(f"{mark_of(place, hollow=point.live)} ", colour, no_wrap=True)
+        row = self._row()
+        line = self._line_of(row)
+        mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live)
+        left = ink(f"{mark} ", colour, no_wrap=True)
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None

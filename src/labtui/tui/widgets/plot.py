@@ -5,8 +5,6 @@ would mix their dots. plotext 6 draws in a kernel that aborts the process on a n
 number is checked here again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -17,7 +15,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import HUES, ChartSpec, Point, Series, distinct, slots, unbroken
+from labtui.results.charts import HUES, ChartSpec, Series, distinct, slots, unbroken
 from labtui.results.numbers import tick_text
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -79,15 +77,9 @@ class RowScale(msgspec.Struct, frozen=True):
     high: float
     ticks: tuple[float, ...]
 
-    def row(self, value: float, rows: int) -> int:
-        """The row of a value, from the top."""
-        return self.dot(value, rows)[0]
-
-    def dot(self, value: float, rows: int) -> tuple[int, str]:
-        """The row of a value, and a single dot at its height there."""
-        share = (value - self.low) / ((self.high - self.low) or 1.0)
-        height = min(rows - 1e-9, max(0.0, share * rows))
-        return rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))]
+    def height(self, value: float, rows: int) -> float:
+        """How many rows a value lies above the lower edge: at least 0, less than all of them."""
+        return min(rows - 1e-9, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0) * rows))
 
 
 def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
@@ -120,31 +112,17 @@ def drawable(spec: ChartSpec) -> bool:
     return all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers)
 
 
-def places_of(spec: ChartSpec) -> list[int]:
-    """The place of each measured series among marks and colours: its own, beyond the colours its order."""
-    own = slots(spec)
-    return [own[each.name] if len(spec.measured) <= HUES else at for at, each in enumerate(spec.measured)]
-
-
-def mark_of(place: int, *, hollow: bool = False) -> str:
-    """The mark of a place."""
-    return (HOLLOW if hollow else MARKS)[place % len(MARKS)]
-
-
-def colour_of(place: int, spec: ChartSpec, look: Roles, *, chosen: bool) -> str:
-    """A colour for each series; where there are more than colours, one for the chosen and none for the others."""
-    if len(spec.measured) <= len(look.series):
-        return look.series[place]
-    return look.busy if chosen else look.quiet
+def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
+    """The mark and the colour of a measured series; of more series than colours the chosen one has a colour."""
+    few = len(spec.measured) <= HUES
+    place = slots(spec)[spec.measured[at].name] if few else at
+    colour = look.series[place] if few and look.series else look.busy if chosen else look.quiet
+    return (HOLLOW if hollow else MARKS)[place % len(MARKS)], colour
 
 
 def names_of(spec: ChartSpec) -> list[str]:
     """The measured series as labels call them: only by what tells them apart in this chart."""
     return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
-
-
-def _last(series: Series) -> Point:
-    return max(series.points, key=lambda point: point.x)
 
 
 def draw(
@@ -163,15 +141,14 @@ class _Drawing:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
-        self.few, self.places = len(self.measured) <= FEW, places_of(spec)
+        self.few = len(self.measured) <= FEW
         self.laws = [each for each in spec.series if each.role == "fit"]
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = ["  ".join(self._end(at)) for at in range(len(self.measured))]
-        ends += [each.short for each in self.laws]
+        ends = [each.short for each in self.laws] + [self._ends(at)[0] for at in range(len(self.measured))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -221,11 +198,18 @@ class _Drawing:
         share = (self._fx(x) - self.x_low) / (self.x_high - self.x_low)
         return self.left + 1 + min(self.columns - 1, max(0, round(share * (self.columns - 1))))
 
+    def _height(self, y: float) -> float:
+        return self.scale.height(self._fy(y), self.rows)
+
     def _row(self, y: float) -> int:
-        return self.scale.row(self._fy(y), self.rows)
+        """The row of a value, from the top."""
+        return self.rows - 1 - int(self._height(y))
+
+    def _mark(self, at: int, *, hollow: bool = False) -> str:
+        return look_of(self.spec, at, self.look, chosen=False, hollow=hollow)[0]
 
     def _style(self, at: int) -> str:
-        return colour_of(self.places[at], self.spec, self.look, chosen=at == self.cursor.series)
+        return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
     def made(self) -> list[Text]:
         """Frame, ideal, other lines, the chosen line, marks, names; nothing lies on what was drawn before."""
@@ -267,7 +251,7 @@ class _Drawing:
         for row in range(self.rows):
             grid.put(self.left, row, "│", look.axis)
         for tick, label in zip(self.scale.ticks, self.y_labels, strict=True):
-            row = self.scale.row(tick, self.rows)
+            row = self.rows - 1 - int(self.scale.height(tick, self.rows))
             grid.put(self.left, row, "┼", look.axis)
             grid.put(self.left + 1, row, "┈" * self.columns, look.line)
             grid.put(self.left - 1 - len(label), row, label, look.quiet)
@@ -296,16 +280,16 @@ class _Drawing:
 
     def _dots(self, series: Series) -> None:
         """Single dots where all would be if nothing were lost, and where a law has it."""
-        points = sorted(series.points, key=lambda point: point.x) if series.role != "measured" else []
+        points = series.points if series.role != "measured" else ()
         law = series in self.laws
         step = 1 + self.laws.index(series) % 2 if law else DASHES.get(series.role, 1)
         style = self._style(0) if law else self.look.quiet
         for before, after in pairwise(points):
             first, last = self._column(before.x), self._column(after.x)
-            low, high = self._fy(before.y), self._fy(after.y)
+            low, high = self._height(before.y), self._height(after.y)
             for column in (each for each in range(first, last + 1) if (each - self.left) % step == 0):
-                y = low + (column - first) / max(1, last - first) * (high - low)
-                self.grid.put(column, *self.scale.dot(y, self.rows), style)
+                height = low + (column - first) / max(1, last - first) * (high - low)
+                self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
 
     def _marked(self, series: Series) -> bool:
         return not (self.spec.over_time and len(series.points) > self.columns // 3)
@@ -315,18 +299,14 @@ class _Drawing:
 
         A line with marks goes through the middle of their cells, where a mark is drawn.
         """
-        series, each = self.measured[at], (self.scale.high - self.scale.low) / self.rows
-        lifts = (-each / 8, each / 8) if at == self.cursor.series else (0.0,)
-
-        def height(y: float) -> float:
-            middle = self.scale.low + (self.rows - self._row(y) - 0.5) * each
-            return middle if self._marked(series) else self._fy(y)
-
-        limits, style = (self.scale.low, self.scale.high), self._style(at)
+        series, style = self.measured[at], self._style(at)
+        lifts = (-1 / 8, 1 / 8) if at == self.cursor.series else (0.0,)
         for before, after in (pair for piece in unbroken(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
-            ys, dotted = [height(before.y), height(after.y)], after.live or before.live
-            for column, row, sign in braille(last - first + 1, self.rows, ys, limits, lifts):
+            heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
+            if self._marked(series):
+                heights = [int(each) + 0.5 for each in heights]
+            for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
                 if not dotted or column % 2 == 0:
                     self.grid.put(first + column, row, sign, style)
 
@@ -338,7 +318,7 @@ class _Drawing:
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
-            mark = mark_of(self.places[at], hollow=point.live or point.hollow)
+            mark = self._mark(at, hollow=point.live or point.hollow)
             if at == self.cursor.series and point.x == self.cursor.x:
                 mark = ON_CURSOR.get(mark, mark)
             self.grid.put(column, row, mark, f"bold {style}")
@@ -351,67 +331,50 @@ class _Drawing:
         for row in range(self._row(ys[0]) + 1 if ys else 0, self.rows):
             self.grid.put(self._column(x), row, "┊", self._style(self.cursor.series))
 
-    def _end(self, at: int) -> tuple[str, str]:
-        """What stands at the end of a line: the name, and the last value."""
-        last = _last(self.measured[at])
-        value = value_text(self.spec, last) + (" so far" if last.live else "")
-        return (self.names[at] if len(self.measured) > 1 else ""), value
+    def _ends(self, at: int) -> list[str]:
+        """What may stand at the end of a line, the longest first: its name, which may be cut, and its last value."""
+        last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
+        value = value_text(self.spec, last)
+        texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
+        texts = [f"{texts[0]} so far", *texts] if last.live else texts
+        told = self.few or at == self.cursor.series or not name
+        return [*(texts if told else ()), *((name, f"{name[:8]}…") if name else ())]
 
     def _names(self, order: Sequence[int]) -> None:
-        """What each line is called, at its end: beside it, else on the next free row of the margin."""
-        highest = _last(self.measured[order[0]]).y if order else 0.0
+        """What each line is called, at its end: beside it, else with its mark on the next free row of the margin."""
+        margin = self._column(self.xs[-1]) + 2 if self.xs else 0
+        highest = self.measured[order[0]].points[-1].y if order else 0.0
+
+        def away(row: int, *, above: bool = False) -> list[tuple[int, int]]:
+            rows = sorted(range(self.rows), key=lambda each: (abs(each - row), (each < row) != above))
+            return [(margin, each) for each in rows]
+
         for at in order:
-            last, style = _last(self.measured[at]), self._style(at)
-            bold = at == self.cursor.series
-            if bold:
+            last, style = self.measured[at].points[-1], self._style(at)
+            if at == self.cursor.series:
                 style = f"bold {'reverse ' * (last.x == self.cursor.x)}{style}"
-            column, row = self._column(last.x) + 2, self._row(last.y)
-            text, mark = f" {self._text_at(at, column + 2)} ", mark_of(self.places[at], hollow=last.live)
-            if not self._write([(column, row)], text, style):
-                early = [(column, row - 1), (column, row + 1)] if last.x < self.xs[-1] else []
-                away = f" {mark} {self._text_at(at, self._margin + 4)} "
-                self._write(early, text, style) or self._write(
-                    self._rows_near(row, above=last.y > highest),
-                    away if len(self.measured) > 1 else text,
-                    style,
-                )
-        for series in self.spec.series:
-            if series.role in ("ideal", "fit") and series.points:
-                last = _last(series)
-                ideal, row = series.role == "ideal", self._row(last.y)
-                text = f"ideal {self._tick(self._fy(last.y))}" if ideal else series.short
-                style = self.look.quiet if ideal else self._style(0)
-                self._write([(self._margin, row)] if ideal else self._rows_near(row), f" {text}", style)
-
-    @property
-    def _margin(self) -> int:
-        """The column from which on there are only names."""
-        return self._column(self.xs[-1]) + 2
-
-    def _rows_near(self, row: int, *, above: bool = False) -> list[tuple[int, int]]:
-        """The rows of the margin, the nearest first, of two the one below, or `above`."""
-        rows = sorted(range(self.rows), key=lambda each: (abs(each - row), (each < row) != above))
-        return [(self._margin, each) for each in rows]
-
-    def _text_at(self, at: int, column: int) -> str:
-        """The name and value that fit from a column on: a name may be cut, a number never."""
-        name, value = self._end(at)
-        room, chosen = self.grid.width - column, at == self.cursor.series
-        whole = (f"{name} {value}" if chosen else f"{name}  {value}").strip()
-        texts = [whole, whole.removesuffix(" so far")] if self.few or chosen or not name else []
-        if texts and name and (cut := room - cell_len(value) - 2) > 2:
-            texts.append(f"{name[:cut]}… {value}")
-        short = name if cell_len(name) <= room else f"{name[: max(0, room - 1)]}…" if name else ""
-        return next((each for each in texts if cell_len(each) <= room), short)
+            column, row, texts = self._column(last.x) + 2, self._row(last.y), self._ends(at)
+            beside = [(column, each) for each in (row, row - 1, row + 1)[: 3 if last.x < self.xs[-1] else 1]]
+            mark = f" {self._mark(at, hollow=last.live)}" if len(self.measured) > 1 else ""
+            margin_rows = away(row, above=last.y > highest)
+            tries = [(beside, f" {text} ") for text in texts]
+            tries += [(margin_rows, f"{mark} {text} ") for text in texts]
+            any(self._write(spots, text, style) for spots, text in tries)
+        for series in (each for each in self.spec.series if each.role in ("ideal", "fit") and each.points):
+            last = series.points[-1]
+            ideal, row = series.role == "ideal", self._row(last.y)
+            text = f" ideal {self._tick(self._fy(last.y))}" if ideal else f" {series.short}"
+            style = self.look.quiet if ideal else self._style(0)
+            self._write([(margin, row)] if ideal else away(row), text, style)
 
     def _values(self) -> None:
         """The values of all points but the last, beside their marks, where cells are free and no marks meet."""
         for at, series in enumerate(self.measured):
-            points = sorted(series.points, key=lambda point: point.x)
+            points = series.points
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
                 text, column, row = value_text(self.spec, point), self._column(point.x), self._row(point.y)
-                if at != self.cursor.series and self.grid.cells[column, row][0] not in MARKS[self.places[at]]:
+                if self.grid.cells[column, row][1] != f"bold {self._style(at)}":
                     continue  # another mark lies on this one
                 below = not others or any(p.x == point.x and p.y > point.y for p in others)
                 near = 1 if below else -1
@@ -429,8 +392,8 @@ class _Drawing:
         for at, series in enumerate(self.measured):
             point = next((each for each in series.points if each.x == x), None)
             value = value_text(self.spec, point) if point is not None else "·"
-            style = f"bold {self._style(at)}" if at == self.cursor.series else self._style(at)
-            rows.append((f"{mark_of(self.places[at])} {self.names[at]}", value, style))
+            style = "bold " * (at == self.cursor.series) + self._style(at)
+            rows.append((f"{self._mark(at)} {self.names[at]}", value, style))
         wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
         width = wide + 3 + values
         for column in range(self._column(x) - width - 2, self.left + 2, -1):
@@ -467,17 +430,16 @@ class _Drawing:
 
     def _bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
         top, bottom = self._row(high), self._row(low)
-        share = (self._fy(high) - self.scale.low) / (self.scale.high - self.scale.low) * self.rows
-        half = share - math.floor(share) < 0.5 and bottom > top
+        half = self._height(high) % 1 < 0.5 and bottom > top
         for row in range(top, bottom + 1):
             sign = "▒" if live else "▄" if row == top and half else "█"
             self.grid.put(left, row, sign * wide, style)
 
 
 def braille(
-    columns: int, rows: int, ys: Sequence[float], limits: tuple[float, float], lifts: Sequence[float]
+    columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]
 ) -> Iterable[tuple[int, int, str]]:
-    """The cells of a straight line over so many columns, as plotext draws it, once for each of `lifts`."""
+    """The cells of a straight line over so many columns, as plotext draws it, once for each of `lifts`, in rows."""
     import plotext
 
     plotext.terminal.limit(False, False)
@@ -488,13 +450,10 @@ def braille(
     figure.legend(False)
     figure.axes(False)
     figure.ruler("x").lim(0, 1).ticks([])
-    inset = (
-        (limits[1] - limits[0]) / rows * 5 / 8
-    )  # plotext's limits are dots in the middle of the outer rows
-    low, high = limits[0] + inset, limits[1] - inset
+    low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots in the middle of the outer rows
     figure.ruler("y").lim(low, high).ticks([])
     for lift in lifts:
-        lifted = [min(high, max(low, y + lift)) for y in ys]
+        lifted = [min(high, max(low, each + lift)) for each in heights]
         figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
     text = _ANSI.sub("", str(figure.build().string()))
     for row, line in enumerate(text.splitlines()[:rows]):
