@@ -1,7 +1,5 @@
 """Text for a terminal: log lines as one would show them, text of outside made harmless, and signs as ASCII."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 import unicodedata

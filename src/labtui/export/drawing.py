@@ -1,7 +1,5 @@
 """How exported things look, and what both drawers of a chart ask: colours, limits, ticks, texts at marks. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from importlib.resources import files

@@ -4,8 +4,6 @@ Real and practice runs never share a chart, nor do images and tokens. The charts
 `run_charts`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

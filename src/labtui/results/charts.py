@@ -4,8 +4,6 @@ A drawer reads fields and never a key. Only finite numbers enter a chart. `resul
 there are.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -36,7 +34,7 @@ WIDE = 8
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A mark. `lo` and `hi` bound `y`; `mark` says what they are: ``±`` rounding of digits, ``σ`` scatter of epochs.
 
-    `hollow` marks a warm-up epoch, `live` a run that is still going.
+    `hollow` marks a warm-up epoch, `live` a run that is still going. `run` is the number of the last run behind it.
     """
 
     x: float
@@ -47,6 +45,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     live: bool = False
     label: str = ""
     mark: str = "±"
+    run: int | None = None
 
     def __post_init__(self) -> None:
         for number in (self.x, self.y, self.lo, self.hi):

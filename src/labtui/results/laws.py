@@ -1,7 +1,5 @@
 """Amdahl's and Gustafson's laws: fits with intervals, Karp-Flatt, and the inputs of each fit."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the numbers say, as sentences of a title with the digits of the tables; "" for nothing. From results alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence, Set
 

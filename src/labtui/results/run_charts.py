@@ -1,7 +1,5 @@
 """Charts of single runs over time: epoch by epoch, accuracy, learning rate, and what the GPUs did."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

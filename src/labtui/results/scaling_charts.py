@@ -1,7 +1,5 @@
 """Charts over numbers of GPUs or processes, and across configurations: acceleration, tuning, lost efficiency, laws."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -115,13 +113,17 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
             yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
         elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
             text = seconds_text(row.warmup_seconds)
-            yield interval_point(row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True)
+            run = row.members[-1].run_id
+            yield interval_point(
+                row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True, run=run
+            )
 
 
 def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
     """A number of a row with the uncertainty that is shown; `ratio`: to its baseline."""
     found = uncertainty(row, value, ratio=ratio)
-    return interval_point(x, widened(value, found), label=label, live=row.live, mark=found.mark)
+    look: dict[str, Any] = {"live": row.live, "mark": found.mark, "run": row.members[-1].run_id}
+    return interval_point(x, widened(value, found), label=label, **look)
 
 
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:

@@ -311,9 +311,9 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"{title} ", does(action, plain_style)).append(" ")
         right, lines = Text(), self._lines()
         if lines and self.view is not None and self.view.results is not None:
-            rows = self.view.results.rows
-            kind = "models" if len({row.model for row in rows}) > 1 else "data sets"
-            kind = kind if len({(row.model, row.configuration.data_set) for row in rows}) > 1 else "lines"
+            sets = {(row.model, row.configuration.data_set) for row in self.view.results.rows}
+            several = len({model for model, _ in sets}) > 1
+            kind = "models" if several else "data sets" if len(sets) > 1 else "lines"
             shown = plain(self._only) if self._only in lines else f"{len(lines)} {kind}"
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
         return ends(left, right, self.size.width)
@@ -322,9 +322,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         view, spec = self.view, self.spec
         if view is None:
             return Text("")
-        text = headline(view)
-        if spec is not None:
-            text = spec.message or (spec.title if spec.over_time else text)
+        text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
+        text = text or headline(view)
         practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
@@ -333,16 +332,14 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _row(self) -> ResultRow | None:
         """The row that the point under the cursor shows."""
         found, view = self._point(), self.view
-        if found is None or view is None or view.results is None:
+        if found is None or found[1].run is None or view is None or view.results is None:
             return None
-        names, y = ("epoch_seconds", "throughput", "speedup", "efficiency"), found[1].y
-        numbers = ((row, getattr(row, name)) for row in view.results.rows for name in names)
-        return next((row for row, number in numbers if number is not None and number.value == y), None)
+        rows = (*view.results.rows, *view.results.programs)
+        return next((row for row in rows if any(each.run_id == found[1].run for each in row.members)), None)
 
     def _line_of(self, row: ResultRow | None) -> RunLine | None:
-        ids = (
-            [origin.run_id for origin in row.origins if origin.run_id is not None] if row is not None else []
-        )
+        """The run that a row's log line is of."""
+        ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
         return self.view.every.get(ids[-1]) if ids and self.view is not None else None
 
     def _strip(self) -> Text:

@@ -59,10 +59,11 @@ class Grid:
             for at, sign in enumerate(text):
                 self.cells[column + at, row] = (sign, style)
 
-    def free(self, column: int, row: int, width: int, around: int = 1) -> bool:
-        """Whether so many cells and their neighbours hold nothing but the grid."""
-        cells = range(column - around, column + width + around)
-        return all(self.cells.get((at, row), (" ", ""))[0] in " ┈" for at in cells)
+    def free(self, column: int, row: int, width: int, around: int = 1, over: str = "") -> bool:
+        """Whether so many cells and those `around` hold nothing but the grid and what has the style `over`."""
+        places = range(column - around, column + width + around)
+        found = (self.cells.get((at, row), (" ", "")) for at in places)
+        return all(sign in " ┈" or style == over for sign, style in found)
 
     def lines(self) -> list[Text]:
         cells = self.cells
@@ -237,11 +238,13 @@ class _Drawing:
             self._corner_table()
         return self.grid.lines()
 
-    def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> bool:
+    def _write(
+        self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1, over: str = ""
+    ) -> bool:
         """The text at the first of some spots that is free; says whether there was one."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
-            if inside and self.grid.free(column, row, cell_len(text), around):
+            if inside and self.grid.free(column, row, cell_len(text), around, over):
                 self.grid.put(column, row, text, style)
                 return True
         return False
@@ -380,8 +383,9 @@ class _Drawing:
                 near = 1 if below else -1
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
-                spots = ((start, row + step) for step in (near, -near)[: 1 + alone] for start in starts)
-                self._write(spots, text, self._style(at))
+                spots = [(start, row + step) for step in (near, -near)[: 1 + alone] for start in starts]
+                style = self._style(at)
+                self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
     def _corner_table(self) -> None:
         """What each series has at the cursor's size, where there is room: mostly the lower right corner."""
