@@ -263,9 +263,6 @@ class MainScreen(FramedScreen):
         chosen = these or tuple(filter(None, (self._now.line,)))
         jobs = {line.run.token: line for line in reversed(chosen)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
-        if not lines:
-            self.app.report_sentence("Select the run to plan again first.")
-            return
         proposals = [retry_after(self.app.session, line.run_id) for line in lines]
         said = [
             proposal.sentence if len(lines) == 1 else f"Run {line.run_id}: {proposal.sentence}"

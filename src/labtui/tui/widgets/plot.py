@@ -29,10 +29,9 @@ HOLLOW = "○◇△□▽✛"
 DOTS = "⡀⠄⠂⠁"
 """A dot at the heights of a cell, from below."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
+_SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 FEW = 2
 """Up to so many series each value stands at its mark."""
-DASHES = {"ideal": 3, "reference": 2}
-"""Columns from dot to dot of a line that was not measured; of the first law 1, of the next 2."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -229,7 +228,7 @@ class _Drawing:
         for at in () if self.laws else order:
             self._line(at)
         self._cursor_line()
-        for at in order:
+        for at in order[::-1] if len(order) <= HUES else order:
             self._marks(at)
         self._names(order[::-1])
         if self.few and not self.spec.over_time:
@@ -285,7 +284,7 @@ class _Drawing:
         """Single dots where all would be if nothing were lost, and where a law has it."""
         points = series.points if series.role != "measured" else ()
         law = series in self.laws
-        step = 1 + self.laws.index(series) % 2 if law else DASHES.get(series.role, 1)
+        step = 1 + self.laws.index(series) % 2 if law else 3  # columns from dot to dot
         style = self._style(0) if law else self.look.quiet
         for before, after in pairwise(points):
             first, last = self._column(before.x), self._column(after.x)
@@ -314,6 +313,7 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _marks(self, at: int) -> None:
+        """The marks of a series; beside one that another has in the cell already, where there are few."""
         style, series = self._style(at), self.measured[at]
         for point in series.points if self._marked(series) else ():
             column, row = self._column(point.x), self._row(point.y)
@@ -321,6 +321,8 @@ class _Drawing:
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
+            while len(self.measured) <= HUES and self.grid.cells.get((column, row), ("", ""))[0] in _SIGNS:
+                column -= 1
             mark = self._mark(at, hollow=point.live or point.hollow)
             if at == self.cursor.series and point.x == self.cursor.x:
                 mark = ON_CURSOR.get(mark, mark)
@@ -357,11 +359,12 @@ class _Drawing:
             if at == self.cursor.series:
                 style = f"bold {'reverse ' * (last.x == self.cursor.x)}{style}"
             column, row, texts = self._column(last.x) + 2, self._row(last.y), self._ends(at)
-            beside = [(column, each) for each in (row, row - 1, row + 1)[: 3 if last.x < self.xs[-1] else 1]]
             mark = f" {self._mark(at, hollow=last.live)}" if len(self.measured) > 1 else ""
-            margin_rows = away(row, above=last.y > highest)
-            tries = [(beside, f" {text} ") for text in texts]
-            tries += [(margin_rows, f"{mark} {text} ") for text in texts]
+            tries = [([(column, row)], f" {text} ") for text in texts]
+            if last.x < self.xs[-1]:
+                left = column - 5 - cell_len(texts[0])
+                tries += [([(column, row - 1), (left, row - 1), (column, row + 1)], tries[0][1])]
+            tries += [(away(row, above=last.y > highest), f"{mark} {text} ") for text in texts]
             any(self._write(spots, text, style) for spots, text in tries)
         for series in (each for each in self.spec.series if each.role in ("ideal", "fit") and each.points):
             last = series.points[-1]
@@ -371,14 +374,12 @@ class _Drawing:
             self._write([(margin, row)] if ideal else away(row), text, style)
 
     def _values(self) -> None:
-        """The values of all points but the last, beside their marks, where cells are free and no marks meet."""
+        """The values of all points but the last, beside their marks, where cells are free."""
         for at, series in enumerate(self.measured):
             points = series.points
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
                 text, column, row = value_text(self.spec, point), self._column(point.x), self._row(point.y)
-                if self.grid.cells[column, row][1] != f"bold {self._style(at)}":
-                    continue  # another mark lies on this one
                 below = not others or any(p.x == point.x and p.y > point.y for p in others)
                 near = 1 if below else -1
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
