@@ -261,8 +261,9 @@ class _Drawing:
 
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
-        if label and self.spec.x_log:
-            label += ", both axes logarithmic" if self.spec.y_log else ", a logarithmic axis"
+        if label and (self.spec.y_log or (self.spec.x_log and not self.bars)):
+            both = self.spec.y_log and not self.bars  # bars of all sizes stand equally far apart
+            label += ", both axes logarithmic" if both else ", a logarithmic axis"
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
