@@ -120,6 +120,7 @@ class Case:
     forecast_s: float | None = None
     bash_errors: dict[str, str] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
+    brought: frozenset[str] = frozenset()
 
     def files(self) -> dict[str, bytes]:
         """The good files with the changes made."""

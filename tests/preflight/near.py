@@ -6,6 +6,7 @@ from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, p
 
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
+    Case("unchanged-copy", "the original", {"ResNet152.py": (("", SCRIPT),)}, brought=frozenset({"ResNet50.py"})),
     Case("*", "the good job"),
     job("script-option", "the beginning of one", (RUN1, RUN1.replace("--batch_size", "--batch"))),
     job("script-option", "of another program", (RUN1, f"srun --foo bar {RUN1} | tee --append log")),

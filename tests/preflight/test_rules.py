@@ -24,6 +24,7 @@ def look(case: Case, files: dict[str, bytes]):
         forecast_s=case.forecast_s,
         bash_errors=case.bash_errors,
         images=case.images,
+        brought=case.brought,
     )
 
 

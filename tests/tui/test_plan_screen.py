@@ -510,6 +510,15 @@ async def test_the_practice_cluster_offers_no_control_runs(tmp_path):
         assert screen.plan.rows == rows
 
 
+def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_changed(session):
+    scripts = session.folder.scripts
+    (scripts / "ResNet152.py").write_bytes((scripts / "ResNet50.py").read_bytes())
+    first, copied = (session.preview(session.drafts(task)[0]) for task in ("10.5", "10.6"))
+    assert not first.findings
+    assert [(each.rule, each.severity) for each in copied.findings] == [("unchanged-copy", "error")]
+    assert not any(each.changed for each in copied.files if each.used)
+
+
 def test_runs_that_are_done_are_left_out_until_all_are(session):
     first, *others = (run for draft in session.drafts("10.5") for run in draft.runs)
     session.feed(*finished_run("lt1", "10.5", 1, first, "31330"))

@@ -219,7 +219,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     them is looked at), `given` are options on the command line of `sbatch`, by their long names. `forecast_s` is how
     long the trainings should take together, at least (None: nothing is known); `makes_folders` says that relative log
     folders are made with the submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name; `images`
-    how many an epoch of the edition's own scripts has, by data set.
+    how many an epoch of the edition's own scripts has, by data set; `brought` names the files that are labtui's own.
     """
 
     sent: Mapping[str, bytes]
@@ -233,6 +233,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = {}
     images: Mapping[str, int] = {}
+    brought: frozenset[str] = frozenset()
 
     @cached_property
     def files(self) -> Mapping[str, str]:

@@ -49,7 +49,8 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
 )
 def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A copy whose change was forgotten: its GPU-hours would measure the network of the original once more."""
-    if context.draft is None or script.name not in {run.script for run in context.draft.runs}:
+    runs = context.draft.runs if context.draft is not None else ()
+    if script.name in context.brought or script.name not in {run.script for run in runs}:
         return
     others = (name for name, text in sorted(context.files.items()) if text == script.text != "")
     same = next((name for name in others if name != script.name), "")

@@ -76,6 +76,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
+        brought=session.folder.as_brought(planned.files),
         images={
             run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
         },
