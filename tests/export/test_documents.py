@@ -112,6 +112,16 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     assert sum(bool(x) and float(x[0]) > 0.1 for x in ends) >= 3, "the names stand at the right of all lines"
 
 
+@pytest.mark.parametrize(("inches", "side"), [(2.8, "r"), (7.0, "t")])
+def test_a_share_that_falls_steeply_in_a_narrow_chart_is_labelled_beside_its_mark(inches, side):
+    results = compute_results(measured_run(n, [13.0 / n + 2] * 3) for n in (1, 2, 4))
+    (spec,) = (chart for chart in lab_charts(results) if chart.family == "efficiency")
+    slides = Presentation()
+    chart = add_chart(slides.slides.add_slide(slides.slide_layouts[6]), spec, (0, 0, inches, 4))
+    labels = chart._chartSpace.xpath("//c:dLbl[c:idx/@val='1']/c:dLblPos/@val")
+    assert labels == [side]
+
+
 def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch12")
     charts = [

@@ -43,7 +43,7 @@ from labtui.export.hand_in import (
 )
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import names_alike
-from labtui.export.powerpoint_charts import add_chart
+from labtui.export.powerpoint_charts import Box, add_chart
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
 
@@ -56,7 +56,6 @@ _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 _TONES: dict[str, Any] = {
     "ink": THEME.TEXT_1, "quiet": THEME.TEXT_2, "accent": THEME.ACCENT_1, "warn": THEME.ACCENT_6,
 }  # fmt: skip
-Box = tuple[float, float, float, float]
 
 
 def pptx(document: HandInDocument, template: Path | None = None) -> bytes:

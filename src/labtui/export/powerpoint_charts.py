@@ -37,12 +37,15 @@ _MARKS = (
     XL_MARKER_STYLE.CIRCLE, XL_MARKER_STYLE.DIAMOND, XL_MARKER_STYLE.TRIANGLE, XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
 TEXT = 15
+_NARROW = 4.0
+"""Inches of a chart in which a share falls steeply from mark to mark."""
+Box = tuple[float, float, float, float]
 
 
 def add_chart(
     slide: Any,
     spec: ChartSpec,
-    box: tuple[float, float, float, float],
+    box: Box,
     *,
     chosen: Sequence[Series] = (),
     heading: str = "",
@@ -60,7 +63,7 @@ def add_chart(
     if bars:
         _dress_bars(chart, spec)
     else:
-        _dress_lines(chart, spec, box[3] * 72, chosen, named=named)
+        _dress_lines(chart, spec, box, chosen, named=named)
     return chart
 
 
@@ -146,11 +149,9 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
     return XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
-def _dress_lines(
-    chart: Any, spec: ChartSpec, height: float, chosen: Sequence[Series], *, named: bool
-) -> None:
-    """Looks, error bars and labels of all lines; those at the ends, `height` points apart in all, do not touch."""
-    places, drawn = slots(spec), _drawn(spec)
+def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
+    """Looks, error bars and labels of all lines; those at the ends do not touch."""
+    places, drawn, height = slots(spec), _drawn(spec), box[3] * 72
     labelled = has_numbers(spec) and not chosen
     shown = chosen or spec.measured
     named = named and len(shown) > 1
@@ -173,11 +174,11 @@ def _dress_lines(
             _mark_points(native, spec, series, place)
             for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
                 side = (XL_LABEL_POSITION.RIGHT, XL_LABEL_POSITION.LEFT)[x < 0]
-                if spec.percent and y:  # nearly level
+                if spec.percent and y and box[2] > _NARROW:  # nearly level
                     side = (XL_LABEL_POSITION.ABOVE, XL_LABEL_POSITION.BELOW)[y < 0]
                 _label(native, _places(spec, series).index(point.x), text, colour, side)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
-    low, high = _axes(chart, spec, labelled=labelled, chosen=bool(chosen))
+    low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     ends = [each for each in ends if each[2]]
@@ -209,19 +210,21 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> No
         _error_bars(native, spec, series)
 
 
-def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, chosen: bool) -> tuple[float, float]:
-    """Scales and tick labels of both axes; the limits of y."""
+def _axes(
+    chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, width: float, chosen: bool
+) -> tuple[float, float]:
+    """Scales and tick labels of both axes, with room for what stands at the lines' ends; the limits of y."""
     xs = [p.x for s in _drawn(spec) if s.role != "fit" for p in s.points]
     across, up = _quiet_axes(chart, clean(spec.x_label))
     first, last = min(xs), max(xs)
     if spec.x_log:
-        _log(across, 2)
+        _log(across, 16 if width < _NARROW and last >= 1000 else 2)
         across.minimum_scale, across.maximum_scale = first / 2, last * 2.8
         _format(across, f'[>{last:g}]"";[<1]"";#,##0')
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         across.minimum_scale = 0 if spec.over_time or first <= 1 else first - span * 0.1
-        across.maximum_scale = last + span * (0.22 if spec.over_time else 0.45)
+        across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
         step = (
             span / (2 if chosen else 6)
             if spec.over_time

@@ -30,12 +30,19 @@ from labtui.results.scaling import (
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
+MAX_TITLE = 75
+"""Letters of a title in one line of a slide or a plot."""
 
 
 def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
     """``Four GPUs``, ``one GPU``, ``32 GPUs``."""
     word = _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
     return f"{word.capitalize() if start else word} {noun}{'s' * (number != 1)}"
+
+
+def _titled(sentence: str, end: str) -> str:
+    """The sentence with its end, where both stand in one line."""
+    return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
 def _network(row: ResultRow) -> str:
@@ -131,7 +138,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     many, name = count_words(row.n_gpus or 0, start=True), _network(row)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
-        return f"{many} train {name} {ratio_text(row.speedup)} times as fast as one{share}"
+        return _titled(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
@@ -228,7 +235,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         share = lost_points(row)[parts.index(most)]
         which = "all" if share == lost else f"most: {share} of the"
-        return f"{what} {which} {lost} points that {name} loses on {many}"
+        return _titled(f"{what} {which} {lost} points that {name} loses", f" on {many}")
     return f"{name} loses {lost} points of efficiency on {many}"
 
 
