@@ -551,3 +551,5 @@ def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is
     session.feed(*finished_run("lt3", "10.5", 3, one, "9"), *finished_run("lt4", "10.5", 4, four, "10"))
     (draft,) = halve_after(session, 1).drafts
     assert draft.runs == (one,) and draft.gpus == 1
+    (doubt,) = Plan(session, session.edition, "10.5", (draft,), "Out of memory.").doubts
+    assert doubt == "Out of memory. These runs are done or under way: they would be repeated."

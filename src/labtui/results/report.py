@@ -160,7 +160,8 @@ def loss_text(row: ResultRow, clock: str) -> str:
             continue
         shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
         low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
-        between = bounds_text(Interval(part.share.value, low, high), shown)
+        exact = part.share.lo == part.share.hi
+        between = "" if exact else bounds_text(Interval(part.share.value, low, high), shown)
         grid.append([part.name, shown, between, part.evidence])
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
     told = (

@@ -18,6 +18,7 @@ from labtui.results.numbers import ABSENT, clean, count_text, percent_text, thre
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import lost_efficiency
 from labtui.session.folder import SCRIPT_NAME
+from labtui.session.planning import run_of
 from labtui.training_logs.gpu_sampler import clocks, read_samples
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Comparison(NamedTuple):
 
 def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
     """What differs between two runs of a lab folder. Raises UsageError where nothing of one was measured."""
+    for number in numbers:
+        run_of(session.state, number)
     rows = {run.run_id: row for run, row in own_rows(session.results())}
     if missing := [number for number in numbers if number not in rows]:
         raise UsageError(f"Run {missing[0]} has no epochs to compare.", "`labtui queue` lists the runs.")

@@ -79,9 +79,8 @@ class Plan:
         self.already = already(session, task_id, planned)
         rows = rows_of(planned)
         again = {row.spec for row in rows} <= self.already.keys()  # all of them: they are to be repeated
-        self.why = why or (
-            "These runs are done or under way: they would be repeated." if again and rows else ""
-        )
+        repeated = "These runs are done or under way: they would be repeated." if again and rows else ""
+        self.why = f"{why} {repeated}".strip()
         self.task_rows: list[PlanRow] = [
             replace(row, included=again or row.spec not in self.already) for row in rows
         ]
