@@ -40,6 +40,8 @@ os.environ["VISUAL"] = os.environ["EDITOR"] = "true"
 textual_constants.MAX_FPS = 10
 textual_constants.TEXTUAL_ANIMATIONS = "none"
 
+os.fsync = lambda _: None  # tests kill processes, not machines: nothing waits for the disk
+
 NO_CLUSTER = "no test cluster here: "
 NO_TENSORFLOW = "no TensorFlow here: "
 NO_TORCH = "no PyTorch here: "

@@ -90,10 +90,10 @@ def test_scancel_says_nothing_unless_the_id_is_no_number(jobs):
     assert "Invalid job id nonsense" in nonsense.err
 
 
-def test_cancelled_while_running_leaves_word_in_the_log(jobs):
-    job = jobs.submit(f"{jobs.cpu} long.sh")
+def test_who_cancelled_is_in_the_log_and_in_accounting(jobs):
+    held, job = jobs.submit(f"{jobs.cpu} --hold long.sh"), jobs.submit(f"{jobs.cpu} long.sh")
     jobs.wait_for(job, "RUNNING")
-    jobs.run(f"scancel {job}")
+    jobs.run(f"scancel {held} {job}")
     row = jobs.wait_for(job, "CANCELLED")
     assert int(row["%e"]) >= int(row["%S"])
     log = jobs.run(f"cat long_{job}.out").out
@@ -103,6 +103,9 @@ def test_cancelled_while_running_leaves_word_in_the_log(jobs):
     )
     assert re.search(expected, log), log
     assert re.search(r"ExitCode=0:15", jobs.details(job))
+    kept = [jobs.wait_for_accounting(each) for each in (held, job)]
+    assert all(re.fullmatch(r"CANCELLED by \d+", each["State"]) for each in kept)
+    assert kept[0]["NodeList"] == "None assigned"
 
 
 def test_finished_jobs(jobs):
@@ -123,17 +126,6 @@ def test_finished_jobs(jobs):
     both = jobs.accounting(f"--jobs={done},{failed}")
     assert set(both) == {done, failed}
     assert set(jobs.accounting("--name=acct-1")) == {done}
-
-
-def test_state_names_who_cancelled(jobs):
-    held = jobs.submit(f"{jobs.cpu} --hold -J acct-3 long.sh")
-    running = jobs.submit(f"{jobs.cpu} -J acct-4 long.sh")
-    jobs.wait_for(running, "RUNNING")
-    jobs.run(f"scancel {held} {running}")
-    for job in (held, running):
-        row = jobs.wait_for_accounting(job)
-        assert re.fullmatch(r"CANCELLED by \d+", row["State"])
-    assert jobs.accounting(f"--jobs={held}")[held]["NodeList"] == "None assigned"
 
 
 def test_time_limit(jobs, limited_job):

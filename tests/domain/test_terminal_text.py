@@ -1,11 +1,12 @@
-"""Every sign as one of ASCII, as wide as before, so that frames and tables keep their columns."""
+"""Raw log lines as a terminal would leave them, harmless; every sign as one of ASCII, as wide as before."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from labtui.domain.model import RunPhase
-from labtui.domain.terminal_text import ascii_text, ascii_wanted
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, display_text
 from labtui.tui.format import PHASE_GLYPHS
 
 
@@ -44,3 +45,42 @@ def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
 def test_the_environment_asks_for_it() -> None:
     assert ascii_wanted({"LABTUI_ASCII": "1"})
     assert not ascii_wanted({"LABTUI_ASCII": "0"}) and not ascii_wanted({})
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"plain", "plain"),
+        (b"windows\r", "windows"),
+        (b"1/25 [>....]\r2/25 [=>...]\r25/25 [=====] - 14s", "25/25 [=====] - 14s"),
+        (b"long first text\rshort", "shortfirst text"),
+        (b"12/25\x08\x08\x08\x08\x0825/25", "25/25"),
+        (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),
+        (b"\x1b]0;new title\x07after", "after"),
+        (b"\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        (b"\x1b]52;c;cm0gLXJm\x07", ""),
+        (b"\x1bP1;2|secret\x1b\\seen", "seen"),
+        (b"\x1b]never closed", ""),
+        (b"a\tb", "a       b"),
+        ("ünïcödé 日本".encode(), "ünïcödé 日本"),
+        (b"bell\x07null\x00", "bell\ufffdnull\ufffd"),
+        ("right\u202eleft".encode(), "right\ufffdleft"),
+        (b"[bold]not markup[/nothing]", "[bold]not markup[/nothing]"),
+        (b"\xff\xfe broken", "\ufffd\ufffd broken"),
+    ],
+)
+def test_what_is_left_of_a_line(raw: bytes, shown: str) -> None:
+    assert display_text(raw) == shown
+
+
+@given(st.binary(max_size=300))
+def test_no_byte_can_act_on_the_terminal(raw: bytes) -> None:
+    shown = display_text(raw)
+    assert all(character.isprintable() or character == "\u3000" or character.isspace() for character in shown)
+    assert not any(character in shown for character in "\x1b\x07\x08\r\n\x9b\x00\u202e")
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max_size=80), st.integers(1, 5))
+def test_a_progress_bar_leaves_its_last_state(bar: str, times: int) -> None:
+    frames = [f"{bar}{index}" for index in range(times)]
+    assert display_text("\r".join(frames).encode()) == frames[-1].rstrip()

@@ -26,7 +26,6 @@ TOLD = """#!/bin/bash
 python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2
 """
 UNTOLD = TOLD.replace("python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2", "python own.py")
-TWO_ERRORS = "#SBATCH -- nodes=1\n#SBATCH \u2014ntasks=1"
 
 
 def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
