@@ -123,9 +123,10 @@ class FileChange(msgspec.Struct, frozen=True):
 def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[FileChange, ...]:
     from labtui.preflight.findings import imported_files
 
-    files, brought = sorted(planned.files.items()), session.folder.as_brought(planned.files)
-    same = {planned.files[name] for name in brought}  # a copy that is not changed yet is no change
-    changed = {name for name in list_remote() if planned.files.get(name) not in same}
+    files, task, now = sorted(planned.files.items()), session.edition.task(draft.task_id), planned.files
+    copies = task.copies_to_start if task is not None else ()
+    begun = {copy for original, copy in copies if now.get(copy) == now.get(original)}  # not changed yet
+    changed = set(list_remote()) - session.folder.as_brought(now) - begun
     texts = {name: data.decode("utf-8", "replace") for name, data in files}
     used = imported_files({run.script for run in draft.runs}, texts)
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
