@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import new_seed
 from tests.reliability.campaign import campaign
 
-ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "24"))
+ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "16"))
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("campaign")]
 

@@ -58,11 +58,11 @@ with Session.open(sys.argv[1]) as session:
 # getrusage() would tell the peak of the process that started this one where that was larger.
 print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
-SIZE = 150_000_000
+SIZE = 100_000_000
 
 
 def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
-    """Some lines, then 150 MB without one, then some lines: made by truncate, so that only copying takes time."""
+    """Some lines, then 100 MB without one, then some lines: made by truncate, so that only copying takes time."""
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
         token = submit(session, student, "seq 1 1000; sleep 1; true\n")
