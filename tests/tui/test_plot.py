@@ -192,9 +192,9 @@ def test_a_task_without_runs_has_empty_axes_with_its_sizes():
 
 def test_what_cannot_be_drawn_is_refused_and_small_windows_too():
     assert not drawable(chart({1: 1e13}))
-    assert draw(chart({1: 1.0}), 20, 25, LOOK) is None
-    assert draw(chart({1: 1.0}), 80, 7, LOOK) is None
-    assert draw(chart({1: 1.0}), 80, 8, LOOK) is not None
+    assert draw(chart({1: 1.0}), 20, 25, LOOK, Cursor()) is None
+    assert draw(chart({1: 1.0}), 80, 7, LOOK, Cursor()) is None
+    assert draw(chart({1: 1.0}), 80, 8, LOOK, Cursor()) is not None
 
 
 @pytest.mark.parametrize("lift", [0.0, 0.25])

@@ -169,10 +169,8 @@ class LabApp(SanitizedApp[int]):
 
         What cannot be done is said.
         """
-        target, method, parameters = self._parse_action(
-            action, self if default_namespace is None else default_namespace, namespaces
-        )
-        if reason := self.why_not(target, method, parameters):
+        home = self if default_namespace is None else default_namespace
+        if reason := self.why_not(*self._parse_action(action, home, namespaces)):
             self.notify(reason, severity="warning", timeout=4, markup=False)
             return True
         try:
@@ -181,7 +179,7 @@ class LabApp(SanitizedApp[int]):
             self.report(error)
             return True
 
-    def why_not(self, target: DOMNode, method: str, parameters: tuple[object, ...] = ()) -> str:
+    def why_not(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of a part of the screen does not act now; "" where it does."""
         if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
@@ -367,11 +365,9 @@ class LabApp(SanitizedApp[int]):
         """Begin the script that a task asks for as a copy of another one, and open it."""
         from labtui.session.labs import start_copy
 
-        copies = task.copies_to_start if task is not None else ()
-        if not copies:
-            self.report_sentence("This task asks for no copy of a script.")
+        if task is None or not task.copies_to_start:
             return
-        original, target = copies[0]
+        original, target = task.copies_to_start[0]
         path = start_copy(self.session.folder, original, target)
         text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
         self.notify(text, timeout=8, markup=False)
@@ -413,21 +409,19 @@ class LabApp(SanitizedApp[int]):
         else:
             self.push_screen(TextScreen(title, make(self)))
 
-    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, bool]]:
-        """Each action that has a key on this screen, once, the innermost first, and whether it acts now."""
-        seen = set()
-        for node, binding, enabled, _ in screen.active_bindings.values():
-            if binding.tooltip and binding.action not in seen:
-                seen.add(binding.action)
-                yield node, binding, enabled
+    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
+        """Each action that has a key on this screen, once, the innermost first, and why it does not act now."""
+        found = {each.binding.action: each for each in reversed(screen.active_bindings.values())}
+        for node, binding, _, tooltip in reversed(found.values()):
+            if tooltip:
+                yield node, binding, self.why_not(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
-        for node, binding, _ in self.here(screen):
-            run = partial(self.run_action, binding.action, node)
-            why_not = self.why_not(*self._parse_action(binding.action, node))
+        for node, binding, why_not in self.here(screen):
             name = f"{binding.description}  {self.get_key_display(binding)}"
-            yield SystemCommand(name, f"not now: {why_not}" if why_not else binding.tooltip, run)
+            told = f"not now: {why_not}" if why_not else binding.tooltip
+            yield SystemCommand(name, told, partial(self.run_action, binding.action, node))
         for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
             yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)

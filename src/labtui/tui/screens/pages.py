@@ -93,7 +93,7 @@ def help_page(app: LabApp) -> Table:
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
-    for _, binding in (each[:2] for each in app.here(app.screen) if each[2]):
+    for binding in (each for _, each, why_not in app.here(app.screen) if not why_not):
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, Text(binding.tooltip))
     table.add_row("")
     for phase, glyph in words.PHASE_GLYPHS.items():

@@ -1,8 +1,7 @@
 """A `ChartSpec` as rows of cells. plotext draws the lines; marks, values, names and bars are set cell by cell.
 
 Each line is a plotext figure of its own, of exactly the plotting area: a cell has one colour, so lines in one figure
-would mix their dots. plotext 6 draws in a kernel that aborts the process on a number that is not finite, so every
-number is checked here again.
+would mix their dots. plotext 6 draws in a kernel that aborts the process on a number that is not finite.
 """
 
 import math
@@ -30,6 +29,8 @@ DOTS = "⡀⠄⠂⠁"
 """A dot at the heights of a cell, from below."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
+Spots = Iterable[tuple[int, int]]  # columns and rows where a text may begin, the best first
+Signs = Iterable[tuple[int, int, str]]  # columns and rows, and what stands there
 FEW = 2
 """Up to so many series each value stands at its mark."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -106,10 +107,9 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
 
 
 def drawable(spec: ChartSpec) -> bool:
-    """Whether every number is finite and of a size that can be drawn."""
-    points = [point for series in spec.series for point in series.points]
-    numbers = [n for p in points for n in (p.x, p.y, p.lo, p.hi) if n is not None]
-    return all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers)
+    """Whether every number is of a size that can be drawn; those of points are finite."""
+    points = (point for series in spec.series for point in series.points)
+    return all(abs(n or 0.0) <= LARGEST for p in points for n in (p.x, p.y, p.lo, p.hi))
 
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
@@ -125,13 +125,10 @@ def names_of(spec: ChartSpec) -> list[str]:
     return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
-def draw(
-    spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor = NO_CURSOR
-) -> list[Text] | None:
+def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None when there is no room for one."""
-    if width < MIN_COLUMNS or height < MIN_HEIGHT or not drawable(spec):
-        return None
-    return _Drawing(spec, width, height, look, cursor).made()
+    room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
+    return _Drawing(spec, width, height, look, cursor).made() if room and drawable(spec) else None
 
 
 class _Drawing:
@@ -152,6 +149,7 @@ class _Drawing:
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
+        self.most = self.columns // 3 if spec.over_time else len(MARKS) * width  # points of a line with marks
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
@@ -205,9 +203,6 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
-    def _mark(self, at: int, *, hollow: bool = False) -> str:
-        return look_of(self.spec, at, self.look, chosen=False, hollow=hollow)[0]
-
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
@@ -223,7 +218,8 @@ class _Drawing:
             self._draw_bars()
             return self.grid.lines()
         for series in self.spec.series:
-            self._dots(series)
+            if series.role != "measured":
+                self._dots(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
         for at in () if self.laws else order:
             self._line(at)
@@ -231,15 +227,11 @@ class _Drawing:
         for at in order[::-1] if len(order) <= HUES else order:
             self._marks(at)
         self._names(order[::-1])
-        if self.few and not self.spec.over_time:
-            self._values()
-        elif not self.few:
-            self._corner_table()
+        if not self.spec.over_time:
+            (self._values if self.few else self._corner_table)()
         return self.grid.lines()
 
-    def _write(
-        self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1, over: str = ""
-    ) -> bool:
+    def _write(self, spots: Spots, text: str, style: str, around: int = 1, over: str = "") -> bool:
         """The text at the first of some spots that is free; says whether there was one."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
@@ -261,9 +253,8 @@ class _Drawing:
 
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
-        if label and (self.spec.y_log or (self.spec.x_log and not self.bars)):
-            both = self.spec.y_log and not self.bars  # bars of all sizes stand equally far apart
-            label += ", both axes logarithmic" if both else ", a logarithmic axis"
+        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars stand equally far apart
+        label += ("", ", a logarithmic axis", ", both axes logarithmic")[logs] if label else ""
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
@@ -283,19 +274,15 @@ class _Drawing:
 
     def _dots(self, series: Series) -> None:
         """Single dots where all would be if nothing were lost, and where a law has it."""
-        points = series.points if series.role != "measured" else ()
         law = series in self.laws
         step = 1 + self.laws.index(series) % 2 if law else 3  # columns from dot to dot
         style = self._style(0) if law else self.look.quiet
-        for before, after in pairwise(points):
+        for before, after in pairwise(series.points):
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
             for column in (each for each in range(first, last + 1) if (each - self.left) % step == 0):
                 height = low + (column - first) / max(1, last - first) * (high - low)
                 self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
-
-    def _marked(self, series: Series) -> bool:
-        return not (self.spec.over_time and len(series.points) > self.columns // 3)
 
     def _line(self, at: int) -> None:
         """Braille by plotext; the chosen line is two dots thick; one to a live run is in dots.
@@ -307,7 +294,7 @@ class _Drawing:
         for before, after in (pair for piece in unbroken(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
-            if self._marked(series):
+            if len(series.points) <= self.most:
                 heights = [int(each) + 0.5 for each in heights]
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
                 if not dotted or column % 2 == 0:
@@ -316,7 +303,7 @@ class _Drawing:
     def _marks(self, at: int) -> None:
         """The marks of a series; beside one that another has in the cell already, where there are few."""
         style, series = self._style(at), self.measured[at]
-        for point in series.points if self._marked(series) else ():
+        for point in series.points if len(series.points) <= self.most else ():
             column, row = self._column(point.x), self._row(point.y)
             lo, hi = point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
@@ -324,18 +311,17 @@ class _Drawing:
                     self.grid.put(column, each, "│", style)
             while len(self.measured) <= HUES and self.grid.cells.get((column, row), ("", ""))[0] in _SIGNS:
                 column -= 1
-            mark = self._mark(at, hollow=point.live or point.hollow)
-            if at == self.cursor.series and point.x == self.cursor.x:
-                mark = ON_CURSOR.get(mark, mark)
+            chosen, hollow = at == self.cursor.series, point.live or point.hollow
+            mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
+            mark = ON_CURSOR.get(mark, mark) if chosen and point.x == self.cursor.x else mark
             self.grid.put(column, row, mark, f"bold {style}")
 
     def _cursor_line(self) -> None:
-        x = self.cursor.x
-        if x is None or self.cursor.series >= len(self.measured):
-            return
-        ys = [point.y for point in self.measured[self.cursor.series].points if point.x == x]
-        for row in range(self._row(ys[0]) + 1 if ys else 0, self.rows):
-            self.grid.put(self._column(x), row, "┊", self._style(self.cursor.series))
+        x, at = self.cursor.x, self.cursor.series
+        points = self.measured[at].points if at < len(self.measured) else ()
+        for point in (each for each in points if each.x == x):
+            for row in range(self._row(point.y) + 1, self.rows):
+                self.grid.put(self._column(point.x), row, "┊", self._style(at))
 
     def _ends(self, at: int) -> list[str]:
         """What may stand at the end of a line, the longest first: its name, which may be cut, and its last value."""
@@ -356,11 +342,11 @@ class _Drawing:
             return [(margin, each) for each in rows]
 
         for at in order:
-            last, style = self.measured[at].points[-1], self._style(at)
-            if at == self.cursor.series:
-                style = f"bold {'reverse ' * (last.x == self.cursor.x)}{style}"
+            last, chosen = self.measured[at].points[-1], at == self.cursor.series
+            mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
+            style = "bold " * chosen + "reverse " * (chosen and last.x == self.cursor.x) + style
             column, row, texts = self._column(last.x) + 2, self._row(last.y), self._ends(at)
-            mark = f" {self._mark(at, hollow=last.live)}" if len(self.measured) > 1 else ""
+            mark = f" {mark}" * (len(self.measured) > 1)
             tries = [([(column, row)], f" {text} ") for text in texts]
             if last.x < self.xs[-1]:
                 left = column - 5 - cell_len(texts[0])
@@ -391,15 +377,15 @@ class _Drawing:
 
     def _corner_table(self) -> None:
         """What each series has at the cursor's size, where there is room: mostly the lower right corner."""
-        x = self.cursor.x
-        if x is None or self.spec.over_time:
+        if (x := self.cursor.x) is None:
             return
         rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
         for at, series in enumerate(self.measured):
             point = next((each for each in series.points if each.x == x), None)
             value = value_text(self.spec, point) if point is not None else "·"
-            style = "bold " * (at == self.cursor.series) + self._style(at)
-            rows.append((f"{self._mark(at)} {self.names[at]}", value, style))
+            chosen = at == self.cursor.series
+            mark, style = look_of(self.spec, at, self.look, chosen=chosen)
+            rows.append((f"{mark} {self.names[at]}", value, "bold " * chosen + style))
         wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
         width = wide + 3 + values
         for column in range(self._column(x) - width - 2, self.left + 2, -1):
@@ -442,9 +428,7 @@ class _Drawing:
             self.grid.put(left, row, sign * wide, style)
 
 
-def braille(
-    columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]
-) -> Iterable[tuple[int, int, str]]:
+def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
     """The cells of a straight line over so many columns, as plotext draws it, once for each of `lifts`, in rows."""
     import plotext
 
@@ -463,6 +447,4 @@ def braille(
         figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
     text = _ANSI.sub("", str(figure.build().string()))
     for row, line in enumerate(text.splitlines()[:rows]):
-        for column, sign in enumerate(line):
-            if sign not in (" ", "\u2800"):
-                yield column, row, sign
+        yield from ((column, row, sign) for column, sign in enumerate(line) if sign not in " \u2800")
