@@ -281,11 +281,12 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     return f"Serial by Amdahl's law: {values}"
 
 
-def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
+def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest: str = "") -> str:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
-    text = f"{which} accuracy comes to {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
+    how = f"is highest with {highest}:" if highest else "comes to"
+    text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
     if target is None:
         return text
     return f"{text}, {'above' if best.accuracy > target else 'below'} {100 * target:g} %"

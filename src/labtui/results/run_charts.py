@@ -110,7 +110,8 @@ def accuracy_chart(results: Results, model: str = "", *, target: float | None = 
             end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
             found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
             series.append(found)
-    message = messages.accuracy_message(best, target) if len(series) == 1 else ""
+    of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
+    message = messages.accuracy_message(best, target, of_best * (len(series) > 1))
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))

@@ -170,7 +170,7 @@ class LabApp(SanitizedApp[int]):
         What cannot be done is said.
         """
         home = self if default_namespace is None else default_namespace
-        if reason := self.why_not(*self._parse_action(action, home, namespaces)):
+        if reason := self.why_idle(*self._parse_action(action, home, namespaces)):
             self.notify(reason, severity="warning", timeout=4, markup=False)
             return True
         try:
@@ -179,7 +179,7 @@ class LabApp(SanitizedApp[int]):
             self.report(error)
             return True
 
-    def why_not(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
+    def why_idle(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of a part of the screen does not act now; "" where it does."""
         if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
@@ -414,7 +414,7 @@ class LabApp(SanitizedApp[int]):
         found = {each.binding.action: each for each in reversed(screen.active_bindings.values())}
         for node, binding, _, tooltip in reversed(found.values()):
             if tooltip:
-                yield node, binding, self.why_not(*self._parse_action(binding.action, node))
+                yield node, binding, self.why_idle(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
