@@ -5,7 +5,9 @@ Real and practice runs never share a chart, nor do images and tokens. The charts
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -34,30 +36,36 @@ def networks(results: Results) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
-def by_line(results: Results, *, practice: bool) -> dict[str, tuple[ChartSpec, ...]]:
-    """The charts of each line of the scaling charts alone, by what tells it from the others; {} for one line.
+Charts = tuple[ChartSpec, ...]
+
+
+def by_line(results: Results, *, practice: bool) -> dict[str, Callable[[], Charts]]:
+    """Makers of the charts of each line of the scaling charts, by what tells it from the others; {} for one line.
 
     A line keeps its colour. A network of one line has the charts of all of its rows.
     """
     rows = [row for row in results.rows if row.practice is practice]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
     several = Counter(line.model for line in lines)
-    found: dict[str, tuple[ChartSpec, ...]] = {}
+    found: dict[str, Callable[[], Charts]] = {}
     for at, (line, short) in enumerate(zip(lines, distinct([line.name for line in lines]), strict=True)):
         alone = several[line.model] == 1
         mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
         hue = MODEL_HUES.get(line.model, at % HUES) if alone else at % HUES
-        charts = catalogue(replace(of_rows(results, mine), programs=programs))
-        found[short] = tuple(_with_look(each, hue, short) for each in charts if each.practice is practice)
+        part = replace(of_rows(results, mine), programs=programs)
+        found[short] = cache(partial(_of_line, part, practice, {"hue": hue, "short": short}))
     return found if len(found) > 1 else {}
 
 
-def _with_look(chart: ChartSpec, hue: int, short: str) -> ChartSpec:
-    if len(chart.measured) > 1:
-        return chart
-    look = {"measured": {"hue": hue, "short": short}}
-    return replace(chart, series=tuple(replace(each, **look.get(each.role, {})) for each in chart.series))
+def _of_line(results: Results, practice: bool, look: dict[str, Any]) -> Charts:
+    return tuple(
+        replace(chart, series=tuple(replace(s, **look) if s.role == "measured" else s for s in chart.series))
+        if len(chart.measured) == 1
+        else chart
+        for chart in catalogue(results)
+        if chart.practice is practice
+    )
 
 
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:

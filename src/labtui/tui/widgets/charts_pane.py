@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
@@ -120,7 +120,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._alone = False
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
-        self._made: tuple[object, Mapping[str, tuple[ChartSpec, ...]]] = (None, {})
+        self._made: tuple[object, Mapping[str, Callable[[], tuple[ChartSpec, ...]]]] = (None, {})
         self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def compose(self) -> ComposeResult:
@@ -138,8 +138,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._chosen, self._only, self._x, self._place = "", "", None, 0
         super().show(view)
 
-    def _lines(self) -> Mapping[str, tuple[ChartSpec, ...]]:
-        """The charts of each line that can be chosen; none where there is one line only."""
+    def _lines(self) -> Mapping[str, Callable[[], tuple[ChartSpec, ...]]]:
+        """What makes the charts of each line that can be chosen; none where there is one line only."""
         view = self.view
         if view is not None and view.results is not None and self._made[0] is not view.results:
             from labtui.results.catalogue import by_line
@@ -149,7 +149,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _charts(self) -> tuple[ChartSpec, ...]:
         """The charts of the chosen line, or of all together."""
-        return self._lines().get(self._only, self.view.charts if self.view is not None else ())
+        alone = self._lines().get(self._only)
+        return alone() if alone is not None else self.view.charts if self.view is not None else ()
 
     def _of(self, name: str) -> ChartSpec | None:
         """The chart of a view that is its turn, as bars or lines, with the laws where they are asked for."""
