@@ -116,7 +116,11 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(sessi
 
 def _offered(app: LabApp) -> set[str]:
     """The actions in the footer."""
-    return {each.binding.action for each in app.screen.active_bindings.values() if each.binding.show}
+    return {
+        each.binding.action
+        for each in app.screen.active_bindings.values()
+        if each.binding.show and each.enabled
+    }
 
 
 async def test_a_task_without_runs_plans_the_own_job_file(session):
