@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import main
-from labtui.commands.follow import _followed, news_of
+from labtui.commands.follow import followed, news_of
 from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.model import SubmissionStatus
 from labtui.session.journal import Update
@@ -74,7 +74,7 @@ def test_watching_what_is_over_says_so(lab, capsys):
 def test_watch_says_at_once_what_it_follows(lab):
     with open_session(lab, start=False) as session:
         lab_session(session)
-        assert _followed(session.state) == "Run 4 is running. Run 5 is waiting."
+        assert followed(session.state) == "Run 4 is running. Run 5 is waiting."
 
 
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):

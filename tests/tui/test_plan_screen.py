@@ -519,6 +519,18 @@ def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_cha
     assert not any(each.changed for each in copied.files if each.used)
 
 
+def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
+    planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+    planned.task_rows = planned.typed(1, "options", "--foo bar baz --image_size 64")
+    planned.remake()
+    planned.previews = [session.preview(draft) for draft in planned.drafts]
+    (found,) = planned.errors
+    assert "has no option --foo" in found.finding.effect
+    planned.make_fix(found)
+    assert [row.spec.extra_args for row in planned.rows] == [(), ("--image_size", "64"), ()]
+    assert not planned.scripts, "the job script follows from the rows"
+
+
 def test_runs_that_are_done_are_left_out_until_all_are(session):
     first, *others = (run for draft in session.drafts("10.5") for run in draft.runs)
     session.feed(*finished_run("lt1", "10.5", 1, first, "31330"))

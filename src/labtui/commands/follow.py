@@ -132,7 +132,7 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
-            say(_followed(lab.state))
+            say(followed(lab.state))
             notify = _Notifier(lab)
             for update in lab.updates(all_over):
                 for news in news_of(update):
@@ -146,7 +146,7 @@ def run_watch(args: argparse.Namespace) -> int:
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
 
 
-def _followed(state: LabState) -> str:
+def followed(state: LabState) -> str:
     """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
     from labtui.tui.format import run_numbers
 

@@ -18,7 +18,6 @@ from labtui.domain.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from labtui.domain.state import LabState
     from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
 
@@ -123,7 +122,10 @@ def show(
         session.close()
         gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
-        _print_remaining_work(session.state)
+        from labtui.commands.follow import followed
+
+        if under_way := followed(session.state):
+            print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
     elif app.keep_in is not None:
         _keep(folder, app.keep_in)
     elif sys.stdout.isatty() and not kept and session.state.runs:
@@ -148,21 +150,6 @@ def _keep(folder: Path, place: Path) -> None:
         raise UsageError(f"{place} cannot be written: {error.strerror}.") from error
     trust(place)
     print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; its cluster is over.")
-
-
-def _print_remaining_work(state: LabState) -> None:
-    """After the screens are gone: what runs on without them."""
-    from labtui.domain.model import RunPhase
-
-    live = (RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
-    running = sum(run.phase in live for run in state.runs.values())
-    waiting = sum(run.phase is RunPhase.WAITING for run in state.runs.values())
-    if running:
-        print(f"Runs that continue on the cluster: {running}. Open labtui again to catch up.")
-    if waiting:
-        print(
-            f"Runs in the submission queue: {waiting}. They are sent while labtui or `labtui watch` is open."
-        )
 
 
 LAB = "hpc4ai-ch10"

@@ -126,6 +126,15 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
     return replace(row, spec=spec)
 
 
+def without_option(row: PlanRow, option: str) -> PlanRow:
+    """The row without an option (``--foo``) of its script, and without the values of it."""
+    kept, dropped = [], False
+    for word in row.spec.extra_args:
+        dropped = word.partition("=")[0] == option or (dropped and not word.startswith("-"))
+        kept += [] if dropped else [word]
+    return replace(row, spec=replace(row.spec, extra_args=tuple(kept)))
+
+
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run on other processes, or with another size."""
     if column not in {"gpus", "batch"}:

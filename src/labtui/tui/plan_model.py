@@ -20,6 +20,7 @@ from labtui.lab.plan_table import (
     control_rows,
     forms_of,
     rows_of,
+    without_option,
 )
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.session.labs import files_stamp
@@ -341,13 +342,17 @@ class Plan:
         return preview_fix(text, fix) if fix is not None and text is not None else ""
 
     def make_fix(self, found: Found) -> None:
-        """Change the file, or the job script of every job that has the finding.
+        """Change the file, or the job script of every job that has the finding; of an option of the runs, the rows.
 
         Raises:
             LabError: when it cannot be written.
         """
         from labtui.cluster.local_files import write_private
 
+        if found.finding.rule == "script-option" and found.finding.fix is not None and self.job_file is None:
+            option = found.finding.fix.title.removeprefix("remove ")
+            self.task_rows = [without_option(row, option) for row in self.task_rows]
+            return
         for job in found.jobs:
             same = self.previews[job]
             mine = [] if isinstance(same, LabError) else same.findings
