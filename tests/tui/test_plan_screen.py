@@ -127,7 +127,7 @@ async def test_the_keys_of_the_plan_are_offered_at_80_columns(session):
         await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
         await until(pilot, lambda: ready(app.screen))
         app.screen.show()  # type: ignore[attr-defined]  # as every second
-        line = "▸ Job script  93 lines, yours to edit                                     v View"
+        line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
         await until(pilot, lambda: line in text_of(app), "as wide as the window")
         await pilot.press("v")
         await until(pilot, lambda: "#SBATCH" in text_of(app))
@@ -167,7 +167,7 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     )
 
 
-@pytest.mark.parametrize(("size", "right"), [((80, 24), 80), (WIDE, 118)])
+@pytest.mark.parametrize(("size", "right"), [((80, 24), 79), (WIDE, 118)])
 async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
     session, monkeypatch, size, right
 ):
