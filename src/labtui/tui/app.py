@@ -221,7 +221,7 @@ class LabApp(SanitizedApp[int]):
         main = self.main
         if main is not None and main.is_mounted and main.view is not None:
             before = main.view
-            with self.batch_update():
+            with self.one_frame(main):
                 self.view = self.view_model.view()
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:

@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -18,7 +19,7 @@ from rich.text import Text
 from textual.app import App
 from textual.color import Color
 from textual.driver import Driver
-from textual.events import Event, Key
+from textual.events import Event, Key, Resize
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -86,6 +87,7 @@ class SanitizedApp(App[_Result]):
 
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
+    _resizing: contextlib.ExitStack | None = None
 
     def on_mount(self) -> None:
         """Questions of a login come here; a signal that ends the program gives the terminal back first."""
@@ -143,24 +145,42 @@ class SanitizedApp(App[_Result]):
 
     @contextlib.contextmanager
     def one_frame(self, screen: Screen[Any]) -> Iterator[None]:
-        """What changes meanwhile is painted in one frame: each widget alone would tell the screen some time later."""
+        """What changes meanwhile is painted in one frame, and after its layout."""
         held = contextlib.ExitStack()
         held.enter_context(self.batch_update())
         try:
             yield
         finally:
-            for widget in screen.walk_children(Widget):
-                widget._check_refresh()
-            screen.call_later(held.close)
+            self._settle(screen, held)
+
+    def _settle(self, screen: Screen[Any], held: contextlib.ExitStack, rounds: int = 2) -> None:
+        """Let the parts tell the screen what changed, and hear of their new sizes, before it is painted again."""
+        for widget in screen.walk_children(Widget):
+            widget._check_refresh()
+        if screen._layout_required:
+            screen._layout_required = False
+            screen._refresh_layout()
+            held.callback(screen.refresh)  # what Textual drops of it while nothing is painted
+        screen.call_later(partial(self._settle, screen, held, rounds - 1) if rounds else held.close)
 
     async def on_event(self, event: Event) -> None:
         """Keys that were typed before the screen was there for which they would be are dropped."""
         if not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
 
-    def on_resize(self) -> None:
-        """Texts get their width after the layout: no frame has two sizes."""
-        self.delay_update()
+    def on_resize(self, event: Resize) -> None:
+        """Nothing is painted from here until texts, classes and layout have the new size: no frame has two."""
+        if self._resizing is None and self._size not in (None, event.size):
+            self._resizing = contextlib.ExitStack()
+            self._resizing.enter_context(self.batch_update())
+
+    def _check_resize(self) -> None:
+        """Textual tells the screen of a new size some time later, here."""
+        super()._check_resize()
+        if self._resizing is not None:
+            self._resizing.callback(self.screen.refresh)
+            self.screen.call_later(self._settle, self.screen, self._resizing, 6)
+            self._resizing = None
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""

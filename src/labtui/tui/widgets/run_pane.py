@@ -80,8 +80,9 @@ class KeyedTable(DataTable[Text]):
             if selected in self._shown:
                 self.move_cursor(row=list(self._shown).index(selected), column=column)
         self._shown_columns = columns
-        # A layout that comes between these rows and the table's own measuring of them would keep the old height.
-        self.call_after_refresh(self.refresh, layout=True)
+        new, self._new_rows = self._new_rows, set()
+        self._require_update_dimensions = False
+        self._update_dimensions(new)  # at once: its height is known before the next layout
 
     @property
     def selected_key(self) -> str | None:

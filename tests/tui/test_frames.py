@@ -1,0 +1,63 @@
+"""Every frame that is painted tells one state at one size: nothing of a task, pane or window that was left."""
+
+import pytest
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher, Tabs
+
+from tests.tui.waiting import screens, text_of, until
+
+
+@pytest.fixture
+def frames(monkeypatch):
+    """Each frame of the main screen as it is painted: pane behind the tabs, pane shown, text."""
+    seen = []
+    paint = Screen._compositor_refresh
+
+    def painted(screen):
+        app = screen.app
+        if not app._batch_count and screen is app.main and screen.query("#panes > *"):
+            parts = screen.query_one(Tabs).active, screen.query_one(ContentSwitcher).current
+            seen.append((*parts, app.size, text_of(app)))
+        paint(screen)
+
+    monkeypatch.setattr(Screen, "_compositor_refresh", painted)
+    return seen
+
+
+async def test_title_tabs_and_pane_change_in_one_frame(filled_session, frames):
+    async with screens(filled_session, "runs") as (app, pilot):
+        await until(pilot, lambda: "0:11 left" in text_of(app))
+        frames.clear()
+        await pilot.press("c")
+        await until(pilot, lambda: "4 Efficiency" in text_of(app))
+        for task, key, words in (
+            ("10.3", "r", "215 s"),
+            ("10.5", "r", "0:11 left"),
+            ("10.6", "t", "ResNet152"),
+        ):
+            app.go_to_task(task)
+            await pilot.press(key)
+            await until(pilot, lambda words=words: words in text_of(app), words)
+    assert len(frames) > 5
+    for tab, pane, _, text in frames:
+        assert pane == f"pane-{tab}"
+        title = text.splitlines()[2][32:].split()[0]
+        runs = tab == "runs"
+        assert not runs or ("0:11 left" in text) == (title == "10.5"), text
+        assert not runs or ("215 s" in text) == (title == "10.3"), text
+        assert not runs or "4 Efficiency" not in text, text
+
+
+async def test_after_a_resize_nothing_of_the_old_size_is_painted(filled_session, frames):
+    async with screens(filled_session, "runs") as (app, pilot):
+        await until(pilot, lambda: "0:11 left" in text_of(app) and "Tasks" in text_of(app))
+        frames.clear()
+        for size in ((80, 24), (200, 55), (80, 24), (120, 40)):
+            await pilot.resize_terminal(*size)
+            titles = "img/s" if size[0] < 110 else "images/s"
+            await until(pilot, lambda titles=titles: titles in text_of(app), titles)
+    assert len(frames) > 3
+    for _, _, size, text in frames:
+        narrow = size.width < 110
+        assert ("img/s" in text) is narrow, (size, text)
+        assert ("Tasks  " in text) is not narrow, (size, text)
