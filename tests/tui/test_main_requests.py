@@ -141,7 +141,9 @@ async def test_help_palette_and_requests(filled_session):
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
         await pilot.press("escape", "colon")
-        await until(pilot, lambda: "Search for commands" in text_of(app))
+        await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
+        lines = [line.split() for line in text_of(app).splitlines()]
+        assert any("Charts c time, throughput, speedup" in " ".join(line) for line in lines)
         await pilot.press(*"charts", "enter")
         await until(pilot, lambda: main_of(app).pane == "charts")
         await pilot.press("colon", *"requests", "enter")

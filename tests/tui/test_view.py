@@ -403,8 +403,56 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     view = seen(
         LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=ConnectionState(status="online"))
     )
-    card = error_card(view, view.every[1], ROLES).plain
+    card = error_card(view, view.every[1], ROLES, 80).plain
     assert next_step(view).label == label and f"h  {label} " in card and advice in card
+
+
+def oom_and_done() -> LabState:
+    """Run 1 with a batch that no GPU holds, run 2 of the same size with the task's, run 3 cancelled."""
+    text = "  OOM when allocating " + "a tensor of shape [50000,64,64,64] " * 8 + "on the GPU"
+    one = RunState(run_id=1, token="a", task_id="10.5", spec=spec(batch=50_000), phase=RunPhase.FAILED)
+    return LabState(
+        runs={
+            1: replace(one, outcome="oom", diagnosis=(replace(OOM, text=text),)),
+            2: replace(one, run_id=2, token="b", spec=spec(), phase=RunPhase.CANCELLED, outcome="cancelled"),
+            3: replace(one, run_id=3, token="c", spec=spec(), phase=RunPhase.DONE, outcome="completed"),
+            4: replace(one, run_id=4, token="d", outcome="oom", diagnosis=(OOM,)),
+        },
+        connection=ConnectionState(status="online"),
+    )
+
+
+@pytest.mark.parametrize("width", [78, 86])
+def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_its_lines(width):
+    view = seen(oom_and_done())
+    card = error_card(view, view.every[1], ROLES, width).plain
+    quote = card.partition("\n\n")[0].splitlines()
+    assert all(line.startswith("▌ ") and len(line) <= width for line in quote)
+    said = " ".join(line.removeprefix("▌ ") for line in quote[:-1])
+    assert said == " ".join(view.every[1].run.diagnosis[0].text.split())
+
+
+def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
+    view = seen(oom_and_done())
+    card = error_card(view, view.every[1], ROLES, 80).plain
+    assert "Run 3 trained with 2,048 images per GPU." in card and " h  " not in card
+    assert oom_run(view) is None
+    assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "3", "4", "2"]  # cancelled ones last
+    model = ViewModel(SimpleNamespace(state=view.state), clock=lambda: NOW)  # type: ignore[arg-type]
+    model.choose_task("10.5")
+    assert model.run_id == 3  # not the later one that failed
+
+
+def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():
+    run = RunState(run_id=1, token="a", task_id="10.5", spec=spec(), phase=RunPhase.DONE, outcome="completed")
+    told = replace(run, total_seconds=Interval.around(525.0, 0.5), gpu_memory=Interval(53.0, 53.0, 53.99))
+    view = seen(LabState(runs={1: told}))
+    facts = run_facts(view, view.every[1], (), ROLES).plain
+    assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
+    for width, there in ((86, False), (165, True)):
+        columns, (row,) = table_of(view, ROLES, width)
+        cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))
+        assert (cells.get("training") == "8:45") is (cells.get("GPU mem.") == "53 GB") is there
 
 
 def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no_smaller_batch():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
@@ -46,6 +47,11 @@ REPAINT_EVERY_S = 0.1
 """Seconds between two repaints for states of the session; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+
+
+def entry(name: str, key: str, said: str, run: Callable[[], Any]) -> SystemCommand:
+    """One line of the palette."""
+    return SystemCommand(f"{name:<15}{key:<7}{said}", "", run)
 
 
 class StateArrived(Message):
@@ -234,7 +240,8 @@ class LabApp(SanitizedApp[int]):
     def repaint_soon(self) -> None:
         """From the thread of the checks: a new view when the screens come to it."""
         self.call_later(self.repaint)
-        import labtui.tui.screens.plan  # noqa: F401 - the first plan need not wait for its code
+        import labtui.tui.screens.plan
+        import labtui.tui.widgets.answers_pane  # noqa: F401 - neither need wait for its code at the first key
 
     def _age(self) -> None:
         for note in self.incidents[self._incidents_shown :]:
@@ -419,15 +426,20 @@ class LabApp(SanitizedApp[int]):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
         for node, binding, why_not in self.here(screen):
-            name = f"{binding.description}  {self.get_key_display(binding)}"
             told = f"not now: {why_not}" if why_not else binding.tooltip
-            yield SystemCommand(name, told, partial(self.run_action, binding.action, node))
+            run = partial(self.run_action, binding.action, node)
+            yield entry(binding.description, self.get_key_display(binding), told, run)
         for row in self.view_model.view().rows:
             go = partial(self.go_to_task, row.task_id)
-            yield SystemCommand(f"Task {row.task_id} {row.title}" if row.task_id else row.title, row.word, go)
-        yield SystemCommand("Theme", "light colours, or dark ones again", self.action_change_theme)
+            yield entry(f"Task {row.task_id}", "", f"{row.title}  {row.word}", go)
+        yield entry("Theme", "", "light colours, or dark ones again", self.action_change_theme)
         requests = partial(self.action_page, "requests")
-        yield SystemCommand("Requests", "commands run on the cluster, timed", requests)
+        yield entry("Requests", "", "commands run on the cluster, timed", requests)
+
+    def action_command_palette(self) -> None:
+        """The palette, with what it is for in its box."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(placeholder="Find an action or a task by its name"))
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""

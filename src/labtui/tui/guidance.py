@@ -75,15 +75,24 @@ def oom_run(view: View) -> RunLine | None:
         smaller = (
             run.spec.per_gpu_batch < spec.per_gpu_batch for run in again if run.spec.model == spec.model
         )
-        if line.run.gpu_memory_ran_out and not any(smaller):
+        if line.run.gpu_memory_ran_out and not any(smaller) and _made_good(view, line) is None:
             return line
     return None
 
 
+def _made_good(view: View, line: RunLine) -> RunLine | None:
+    """The run of the same size that is done with a smaller batch."""
+    spec = line.run.spec
+    done = (each for each in view.lines if each.phase is RunPhase.DONE and each.run.spec.label == spec.label)
+    return next((each for each in done if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
+
+
 def after_oom(view: View, line: RunLine) -> tuple[str, str]:
-    """What the key for a smaller batch does after a run that ran out of memory, and why."""
+    """What the key for a smaller batch does after a run that ran out of memory ("": it is done), and why."""
     from labtui.lab.plan import smaller_batch
 
+    if (done := _made_good(view, line)) is not None:
+        return "", f"Run {done.run_id} trained with {done.run.spec.per_gpu_batch:,} images per GPU."
     spec, task = line.run.spec, view.edition.task(line.run.task_id) if view.edition is not None else None
     batch = smaller_batch(spec, task)
     if batch == spec.per_gpu_batch // 2:

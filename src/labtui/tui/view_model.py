@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import LIVE, TRAINING, View, first_task, make_view, runs_of
+from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, make_view, runs_of
 
 if TYPE_CHECKING:
     from labtui.domain.state import RunState
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 DECKS = ("deck.pdf", "deck.pptx")
 MAX_WATCHED = 8
 """Logs read several times a second at most; with more of them none would be."""
+MAX_REST_S = 2.0
 CHECKS_REST = 4
 """How many times as long as a look at the boxes the thread rests before the next one."""
 
@@ -80,13 +81,15 @@ class ViewModel:
         return runs_of(self.state, self.edition, self.task_id)
 
     def _newest_run(self) -> int | None:
-        """The run that trains now, else the next to start, else the last one."""
+        """The run that trains now, else the next to start, else the last one that was not made good for later."""
         runs = self._mine()
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
             return max(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
             return min(coming)
-        return max((run.run_id for run in runs), default=None)
+        done = {run.spec.label for run in runs if run.phase is RunPhase.DONE}
+        told = [run.run_id for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
+        return max(told or (run.run_id for run in runs), default=None)
 
     def arrived(self, state: LabState) -> None:
         """A newer state. The selected run stays selected while the task has it."""
@@ -198,7 +201,7 @@ class ViewModel:
                 self._check_now()
                 done()
                 if self._wanted:  # a log that streams asks again at once: most of the time is the screens'
-                    time.sleep(CHECKS_REST * (time.perf_counter() - began))
+                    time.sleep(min(MAX_REST_S, CHECKS_REST * (time.perf_counter() - began)))
         except Exception as error:  # a check must never take the screen down
             self.session.faults.write(error)
         finally:
@@ -223,7 +226,7 @@ class ViewModel:
 
 def checks_affected(old: LabState, new: LabState) -> bool:
     """Whether the boxes have to be looked at again; that a log grew is no reason, its epochs are."""
-    if old.runs is not new.runs:
+    if old.runs is not new.runs or old.places is not new.places:
         return True
     before, now = ([(each.status, each.job) for each in state.submissions.values()] for state in (old, new))
     return before != now

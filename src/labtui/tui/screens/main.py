@@ -103,8 +103,8 @@ class MainScreen(FramedScreen):
 
     async def show_pane(self, name: str) -> None:
         self.pane = name
-        await self._ensure_pane(name)
         with self.app.one_frame(self):
+            await self._ensure_pane(name)
             self._switch()
             self.app.view = self.view  # as it is: the pane need not wait for another to be computed
         self.focus_pane()

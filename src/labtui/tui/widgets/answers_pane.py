@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Group
-from rich.markdown import Markdown
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -50,11 +50,21 @@ class AnswerCards(OptionList):
 
 
 def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
-    """A question, and below it the answer as it will look."""
-    head = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
-    head.append(f"{index + 1}  ", f"bold {styles.busy}").append(one_line(task.questions[index].text), "bold")
-    missing = ink("No answer yet. Press enter to write.", styles.quiet)
-    return Group(head, Text(""), Markdown(answer) if answer else missing, Text(""))
+    """A question, and below it the answer as it will look; both go on below their own text."""
+    body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
+    if answer:
+        from rich.markdown import Markdown  # with all it needs, late: a first look at a task has no answers
+
+        body = Markdown(answer)
+    mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
+    lines = Table.grid()
+    lines.add_row(
+        mark.append(f"{index + 1}  ", f"bold {styles.busy}"),
+        Text(one_line(task.questions[index].text), "bold"),
+    )
+    lines.add_row("")
+    lines.add_row("", body)
+    return Group(lines, Text(""))
 
 
 class AnswersPane(Container):

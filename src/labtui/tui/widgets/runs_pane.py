@@ -5,6 +5,7 @@ A run that failed comes first: the log's own error line, one sentence, one advic
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -76,7 +77,8 @@ class RunsPane(RunPane):
     def _show_result(self, view: View, styles: Roles) -> None:
         failed = failed_line(view)
         self.set_class(failed is not None, "-failed")
-        say(self, "#run-error", error_card(view, failed, styles) if failed else Text(""))
+        card = error_card(view, failed, styles, self.size.width) if failed else Text("")
+        say(self, "#run-error", card)
         number, sentence, detail = result(view)
         self.set_class(bool(number) and failed is None, "-result")
         digits = self.query_one(Digits)
@@ -146,7 +148,7 @@ def table_of(
 
     What does not fit beside the state is left out. The `marked` run has a star at its number.
     """
-    lines, own = view.lines, not view.task_id
+    lines, own = sorted(view.lines, key=lambda line: line.phase is RunPhase.CANCELLED), not view.task_id
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
@@ -159,15 +161,20 @@ def table_of(
         "batch": ("per GPU", 7),
         "size": ("size", 9),
         "epoch": ("time" if timed else "epoch", 11 if timed else 8),
-        "rate": ("img/s" if narrow else "images/s", 8),
+        "rate": ("img/s" if width < 84 else "images/s", 8),
         "speedup": ("speedup", 8),
         "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
+        "training": ("training", 8),
+        "memory": ("GPU mem.", 8),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if several or own else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
-    for name in ("", "rate", *(("batch", "efficiency") if several else ("efficiency", "batch"))):
+    drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
+    drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
+    least = ("", "training", "memory", "rate")
+    for name in (*least, *(("batch", "efficiency") if several else ("efficiency", "batch"))):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= MIN_STATE:
@@ -217,12 +224,25 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
+        "training": _training(line) or NOTHING,
+        "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
     }
     if spec.program is not None:
         cells["gpus"] = str(spec.processes)
         cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
+
+
+def _training(line: RunLine) -> str:
+    """The whole training as its script printed it; "" where it did not."""
+    return words.clock_span(line.run.total_seconds.value) if line.run.total_seconds is not None else ""
+
+
+def _memory(line: RunLine) -> str:
+    from labtui.results.numbers import memory_text
+
+    return f"{memory_text(line.run.gpu_memory)} GB" if line.run.gpu_memory is not None else ""
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
@@ -260,14 +280,15 @@ def failed_line(view: View) -> RunLine | None:
     return next((other for other in same if other.phase is RunPhase.FAILED), None)
 
 
-def error_card(view: View, line: RunLine, styles: Roles) -> Text:
-    """The log's own error line with its place, one sentence, one advice, the keys."""
+def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
+    """The log's own error line, whole, with its place; one sentence, one advice, the keys."""
     ground = f" on {styles.bad_ground}"
     text = Text()
     found = line.run.diagnosis[0] if line.run.diagnosis else None
     where = f"{line.run.spec.n_gpus} GPUs" if line.run.spec.n_gpus != 1 else "1 GPU"
     if found is not None:
-        text.append("▌ ", styles.bad).append(f"{found.text}\n", f"bold{ground}")
+        for part in textwrap.wrap(found.text.strip(), max(20, width - 2)):
+            text.append("▌ ", styles.bad).append(f"{part}\n", f"bold{ground}")
         stream = "standard error" if found.stream == "err" else "the log"
         text.append("▌ ", styles.bad).append(
             f"line {found.line} of {stream}, run {line.run_id} on {where}\n\n", styles.quiet
@@ -276,7 +297,8 @@ def error_card(view: View, line: RunLine, styles: Roles) -> Text:
     keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     if line.run.gpu_memory_ran_out:
         label, advice = after_oom(view, line)
-        keys.insert(0, ("h", label, "screen.smaller_batch"))
+        if label:
+            keys = [("h", label, "screen.smaller_batch"), *keys[1:]]
     sentence, advice = explained(line, advice)
     text.append(f"{line.sign} ", styles.bad).append(f"{sentence}\n", "bold")
     text.append(f"  {advice}\n\n" if advice else "\n", styles.soft)
@@ -331,6 +353,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
                 f"{each:.2f}" if name == "loss" else percent_text(each) for each in (values[0], values[-1])
             ]
             facts.append((name, shown[1], f" from {shown[0]}" if len(values) > 1 else ""))
+    facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
+    facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
     if busy and line.phase is RunPhase.RUNNING:
         recent = busy[-12:]
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
