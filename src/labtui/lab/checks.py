@@ -73,12 +73,6 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
         unmet = next((item for item in self.items if not item.met), None)
         return unmet or next((item for item in self.items if item.stale), None)
 
-    @property
-    def fraction(self) -> float:
-        """Share of the conditions that took effort and are met, 0 to 1."""
-        counted = [item for item in self.items if item.effort] or list(self.items)
-        return sum(item.met and not item.stale for item in counted) / len(counted) if counted else 0.0
-
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     at = _At(edition, task, evidence)
@@ -384,30 +378,15 @@ _CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """`current` and `next` are task ids (None: all done); `percent` goes by the sheet's weights if any.
-
-    Nothing is locked by it: any task may be worked on at any time.
-    """
+    """`current` is the first task that is not done (None: all are); any may be worked on at any time."""
 
     current: str | None
-    next: str | None
-    percent: float
     done: int
     total: int
 
 
 def progress(edition: Edition, checks: Sequence[TaskCheck]) -> Progress:
-    """Progress over all tasks: started tasks count by the share of their conditions that are met."""
-    by_id = {check.task_id: check for check in checks}
-    open_tasks = [task.id for task in edition.tasks if task.id in by_id and not by_id[task.id].done]
-    weighted = any(task.weight for task in edition.tasks)
-    weights = {task.id: (task.weight or 0.0) if weighted else 1.0 for task in edition.tasks}
-    total = sum(weights[name] for name in by_id if name in weights)
-    reached = sum(weights[name] * check.fraction for name, check in by_id.items() if name in weights)
-    return Progress(
-        current=open_tasks[0] if open_tasks else None,
-        next=open_tasks[1] if len(open_tasks) > 1 else None,
-        percent=100.0 * reached / total if total else 0.0,
-        done=sum(check.done for check in checks),
-        total=len(checks),
-    )
+    """Progress over all tasks."""
+    unfinished = {check.task_id for check in checks if not check.done}
+    current = next((task.id for task in edition.tasks if task.id in unfinished), None)
+    return Progress(current=current, done=len(checks) - len(unfinished), total=len(checks))

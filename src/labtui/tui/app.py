@@ -253,9 +253,8 @@ class LabApp(SanitizedApp[int]):
 
     def go_to_task(self, task_id: str) -> None:
         """Another task; its parts are painted at once, no old result stands under the new title."""
-        with self.one_frame(self.main or self.screen):
-            self.view_model.choose_task(task_id)
-            self.repaint()
+        self.view_model.choose_task(task_id)
+        self.repaint()
         self.view_model.check_later(self.repaint_soon)
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
