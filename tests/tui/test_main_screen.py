@@ -338,13 +338,12 @@ async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypa
         assert not painted
 
 
-async def test_no_frame_is_painted_before_texts_have_their_width_and_colours(filled_session):
-    """They are made after the layout and after the stylesheets."""
+async def test_no_frame_is_painted_before_texts_have_their_colours(filled_session):
+    """They are made after the stylesheets."""
     async with screens(filled_session) as (app, pilot):
-        for change in (app.on_resize, app.refresh_css):
-            await until(pilot, lambda: not app._batch_count)
-            change()
-            assert app._batch_count
+        await until(pilot, lambda: not app._batch_count)
+        app.refresh_css()
+        assert app._batch_count
 
 
 async def test_keys_that_left_the_foot_leave_memory(filled_session):
