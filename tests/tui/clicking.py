@@ -28,7 +28,7 @@ async def choose(pilot: Pilot[Any], words: str) -> None:
     """Open the palette, turn the wheel to an action and click on it."""
     await pilot.press("ctrl+p")
     app = pilot.app
-    await until(pilot, lambda: "Search for commands" in text_of(app) and app.screen.query(OptionList))
+    await until(pilot, lambda: "Find an action or a task" in text_of(app) and app.screen.query(OptionList))
     found = app.screen.query_one(OptionList)
     await until(pilot, lambda: found.option_count > 5)
     for _ in range(found.option_count):

@@ -37,7 +37,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
         await click_words(pilot, "esc Close")
         await shown(pilot, MainScreen)
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: "Search for commands" in text_of(app))
+        await until(pilot, lambda: "Find an action or a task" in text_of(app))
         assert await pilot.click(offset=(40, 0))  # above it
         await shown(pilot, MainScreen)
 
