@@ -437,7 +437,7 @@ class LabApp(SanitizedApp[int]):
 
     def action_command_palette(self) -> None:
         """The palette, with what it is for in its box."""
-        if not CommandPalette.is_open(self):
+        if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(placeholder="Find an action or a task by its name"))
 
     def action_doctor(self) -> None:
