@@ -4,8 +4,6 @@
 key is refused without a question. An unknown one is shown by its SHA-256 fingerprint and asked about once.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

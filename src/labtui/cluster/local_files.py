@@ -7,8 +7,6 @@ elsewhere (Windows) each step is looked at first. Only regular files are opened:
 refused is an `OSError` whose `strerror` fits a sentence.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -9,8 +9,6 @@ characters: no escape sequence reaches the terminal unless it was written throug
 text goes as it is, in UTF-8. A character that the encoding lacks is written as an escape.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

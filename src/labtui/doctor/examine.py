@@ -4,8 +4,6 @@ A step that fails ends the way behind it, and the checks after it are left out: 
 step judges file systems (`places`).
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

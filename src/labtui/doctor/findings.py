@@ -3,8 +3,6 @@
 Pure: the finding is done by `labtui.doctor.examine`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

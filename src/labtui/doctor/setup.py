@@ -5,8 +5,6 @@ profile two commands ask Slurm, then the student what Slurm cannot tell, and ``s
 GPU job; nothing is changed on the cluster.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import tomllib

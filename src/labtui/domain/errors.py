@@ -18,8 +18,6 @@ Nothing reaches a screen as a traceback: what is not a `LabError` goes to the lo
 error panel names.
 """
 
-from __future__ import annotations
-
 
 class LabError(Exception):
     """A sentence for the student (`str(error)`) and a hint that says what to do next.

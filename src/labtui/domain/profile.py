@@ -4,8 +4,6 @@ Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). Everyt
 to the next is in them, never a constant in code. Texts may contain ``{account}`` and ``{user}``.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import msgspec

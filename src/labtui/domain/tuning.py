@@ -1,7 +1,5 @@
 """The options of training scripts that change their speed, and how to say them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

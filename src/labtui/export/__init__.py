@@ -3,28 +3,23 @@
 `export_lab` writes everything a lab hands in, at one call and of one state. Heavy libraries are imported when used.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
-
-if TYPE_CHECKING:
-    from labtui.export.contents import LabContents
-    from labtui.export.hand_in import HandInDocument
-    from labtui.export.measurements import Measurements
-    from labtui.export.plots import Format
-    from labtui.results.charts import ChartSpec
-    from labtui.results.rows import Results
+from labtui.export.contents import LabContents
+from labtui.export.hand_in import HandInDocument
+from labtui.export.measurements import Measurements
+from labtui.export.plots import Format
+from labtui.results.charts import ChartSpec
+from labtui.results.rows import Results
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
 """What makes a file, by its name; or what makes several files at once, by what they show."""

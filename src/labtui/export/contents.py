@@ -3,8 +3,6 @@
 The folder is only looked at, so this works beside a labtui that has it open.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from datetime import date

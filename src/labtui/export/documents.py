@@ -1,7 +1,5 @@
 """Slides and report as PDF, typeset by Typst inside this process from one JSON and one template."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from importlib.resources import files

@@ -3,8 +3,6 @@
 Slides, report and notebook are made from the same `HandInDocument`, so they cannot differ in content.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -4,8 +4,6 @@ The one place where `labtui results`, `plot` and `export` get their input, so th
 lab folder beside whoever has it open; never changes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -13,23 +11,21 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import LabState
+from labtui.lab.edition import Edition
 from labtui.results.compute import compute_results
 from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
 from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
 from labtui.results.rows import Results, of_rows, renamed
 from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
+from labtui.session.folder import LabFolder
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
-
-if TYPE_CHECKING:
-    from labtui.lab.edition import Edition
-    from labtui.session.folder import LabFolder
 
 
 def stamp_of(results: Results) -> str:

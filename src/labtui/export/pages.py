@@ -1,7 +1,5 @@
 """From a lab's contents to what is handed in: the pages its edition lists, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace

@@ -5,8 +5,6 @@ stands below each other is measured in Carlito, which is as wide as Calibri; wha
 title.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

@@ -3,8 +3,6 @@
 What python-pptx does not have is XML here: error bars, logarithmic axes, moved labels.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A lab's numbers on a page: tables, facts in large type, and where each number was read. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace

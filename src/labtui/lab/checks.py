@@ -5,8 +5,6 @@ source. A box that rests on runs whose script has changed since is *stale*; one 
 says so.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

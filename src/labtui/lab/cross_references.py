@@ -3,8 +3,6 @@
 What a single table may say is a constraint of its struct. Each rule yields the place and one sentence.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

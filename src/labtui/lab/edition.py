@@ -4,8 +4,6 @@ The structs are the schema of the TOML files in `labtui/labs/` (the author's gui
 say of each other is checked in `cross_references`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

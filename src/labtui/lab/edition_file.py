@@ -4,8 +4,6 @@ Three nets: TOML's grammar, the schema with its constraints (`edition`), and wha
 (`cross_references`). The first mistake becomes an error with its line.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib

@@ -7,8 +7,6 @@ and reads back which questions have a text; it never writes, moves or judges an 
 or the student's notes and do not count.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

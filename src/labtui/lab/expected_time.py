@@ -1,7 +1,5 @@
 """How long a job should take and what it should cost, by own results or by published numbers; its time limit. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

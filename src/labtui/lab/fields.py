@@ -1,7 +1,5 @@
 """What a single value of an edition's file may be, as msgspec constraints, and what all its tables share."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

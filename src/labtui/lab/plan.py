@@ -4,8 +4,6 @@ Pure: the profile says what the cluster is like, the overrides what the student 
 when.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby

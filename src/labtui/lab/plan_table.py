@@ -4,12 +4,9 @@ A row is one run. Changing the GPUs keeps the per-GPU batch and scales a learnin
 and the per-GPU batch always follow each other.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,9 +14,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.lab.expected_time import control_epochs
 from labtui.lab.plan import PlanRow, control_run
-
-if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {

@@ -3,8 +3,6 @@
 What documents say (`published`) gives the times, the plan and the checks everything else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import NamedTuple

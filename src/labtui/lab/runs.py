@@ -1,7 +1,5 @@
 """The runs that a task plans, each by itself, and the numbers that documents publish of them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator
 from itertools import product

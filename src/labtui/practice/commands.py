@@ -3,8 +3,6 @@
 There is one student, so options that name a user select nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 

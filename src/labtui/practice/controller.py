@@ -5,22 +5,17 @@ calls `ended` when they are over. A finished job leaves the queue for good after
 it.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.request import POLICY, Node, Refused, Site, priority_of
+from labtui.practice.runner import JobRunner
 from labtui.practice.words import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.slurm.job_control import expand_pattern
-
-if TYPE_CHECKING:
-    from labtui.practice.runner import JobRunner
 
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""

@@ -4,8 +4,6 @@ An incident waits for a job in its state (queued, or running for a while) and th
 knowledge. `--rehearse NAME` chooses incidents, `--seeded N` three by chance, the same for the same N.
 """
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Callable, Iterable

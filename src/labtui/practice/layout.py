@@ -4,8 +4,6 @@ Everything lies under one folder of ours; SFTP sees nothing else. The programs a
 keeps its jobs and its clock, as Slurm does; times are UNIX seconds of the cluster's own clock.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

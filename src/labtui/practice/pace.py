@@ -3,8 +3,6 @@
 Of the standard library and `labtui.domain.model` alone: small programs of the cluster use it.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import tomllib

@@ -5,8 +5,6 @@ path, a pasted dash, a curly quote, a missing file fail as on the cluster. What 
 MareNostrum 5 (`pace.py`), on a clock that runs faster. Of PyTorch's processes rank 0 stands for all.
 """
 
-from __future__ import annotations
-
 import builtins
 import os
 import sys

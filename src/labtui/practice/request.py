@@ -4,8 +4,6 @@ The command line goes before the script's lines. The checks come in Slurm's orde
 rules, then account, QoS and limits.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ however it ends, the pipe closes, and the watchdog ends every job and removes th
 kept). A job begins only when the watchdog knows it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ Run with `python -I`. Tasks stay in the job's process group, so that whatever en
 does not wait until another one's CPUs are free. As in Slurm 22.05, ``-c`` of the job is not inherited.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

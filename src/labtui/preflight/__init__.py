@@ -6,8 +6,6 @@ difference and applied when the student wants it. Nothing here reads files or as
 cluster knows comes in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from labtui.preflight import directives, launch, pasted, paths, training

@@ -3,8 +3,6 @@
 What Slurm itself refuses at once (an unknown option, queue or feature, more than a node has) is left to Slurm.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

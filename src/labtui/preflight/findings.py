@@ -4,8 +4,6 @@ A finding has its place, its effect, and a fix that is a pure edit of the text. 
 hits, ``(line, effect, fix)``. It is registered with its id, its severity and the sentence of the documentation's table.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import re

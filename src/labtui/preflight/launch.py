@@ -1,7 +1,5 @@
 """The commands of a job script: what runs, on which GPUs and nodes, and whether its failure would be seen."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

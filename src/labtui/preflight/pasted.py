@@ -1,7 +1,5 @@
 """Text that came out of a document: long dashes, curly quotes, odd blanks, split lines, placeholders."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Files and paths: scripts that do not travel with the job, paths of others, things that are not on the cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

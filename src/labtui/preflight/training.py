@@ -1,7 +1,5 @@
 """The training script itself: does it parse, what would it download, how does it print?"""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From measured runs to rows: what each run was, repetitions pooled, each configuration compared with its baseline."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What computing time was spent and is left: GPU-hours of jobs and runs, GPU use in each epoch, time limits."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -5,8 +5,6 @@ steps and global batch do not contradict it. Else steps x batch bound it, since 
 where the log has neither, it is unknown.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

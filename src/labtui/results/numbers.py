@@ -8,13 +8,11 @@ every number carries). *Scatter* is the standard deviation of the steady epochs.
 so, and has a bar only where reading alone can be seen in three digits.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,10 +20,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, plural
 from labtui.results.grouping import devices
 from labtui.results.measured import percent_of
-from labtui.results.rows import is_step_time
-
-if TYPE_CHECKING:
-    from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.rows import LawFit, ResultRow, Results, is_step_time
 
 ABSENT = "–"
 """Shown where there is no number; never a zero."""

@@ -3,8 +3,6 @@
 Strong and weak scaling are never mixed: a program says which of the two its sizes are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

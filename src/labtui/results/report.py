@@ -1,7 +1,5 @@
 """Results as text tables, split where the window is too narrow for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """What belongs on one line of a scaling chart, and what follows from a line: lost efficiency, outlook, times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Results as JSON: the shapes that other programs rely on, each as one list of fields."""
 
-from __future__ import annotations
-
 import math
 from operator import attrgetter
 from typing import Any

@@ -5,16 +5,15 @@ sent, the queue, the logs. Between two of them it looks around again, so nothing
 tiny thread watches the worker itself: it notices that the computer slept, and that a question stays unanswered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
+from labtui.domain.model import Stream
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.polling import Poller
@@ -30,10 +29,7 @@ from labtui.session.worker_context import (
 )
 from labtui.slurm.job_evidence import live
 from labtui.slurm.probe import present
-
-if TYPE_CHECKING:
-    from labtui.domain.model import Stream
-    from labtui.slurm.remote_command import Call
+from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"

@@ -1,11 +1,9 @@
 """What differs between two runs, and which run would tell what made one slower."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from labtui.cluster.local_files import reader_inside
 from labtui.domain.errors import UsageError
@@ -19,10 +17,8 @@ from labtui.results.rows import ResultRow
 from labtui.results.scaling import lost_efficiency
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.planning import run_of
+from labtui.session.session import Session
 from labtui.training_logs.gpu_sampler import clocks, read_samples
-
-if TYPE_CHECKING:
-    from labtui.session.session import Session
 
 
 class Difference(NamedTuple):

@@ -9,8 +9,6 @@ with the folder's lock takes a row in one transaction, so it is acted on once or
 withdrawn by who asked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -8,8 +8,6 @@ A log that is far behind is copied first and read second: reading for epochs cos
 connection, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

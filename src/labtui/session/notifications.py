@@ -3,8 +3,6 @@
 What is told is labtui's own sentence about a job and its runs; text from logs never gets here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -9,8 +9,6 @@ not have ended is looked up by its token the next time there is a connection; on
 sent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

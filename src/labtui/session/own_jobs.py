@@ -7,8 +7,6 @@ What the file's text does not decide of its runs is named in `RunSpec.unknown`, 
 told by the log.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Asking the queue: one remote command a time, as seldom as it can be done honestly."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any

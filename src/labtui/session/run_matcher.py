@@ -8,8 +8,6 @@ A training that did not come to its end and began again in the same log (a reque
 tries twice) is one planned run: what it did before does not count any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

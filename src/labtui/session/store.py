@@ -5,8 +5,6 @@ or a cut of power loses nothing that was said to be stored. Every failure is a `
 one nothing of the transaction is in the file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

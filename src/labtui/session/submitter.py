@@ -8,8 +8,6 @@ back into the queue only when there certainly is no job. (6) Should two jobs com
 one that began first trains, and the other ends itself (`jobscript`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future

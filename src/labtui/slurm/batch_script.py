@@ -4,8 +4,6 @@ The options are those of Slurm 20.11 to 26.05; sbatch takes a long one by any be
 sites can add their own (SPANK). Never raises: what cannot be understood is left out, and no rule says a word about it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

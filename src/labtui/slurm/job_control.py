@@ -1,7 +1,5 @@
 """One job: what `sbatch` says of it; its logs and GPUs; cancelling, holding, releasing and limiting it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache, partial

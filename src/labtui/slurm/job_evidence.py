@@ -4,8 +4,6 @@ A failed or empty answer is never "finished". A job that is missing from a good 
 accounting, the controller or the job's own log speaks. What was last known is kept beside "unknown since".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

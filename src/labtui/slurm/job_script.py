@@ -3,8 +3,6 @@
 Pure text; `labtui.session.own_jobs` reads the header back.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The questions and the readers of their answers. Asks nothing by itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

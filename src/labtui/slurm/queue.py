@@ -5,8 +5,6 @@ unknown name fails the whole query. A failed, cut or unreadable answer of the qu
 which is never "finished".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The frame runs a script in a login shell between random markers: what start-up f
 programs print after, can never be taken for output. Values from outside are positional arguments. Nothing here sends.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

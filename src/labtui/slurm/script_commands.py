@@ -5,8 +5,6 @@ over given words becomes one command for each word. Rank variables that the batc
 they are those of the batch step and not of the task. Never raises, and never grows beyond `MAX_COMMANDS`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

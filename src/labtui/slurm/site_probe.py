@@ -4,8 +4,6 @@ One command that only reads. Sites refuse parts of it (`sinfo`, `scontrol show n
 missing, and `refused` says which and why.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

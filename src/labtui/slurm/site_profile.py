@@ -4,8 +4,6 @@ Pure. What Slurm knows is written down in its own order and never asked; what it
 not tell is listed in `unknown`: nobody shall take a guess for a fact. The student edits the rest.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 An unknown state counts as alive: a job is finished only on Slurm's own, known word for it.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

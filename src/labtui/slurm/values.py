@@ -3,8 +3,6 @@
 Text from a cluster is data: only ASCII digits make a number, and only so many of them.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

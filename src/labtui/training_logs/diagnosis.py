@@ -4,8 +4,6 @@ One process often prints the same error many times; each kind is reported once p
 next separate traceback). The .out of a job has the runs, the .err often has the reason why one of them stopped.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A form turns a line into what it says (`said`) and has no state; which run that 
 order of trust for an epoch's time: MLPerf records, then Keras's lines, then other trainers' forms.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import tomllib

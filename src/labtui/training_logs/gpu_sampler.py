@@ -6,8 +6,6 @@ one file, a column before the others names the node: the GPUs are then numbered 
 the templates ask for.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

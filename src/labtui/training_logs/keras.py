@@ -21,8 +21,6 @@ Only A draws the full bar twice, with no time left and at the end of the epoch, 
 with an unknown number of steps. Where a log shows none of this and not Keras 3's bar, both readings count.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """From bytes in any chunks to text lines, with carriage-return redraws reduced."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Format: MLCommons `mlperf-logging`, releases 0.7 to 4.1.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping

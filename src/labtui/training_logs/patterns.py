@@ -12,8 +12,6 @@ A program that is timed without epochs has lines that an edition writes as they 
 braces: `line_pattern` says how.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -4,12 +4,11 @@ Runs are a pure function of a log's bytes: `parse_log` for the command line and 
 same code. Memory does not grow with the log, and no bytes make it raise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from labtui.domain.model import Program, Stream
 from labtui.training_logs.diagnosis import NO_GPU_SIGN, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
@@ -23,14 +22,10 @@ from labtui.training_logs.lines import (
     split_prefix,
     split_rank,
 )
+from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_job_name
-from labtui.training_logs.runs import LogReport, RunFacts
+from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Said, Says
-
-if TYPE_CHECKING:
-    from labtui.domain.model import Program, Stream
-    from labtui.training_logs.patterns import OwnPattern
-    from labtui.training_logs.runs import ParsedRun
 
 MAX_FORKS = 64
 _MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")

@@ -1,7 +1,5 @@
 """What a run says of itself before it trains: banners, echoed commands, job headers, model names."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

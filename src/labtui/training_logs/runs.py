@@ -1,7 +1,5 @@
 """What a log tells: its runs, the failures and GPUs its lines give, and the report made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """What one line of a log says, in the words that the fold understands; `forms` make them, `fold` takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

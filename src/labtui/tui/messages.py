@@ -4,8 +4,6 @@
 has written all: where the screens are left meanwhile, nobody hears it, and that is all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

@@ -1,17 +1,16 @@
 """What is planned: the runs as rows, the jobs they make, what is wrong with them and its remedy. No Textual."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, JobForm, SubmissionDraft
+from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
 from labtui.lab.plan_table import (
     EDITABLE,
@@ -23,16 +22,11 @@ from labtui.lab.plan_table import (
     without_option,
 )
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
+from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.planning import BY_HAND, already, too_large
-
-if TYPE_CHECKING:
-    from labtui.domain.model import AcceptedFinding
-    from labtui.lab.edition import Edition
-    from labtui.results.rows import ResultRow
-    from labtui.session.preview import Preview
-    from labtui.session.session import Session
-
+from labtui.session.preview import Preview
+from labtui.session.session import Session
 
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 

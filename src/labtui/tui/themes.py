@@ -1,7 +1,5 @@
 """What every app of ours is made from: the last gate, a dark and a light theme, and what a student prefers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,11 +1,9 @@
 """Pages over a screen: a text, help, problems, what labtui asked the cluster, the jobs there, the doctor's checks."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -14,20 +12,17 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Footer, Static
 
-from labtui.doctor.findings import SIGNS, summary, worst_status
+from labtui.cluster.target import Prompter
+from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.terminal_text import display_text
+from labtui.session.comparison import Comparison
+from labtui.session.session import Session
 from labtui.tui import format as words
+from labtui.tui.app import LabApp
 from labtui.tui.screens.prompts import Modal
 from labtui.tui.themes import Roles, roles
 from labtui.tui.widgets.frame import key
-
-if TYPE_CHECKING:
-    from labtui.cluster.target import Prompter
-    from labtui.doctor.findings import Check
-    from labtui.session.comparison import Comparison
-    from labtui.session.session import Session
-    from labtui.tui.app import LabApp
 
 
 class TextScreen(Modal[None]):

@@ -3,12 +3,10 @@
 What is sent is what is shown: files changed under the plan are read and checked again before anything goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -22,8 +20,11 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
+from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
+from labtui.session.preview import Preview
+from labtui.session.session import Session
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
@@ -31,11 +32,6 @@ from labtui.tui.screens.prompts import Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
-
-if TYPE_CHECKING:
-    from labtui.lab.edition import Edition
-    from labtui.session.preview import Preview
-    from labtui.session.session import Session
 
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0

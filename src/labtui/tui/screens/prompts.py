@@ -1,10 +1,8 @@
 """`Ask`: the one dialog, with choices or a line to type into; and what is asked with it at login and on leaving."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual import on
@@ -17,10 +15,8 @@ from textual.widgets import Button, Input, Static
 
 from labtui.domain.model import RunPhase
 from labtui.tui import STYLES
+from labtui.tui.app import LabApp
 from labtui.tui.view import LIVE
-
-if TYPE_CHECKING:
-    from labtui.tui.app import LabApp
 
 _Answer = TypeVar("_Answer")
 

@@ -1,11 +1,9 @@
 """The first run: which lab, which cluster, who; try the connection; make the lab folder."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from rich.text import Text
 from textual import on
@@ -17,12 +15,10 @@ from textual.widget import Widget
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
+from labtui.session.settings import Settings
 from labtui.tui import STYLES, themes
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.themes import SanitizedApp
-
-if TYPE_CHECKING:
-    from labtui.session.settings import Settings
 
 FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),

@@ -5,10 +5,8 @@ change, never by a key press in a text. labtui writes no answer. What is typed i
 when the text is left, and on quitting; a file changed by another editor meanwhile is never overwritten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -21,20 +19,17 @@ from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from labtui.lab.edition import Task
+from labtui.lab.edition import Fact, Task
 from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
+from labtui.results.charts import ChartSpec
 from labtui.session.labs import AnswerFiles
 from labtui.tui import format as words
+from labtui.tui.app import LabApp
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import VIEWS, ChartView, first_chart
 from labtui.tui.widgets.frame import Said, key, say
-
-if TYPE_CHECKING:
-    from labtui.lab.edition import Fact
-    from labtui.results.charts import ChartSpec
-    from labtui.tui.app import LabApp
 
 SAVE_AFTER = 1.0
 

@@ -1,10 +1,8 @@
 """The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.text import Text
@@ -24,7 +22,9 @@ from labtui.results.charts import (
     doubling_axes,
     with_kind,
 )
+from labtui.results.rows import ResultRow
 from labtui.tui import format as words
+from labtui.tui.app import LabApp
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
@@ -32,11 +32,6 @@ from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import LogText
-
-if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
-    from labtui.tui.app import LabApp
-    from labtui.tui.view import View
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 

@@ -1,7 +1,5 @@
 """The output of the selected run, followed and searchable: standard output, or standard error."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from textual import on

@@ -3,11 +3,9 @@
 `KeyedTable.sync` compares with what is shown, words and colours: equal content costs nothing, and the cursor stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 from rich.text import Text
@@ -17,11 +15,9 @@ from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
+from labtui.tui.app import LabApp
 from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import Pane, key, look
-
-if TYPE_CHECKING:
-    from labtui.tui.app import LabApp
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -80,9 +76,7 @@ class KeyedTable(DataTable[Text]):
             if selected in self._shown:
                 self.move_cursor(row=list(self._shown).index(selected), column=column)
         self._shown_columns = columns
-        new, self._new_rows = self._new_rows, set()
-        self._require_update_dimensions = False
-        self._update_dimensions(new)  # at once: its height is known before the next layout
+        self._update_dimensions(self._new_rows)  # at once: its height is known before the next layout
 
     @property
     def selected_key(self) -> str | None:

@@ -3,10 +3,7 @@
 A run that failed comes first: the log's own error line, one sentence, one advice, its keys.
 """
 
-from __future__ import annotations
-
 import textwrap
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
+from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import after_oom, headline, result
@@ -24,9 +22,6 @@ from labtui.tui.widgets.frame import Said, does, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
-
-if TYPE_CHECKING:
-    from labtui.results.charts import ChartSpec
 
 MAX_BAR = 16
 MIN_STATE = 21

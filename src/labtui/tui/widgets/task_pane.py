@@ -1,11 +1,9 @@
 """A task in words: what, why, then a line each for runs, charts and answers; the rest is folded away."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 from rich.text import Text
@@ -14,14 +12,12 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from labtui.domain.model import plural
+from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
-
-if TYPE_CHECKING:
-    from labtui.lab.checks import CheckItem
 
 
 class Section(msgspec.Struct, frozen=True):
