@@ -167,12 +167,7 @@ class Connection:
         return sum(len(file.data) for file in contents.values())
 
     def run(
-        self,
-        script: str,
-        *,
-        name: str = "shell",
-        timeout_s: float = COMMAND_LIMIT_S,
-        limit: int = OUTPUT_CAP,
+        self, script: str, *, name: str = "shell", timeout_s: float = COMMAND_LIMIT_S, limit: int = OUTPUT_CAP
     ) -> CommandResult:
         """Run a shell script in a login shell. `status` None = unknown how it ended (see `CommandResult`).
 

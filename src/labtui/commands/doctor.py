@@ -101,9 +101,7 @@ def _here(args: argparse.Namespace) -> Path | None:
         return None
 
 
-def chosen_cluster(
-    args: argparse.Namespace,
-) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
+def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import requirements_of

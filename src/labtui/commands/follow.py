@@ -68,9 +68,7 @@ def run_log(args: argparse.Namespace) -> int:
         if not args.follow and not _complete(lab.state, record, args.stream):
             say("The log may have grown since; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
-            there = (
-                f"; `labtui log {args.run} --err` prints it" if found.stream == "err" != args.stream else ""
-            )
+            there = f"; `labtui log {args.run} --err` prints it" * (found.stream == "err" != args.stream)
             of = "standard error" if found.stream == "err" else "standard output"
             say(f"Run {args.run} failed: {found.text} (line {found.line} of {of}{there}).")
     return 0

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from labtui.commands.terminal import (
-    add_json_argument,
-    count,
-    plain,
-    print_json,
-    print_line,
-    say,
-)
+from labtui.commands.terminal import add_json_argument, count, plain, print_json, print_line, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft, plural
 from labtui.slurm.values import number

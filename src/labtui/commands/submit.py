@@ -360,10 +360,7 @@ def _submit(
         say_error(trouble)
     statuses = {row["status"] for row in rows}
     if open_ones := sum(row["status"] in _OPEN for row in rows):
-        wait = (
-            f"{plural(open_ones, 'job')} {'waits' if open_ones == 1 else 'wait'} in labtui's submission queue"
-        )
-        say(f"{wait}; `labtui` or `labtui watch` sends {'it' if open_ones == 1 else 'them'}.")
+        say(f"Not sent yet: {plural(open_ones, 'job')}; `labtui` or `labtui watch` sends what waits.")
     return exit_code(statuses, trouble)
 
 

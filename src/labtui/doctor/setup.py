@@ -25,13 +25,7 @@ from labtui.slurm.job_control import SbatchAnswer, check_options
 from labtui.slurm.probe import SlurmProbe, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
-from labtui.slurm.site_profile import (
-    Choices,
-    SiteQuestion,
-    qos_question,
-    questions,
-    site_profile,
-)
+from labtui.slurm.site_profile import Choices, SiteQuestion, qos_question, questions, site_profile
 
 KEY_NAME = "id_ed25519"
 AGENT = (

@@ -279,10 +279,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     return RunPhase.STARTING
 
 
-_PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {
-    "completed": RunPhase.DONE,
-    "cancelled": RunPhase.CANCELLED,
-}
+_PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {"completed": RunPhase.DONE, "cancelled": RunPhase.CANCELLED}
 
 _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
     SubmissionStatus.WAITING: RunPhase.WAITING,

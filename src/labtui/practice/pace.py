@@ -53,10 +53,7 @@ def interpolated(table: Mapping[int, float], count: int) -> float:
 
 EDITIONS = ("hpc4ai-ch12", "hpc4ai-ch11", "hpc4ai-ch15", "thesis-2019")
 """Where two of them publish the same, the first one counts."""
-DATA_SETS = {
-    "micro-224": {"train": 12_500, "val": 10_000},
-    "tiny-224": {"train": 100_000, "val": 10_000},
-}
+DATA_SETS = {"micro-224": {"train": 12_500, "val": 10_000}, "tiny-224": {"train": 100_000, "val": 10_000}}
 """Images of the practice cluster's data sets."""
 
 

@@ -328,9 +328,7 @@ def _withdrawn(db: sqlite3.Connection, number: int | None) -> bool:
 
 
 def serve(
-    database: Path,
-    act: Callable[[Request], tuple[str, Future[Any]]],
-    report: Callable[[BaseException], None],
+    database: Path, act: Callable[[Request], tuple[str, Future[Any]]], report: Callable[[BaseException], None]
 ) -> Callable[[], None]:
     """Act on requests in a thread of its own until the returned function is called.
 

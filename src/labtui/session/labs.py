@@ -137,11 +137,7 @@ def _known(path: Path) -> dict[str, set[str]]:
 
 
 def gather_evidence(
-    folder: LabFolder,
-    edition: Edition,
-    state: LabState,
-    *,
-    results: Results | None = None,
+    folder: LabFolder, edition: Edition, state: LabState, *, results: Results | None = None
 ) -> Evidence:
     """Everything the checks look at, read from the lab folder now; of the cluster what it said last.
 

@@ -11,13 +11,7 @@ from labtui.domain.model import JobPhase, JobView
 from labtui.domain.state import Change, LabState
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import WorkerContext
-from labtui.slurm.job_evidence import (
-    ended_as_duplicate,
-    live,
-    observe,
-    other_jobs,
-    vanished,
-)
+from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
 from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 
 QUEUE_KEY = "queue"

@@ -62,10 +62,8 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
     edition = session.edition
     seconds, gpu_hours = expectation(draft, edition, session.results().measured)
-    ours, task = (
-        {plan.spec.script for each in edition.tasks for plan in each.runs},
-        edition.task(draft.task_id),
-    )
+    ours = {plan.spec.script for each in edition.tasks for plan in each.runs}
+    task = edition.task(draft.task_id)
     context = ScriptContext(
         files,
         draft,

@@ -285,11 +285,7 @@ class Session:
     # ------------------------------------------------------------------ actions
 
     def submit(
-        self,
-        draft: SubmissionDraft,
-        *,
-        script: str | None = None,
-        accepted: Sequence[AcceptedFinding] = (),
+        self, draft: SubmissionDraft, *, script: str | None = None, accepted: Sequence[AcceptedFinding] = ()
     ) -> Future[str]:
         """Put a submission into the submission queue and send it as soon as its queue takes it; gives its token.
 

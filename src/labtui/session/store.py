@@ -143,10 +143,7 @@ class Store:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
 
     def write(
-        self,
-        before: LabState,
-        after: LabState,
-        files: Mapping[str, Mapping[str, bytes]] | None = None,
+        self, before: LabState, after: LabState, files: Mapping[str, Mapping[str, bytes]] | None = None
     ) -> tuple[str, ...]:
         """Store what differs between two states in one transaction; the tokens of the submissions that do.
 

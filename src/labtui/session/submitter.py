@@ -332,14 +332,8 @@ class Submitter:
             waits = submission.status is SubmissionStatus.WAITING or (
                 submission.job is not None and submission.job.phase is JobPhase.QUEUED
             )
-            return (
-                None
-                if waits
-                else (
-                    f"Run {submission.run_ids[0]} is no longer waiting.",
-                    "Only a run that waits can be held.",
-                )
-            )
+            over = f"Run {submission.run_ids[0]} is no longer waiting."
+            return None if waits else (over, "Only a run that waits can be held.")
         return early_end_refusal(submission, wanted.minutes)
 
     def _cancel(self, submission: SubmissionState, done: Future[None], offline: LabError | None) -> None:

@@ -12,15 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import KerasLines
-from labtui.training_logs.runs import (
-    Failure,
-    GpuCount,
-    GpuSource,
-    ParsedRun,
-    RunFacts,
-    count_gpus,
-    is_worse,
-)
+from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import ImagenetLines
 

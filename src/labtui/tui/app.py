@@ -49,11 +49,6 @@ COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
 
 
-def entry(name: str, key: str, said: str, run: Callable[[], Any]) -> SystemCommand:
-    """One line of the palette."""
-    return SystemCommand(f"{name:<15}{key:<7}{said}", "", run)
-
-
 class StateArrived(Message):
     """The session's newest state; an older one still in the queue is dropped."""
 
@@ -350,10 +345,6 @@ class LabApp(SanitizedApp[int]):
             body = f"Details are in {self.session.folder.problem_log.name}."
         self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
 
-    def report_sentence(self, sentence: str) -> None:
-        """A warning in words."""
-        self.notify(sentence, severity="warning", markup=False)
-
     def open_editor(self, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""
         try:
@@ -423,17 +414,11 @@ class LabApp(SanitizedApp[int]):
                 yield node, binding, self.why_idle(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the palette lists: the actions that have a key here, the tasks, and what has no key."""
-        for node, binding, why_not in self.here(screen):
-            told = f"not now: {why_not}" if why_not else binding.tooltip
-            run = partial(self.run_action, binding.action, node)
-            yield entry(binding.description, self.get_key_display(binding), told, run)
-        for row in self.view_model.view().rows:
-            go = partial(self.go_to_task, row.task_id)
-            yield entry(f"Task {row.task_id}", "", f"{row.title}  {row.word}", go)
-        yield entry("Theme", "", "light colours, or dark ones again", self.action_change_theme)
-        requests = partial(self.action_page, "requests")
-        yield entry("Requests", "", "commands run on the cluster, timed", requests)
+        """What the palette lists."""
+        from labtui.tui.screens.pages import palette
+
+        for name, shown, said, run in palette(self, screen):
+            yield SystemCommand(f"{name:<15}{shown:<7}{said}", "", run)
 
     def action_command_palette(self) -> None:
         """The palette, with what it is for in its box."""

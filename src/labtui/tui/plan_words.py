@@ -31,11 +31,7 @@ if TYPE_CHECKING:
     from textual.content import Content
 
 
-FORMS = {
-    "torchrun": "torchrun",
-    "task-per-gpu": "srun, one task per GPU",
-    "srun-python": "srun python",
-}
+FORMS = {"torchrun": "torchrun", "task-per-gpu": "srun, one task per GPU", "srun-python": "srun python"}
 """How a job starts its runs, where there is a choice of it."""
 UNKNOWN = "?"
 """What nothing tells about a run of the student's own job file."""

@@ -313,7 +313,7 @@ class MainScreen(FramedScreen):
         """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""
         app = self.app
         if app.exporting is not None and not app.exporting.done():
-            app.report_sentence("The export is still under way.")
+            app.notify("The export is still under way.", severity="warning", markup=False)
             return
         note = self.query_one(NoteLine)
 

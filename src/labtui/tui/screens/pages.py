@@ -2,14 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from labtui.cluster.target import Prompter
@@ -44,6 +46,19 @@ class TextScreen(Modal[None]):
             with VerticalScroll(classes="page-text"):
                 yield Static(self.page, markup=False, id="page-text")
             yield Footer(compact=True, show_command_palette=False)
+
+
+def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
+    """Name, key, what it does, and how: the actions that have a key here, the tasks, and what has no key."""
+    for node, binding, why_not in app.here(screen):
+        told = f"not now: {why_not}" if why_not else binding.tooltip
+        run = partial(app.run_action, binding.action, node)
+        yield binding.description, app.get_key_display(binding), told, run
+    for row in app.view_model.view().rows:
+        go = partial(app.go_to_task, row.task_id)
+        yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
+    yield "Theme", "", "light colours, or dark ones again", app.action_change_theme
+    yield "Requests", "", "commands run on the cluster, timed", partial(app.action_page, "requests")
 
 
 def problems_text(app: LabApp) -> Text:

@@ -157,7 +157,8 @@ class PlanScreen(FramedScreen):
         except LabError as error:
             self.app.report(error)
         for name in edited - self.plan.edited_jobs:
-            self.app.report_sentence(f"The job script of {name} is a new one, without your edits.")
+            said = f"The job script of {name} is a new one, without your edits."
+            self.app.notify(said, severity="warning", markup=False)
         self.show()
         self._preview(self.plan.previews, ask=True)
 
@@ -408,7 +409,7 @@ class PlanScreen(FramedScreen):
         if confirmed is None:
             return
         if not plan.drafts:
-            self.app.report_sentence("Every run is left out.")
+            self.app.notify("Every run is left out.", severity="warning", markup=False)
         elif self._read_again() or not plan.checked:
             self.notify("Checking the files first. Press s again.", markup=False, timeout=4)
         elif plan.problem is not None:

@@ -274,7 +274,7 @@ class AnswersPane(Container):
         text = with_answer(task, self._text, self.question, answer)
         problem = self.files.save(task.id, text)
         if problem:
-            self.app.report_sentence(problem)
+            self.app.notify(problem, severity="warning", markup=False)
         else:
             self._text, self._loaded = text, answer
             self.app.check_again()  # a box may tick by what was just written

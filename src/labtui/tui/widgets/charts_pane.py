@@ -13,15 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval
-from labtui.results.charts import (
-    FAMILIES,
-    ChartSpec,
-    Kind,
-    Point,
-    Series,
-    doubling_axes,
-    with_kind,
-)
+from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.app import LabApp

@@ -173,7 +173,7 @@ def _shown(raw: bytes) -> str:
 _TELLING = re.compile(
     r"\s*(?:(?P<epoch>Epoch \d+/\d+)"
     r"|(?P<error>.*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
-    r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))",
+    r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
 )
 """Lines that a reader looks for; the first group that fits names the style."""
 

@@ -44,7 +44,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
     """One scrolling page; a click on a section opens or closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True),
+        key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True)
     ]
 
     _all = False  # whether every section is open
