@@ -237,13 +237,15 @@ def _diagnosis_lines(one: ParsedFile, report: LogReport) -> list[str]:
 
 def _steady_lines(row: ResultRow) -> list[str]:
     """The time of an epoch after the first and the throughput, each with its uncertainty."""
-    from labtui.results.numbers import rate_text, with_uncertainty
+    from labtui.results.numbers import bounds_text, rate_text, with_uncertainty
 
     parts = []
     if row.epoch_seconds is not None:
         parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch after the first")
     if row.throughput is not None:
-        parts.append(f"{rate_text(row.throughput)} {row.configuration.unit}/s")
+        rate = rate_text(row.throughput)
+        between = bounds_text(row.throughput, rate)
+        parts.append(f"{rate}{f' ({between})' * bool(between)} {row.configuration.unit}/s")
     return [", ".join(parts)] if parts else []
 
 
