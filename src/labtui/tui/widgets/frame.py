@@ -356,7 +356,7 @@ def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
 
 
-class FramedScreen(Acts, Screen[None]):
+class FramedScreen(Screen[None], Acts):  # the first base is the one whose styles Textual takes
     """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
 
     app: LabApp
