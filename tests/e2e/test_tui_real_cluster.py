@@ -129,7 +129,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
         await pilot.press(*"yes", "enter")
         await sees(pilot, "● online")
         await submit_two_sizes(pilot, app)
-        await sees(pilot, "Run 2 in the submission queue")
+        await sees(pilot, "Run 2 waits. ")
         await sees(pilot, "▶ running")
         for number in (1, 2):
             await come_to(pilot, lambda at=number: session.state.runs[at].epochs, f"an epoch of run {number}")

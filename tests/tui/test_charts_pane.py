@@ -125,7 +125,7 @@ async def test_the_law_lies_over_the_speedups(filled_session):
             await pilot.press("y")
         await until(pilot, lambda: "fit" in roles(app))
         assert re.match(
-            r"Serial: [\d.]+ % of a fixed problem \(Amdahl\), [\d.]+ % of a problem that grows \(Gustafson\)",
+            r"Serial: [\d.]+ % \(Amdahl, fixed problem\), [\d.]+ % \(Gustafson, growing problem\)",
             text(app, "sentence"),
         )
         await pilot.press("3")
@@ -192,7 +192,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await until(pilot, lambda: "tiny-224, 1 GPU " in text(app, "strip"))
         assert "run 4, job 31334" in text(app, "strip"), "each line has its own run on one GPU"
         await pilot.press("o")
-        await until(pilot, lambda: "of a fixed problem (Amdahl)" in text(app, "sentence"))
+        await until(pilot, lambda: "(Amdahl, fixed problem)" in text(app, "sentence"))
         await pilot.press("m")
         await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
         assert text(app, "sentence") == "Laws are drawn for one line: choose it with m."

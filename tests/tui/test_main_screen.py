@@ -12,7 +12,7 @@ from textual.widgets._footer import FooterKey
 from labtui.domain.model import JobPhase
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import NextStep
+from labtui.tui.guidance import NextStep, queued_here
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -405,9 +405,13 @@ async def test_a_growing_log_is_followed(filled_session):
 
 
 async def test_waiting_and_pending_are_explained(session):
-    session.feed(planned("lt1", "10.5", 1, spec()), *online())
+    def held(state):
+        return state.with_submission("lt0", held=True)
+
+    session.feed(planned("lt0", "10.5", 2, spec()), held, planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Run 1 waits. acc_debug takes one job per user; sent when" in flat(app))
+        assert queued_here(app.view).startswith("Run 1 waits. acc_debug"), "what is held has another reason"
         from tests.tui.fed_session import accepted
 
         session.feed(

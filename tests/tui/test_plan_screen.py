@@ -437,11 +437,14 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
 
 
 async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
+    for number, run in enumerate([run for draft in session.drafts("10.5") for run in draft.runs], 1):
+        session.feed(*finished_run(f"lt{number}", "10.5", number, run, str(number)))
     async with screens(session, size=(80, 24)) as (app, pilot):
-        await app.show_plan("10.5", session.drafts("10.5"), "Task 10.5 is done already.")
-        await until(pilot, lambda: ready(app.screen))
+        await app.show_plan("10.5", session.drafts("10.5"), "Ran out of time.")
+        await until(pilot, lambda: ready(app.screen) and "Ran out of time." in text_of(app))
         await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and text_of(app).count("Task 10.5 is done already.") >= 1)
+        await until(pilot, lambda: chooses(app) and "they would be repeated" in text_of(app))
+        assert len(app.screen_stack[-2].plan.doubts) == 1, "what is known is not asked about"
         await pilot.press("enter")  # the cursor is on the safe answer
         await until(pilot, lambda: ready(app.screen))
         assert not session.requests
@@ -564,4 +567,4 @@ def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is
     (draft,) = halve_after(session, 1).drafts
     assert draft.runs == (one,) and draft.gpus == 1
     (doubt,) = Plan(session, session.edition, "10.5", (draft,), "Out of memory.").doubts
-    assert doubt == "Out of memory. These runs are done or under way: they would be repeated."
+    assert doubt == "These runs are done or under way: they would be repeated."

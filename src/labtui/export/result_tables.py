@@ -75,7 +75,7 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
 def sources_table(results: Results) -> Table:
     """Job, file and lines of every time and rate."""
     rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
-    headings = ("training", "measured", "job", "log", "lines (epoch)" if results.rows else "line")
+    headings = ("training", "value", "job", "log", "lines (epoch)" if results.rows else "line")
     return Table(headings, tuple(rows), (False, True, True, False, False))
 
 

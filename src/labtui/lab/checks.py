@@ -81,13 +81,13 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     ]
     practice = any(item.met and item.practice for item in items)
     notes = list(notes_for(edition, task, evidence))
-    if practice:
-        notes.insert(0, "Ticked by practice runs: nothing to hand in.")
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     begun = own or any(item.met and item.effort and item.kind not in _OF_RUNS for item in items)
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
+    if practice and status != "open":
+        notes.insert(0, "Ticked by practice runs: nothing to hand in.")
     found = TaskCheck(
         task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
     )
@@ -123,7 +123,7 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         if match.run is None:
             label = match.spec.label
             name = label if [each.spec.label for each in matches].count(label) == 1 else words
-            item = CheckItem(sentence, f"{name} has not been run yet{elsewhere}.")
+            item = CheckItem(sentence, f"{name}: not run yet{elsewhere}.")
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
             again, shown = _again(match, matches), cite_run(match.run, at.evidence)

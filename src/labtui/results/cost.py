@@ -91,7 +91,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
         cpus=submission.cpus * submission.nodes,
         wall_seconds=wall,
         allocated=gpus * wall / _HOUR,
-        used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
+        used=min(gpus * wall / _HOUR, sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs)),
         running=running,
     )
 

@@ -272,11 +272,10 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     if not fits:
         return ""
     if len(fits) == 1:
-        wholes = {"amdahl": "a fixed problem (Amdahl)", "gustafson": "a problem that grows (Gustafson)"}
+        wholes = {"amdahl": "Amdahl, fixed problem", "gustafson": "Gustafson, growing problem"}
         mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
-        return "Serial: " + ", ".join(
-            f"{percent_text(fit.serial_fraction)} of {wholes[fit.law]}" for fit in mine
-        )
+        shares = (f"{percent_text(fit.serial_fraction)} ({wholes[fit.law]})" for fit in mine)
+        return f"Serial: {', '.join(shares)}"
     values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
     return f"Serial by Amdahl's law: {values}"
 

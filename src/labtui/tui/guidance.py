@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, SubmissionStatus, plural
+from labtui.domain.state import submission_queue
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, TRAINING, RunLine, View, connected
 
@@ -333,7 +334,8 @@ def status_line(view: View) -> tuple[str, str]:
 
 def queued_here(view: View) -> str:
     """What waits in labtui's own queue and why; empty when nothing does."""
-    waiting = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
+    held = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
+    waiting = submission_queue(view.state) or held
     if not waiting or view.loading:
         return ""
     numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))

@@ -61,13 +61,13 @@ class Plan:
         planned: tuple[SubmissionDraft, ...],
         why: str = "",
     ) -> None:
-        """`why`: what is to be said of these runs before they are submitted."""
+        """`why`: what is to be said of these runs."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.already = already(session, task_id, planned)
         rows = rows_of(planned)
         again = {row.spec for row in rows} <= self.already.keys()  # all of them: they are to be repeated
-        repeated = "These runs are done or under way: they would be repeated." if again and rows else ""
-        self.why = f"{why} {repeated}".strip()
+        self.why = why
+        self.repeated = "These runs are done or under way: they would be repeated." if again and rows else ""
         self.task_rows: list[PlanRow] = [
             replace(row, included=again or row.spec not in self.already) for row in rows
         ]
@@ -242,7 +242,7 @@ class Plan:
     def doubts(self) -> list[str]:
         """What is to be said of the runs: batches per GPU that differ, did not fit before, or are no batches."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        lines = [self.why] if self.why else []
+        lines = [self.repeated] if self.repeated else []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]

@@ -90,16 +90,22 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Take a run back", "Every run is left out.", "drop_row", key="d")
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
-    if errors := plan.errors:
-        if errors[0].copy:
-            return NextStep("Begin the copy", errors[0].where, "start_copy", key="b")
-        ours = plan.job_file is None and errors[0].finding.file == MAIN_SCRIPT
-        label = "Change the plan" if ours else "Change the file"
-        label = "Fix the error" if errors[0].finding.fix is not None else label
-        return NextStep(label, errors[0].where, "send", key="s")
+    if plan.errors:
+        return _mend(plan, plan.errors[0])
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
+
+
+def _mend(plan: Plan, found: Found) -> NextStep:
+    """What mends an error: a copy, a fix, another number in the plan, or an edit of the file."""
+    if found.copy:
+        return NextStep("Begin the copy", found.where, "start_copy", key="b")
+    if found.finding.fix is not None:
+        return NextStep("Fix the error", found.where, "send", key="s")
+    if plan.job_file is None and found.finding.file == MAIN_SCRIPT:
+        return NextStep("Change the plan", found.finding.effect, "change_cell", key="enter")
+    return NextStep("Edit the file", found.where, "edit", key="e")
 
 
 # ------------------------------------------------------------------ what stands below it
@@ -110,6 +116,7 @@ def verdict_lines(plan: Plan, styles: Roles, width: int) -> Text:
     lines = [_verdict(plan, styles)]
     if (idle := _idle(plan, styles, width)) is not None:
         lines.append(idle)
+    lines += [ink(plan.why, styles.soft)] if plan.why else []
     lines += [ink("! ", styles.warn).append(each, "bold") for each in plan.doubts]
     return Text("\n").join(lines)
 

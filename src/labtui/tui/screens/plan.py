@@ -352,9 +352,12 @@ class PlanScreen(FramedScreen):
         self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:
-        """The job script of this job in the student's editor; what is saved there is what is submitted."""
+        """A script with an error, else the job script of this job, in the editor; what is saved is submitted."""
+        path = self.session.folder.scripts / self.plan.errors[0].finding.file if self.plan.errors else None
         if self.plan.job_file is not None:
             self.app.open_editor(self.plan.job_file)
+        elif path is not None and path.is_file():
+            self.app.open_editor(path)
         elif self.plan.checked and self.plan.drafts:
             path = self.plan.draft_file(self.job)
             if self.app.open_editor(path):
