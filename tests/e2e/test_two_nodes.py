@@ -207,7 +207,7 @@ def outcomes(labtui: Labtui) -> list[str | None]:
 def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
     """A job of two ranks, one on each node: its id and where its standard output lies."""
     before = set(pair.jobs())
-    labtui("submit", "1", "--gpus", "2", "--yes", "--force", *words)
+    labtui("submit", "1", "--gpus", "2", "--yes", "--force", "--again", *words)
     wait_until(lambda: set(pair.jobs()) > before, what="the job")
     (job,) = set(pair.jobs()) - before
     output = pair.as_root("scontrol", "show", "job", job).out

@@ -54,7 +54,7 @@ def test_a_task_from_plan_to_tick(
     with walk.real(student, tmp_path / "lab", name) as session:
         folder = session.folder
         for script in ("ResNet50.py", "ResNet50_seq.py"):
-            (folder.scripts / script).write_text(QUICK, encoding="utf-8")
+            (folder.scripts / script).write_text(f"{QUICK}# {script}\n", encoding="utf-8")
         task = session.edition.task(task_id)
         assert not walk.boxes(session)[task_id].done
         walk.submit(session, task_id)
@@ -76,7 +76,7 @@ def test_a_task_from_plan_to_tick(
                 assert {sample.index for sample in read_samples(sampled)} == set(range(item.gpus))
         # The student edits the script: the box says so until it is run again.
         for script in ("ResNet50.py", "ResNet50_seq.py"):
-            (folder.scripts / script).write_text(QUICK + "# tuned\n", encoding="utf-8")
+            (folder.scripts / script).write_text(f"{QUICK}# {script}, tuned\n", encoding="utf-8")
         assert walk.boxes(session)[task_id].status == "stale"
 
 

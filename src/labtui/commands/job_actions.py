@@ -164,12 +164,9 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_retry(args: argparse.Namespace) -> int:
     """Propose, check, ask, submit: the same way as `labtui submit`."""
-    from labtui.commands.submit import missing, send
+    from labtui.commands.submit import send
     from labtui.session.planning import retry_after
 
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
-        drafts = list(proposal.drafts)
-        if not args.again:
-            drafts = missing(lab.session, drafts, ask=not args.yes)
-        return send(lab, args, drafts, proposal.sentence) if drafts else 1
+        return send(lab, args, list(proposal.drafts), proposal.sentence)

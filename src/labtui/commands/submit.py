@@ -84,6 +84,8 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "after a run that ran out of memory: the task's plan again with a smaller batch per GPU"
     parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
+    words = "also the runs that are done already or under way; without it only those that are missing"
+    parser.add_argument("--again", action="store_true", help=words)
     add_sending_arguments(parser)
 
 
@@ -95,8 +97,6 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline", action="store_true", help="with --dry-run: do not ask the cluster either"
     )
-    words = "also the runs that are done already or under way; without it only those that are missing"
-    parser.add_argument("--again", action="store_true", help=words)
     words = "override a rule's findings; the reason appears on the last page of the hand-in"
     parser.add_argument("--accept", action="append", default=[], metavar="RULE=REASON", help=words)
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
@@ -111,7 +111,7 @@ def run_submit(args: argparse.Namespace) -> int:
     with Open(args, start=False) as lab:
         drafts, sentence = _drafts(lab, args)
         if not args.again and args.halve is None:
-            drafts = missing(lab.session, drafts, ask=not args.yes)
+            drafts = _missing(lab.session, drafts, ask=not args.yes)
         return send(lab, args, drafts, sentence) if drafts else 1
 
 
@@ -183,7 +183,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
     ], sentence
 
 
-def missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
+def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
     """The drafts without the runs that are done already or under way; where all are, all of them if that is agreed."""
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import rows_of
