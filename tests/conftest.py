@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from textual import constants as textual_constants
+from textual._compositor import Compositor
 
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
 from tests.real_cluster.settings import pair_settings
@@ -39,6 +41,18 @@ os.environ["VISUAL"] = os.environ["EDITOR"] = "true"
 # constants at import; programs that tests start keep its own.
 textual_constants.MAX_FPS = 10
 textual_constants.TEXTUAL_ANIMATIONS = "none"
+
+_paint = Compositor.render_update
+
+
+def _without_painting(compositor: Compositor, full: bool = False, **how: Any) -> Any:
+    """Nobody sees the frames of these screens; to paint them was a fifth of what their tests computed."""
+    if full:  # a picture
+        return _paint(compositor, full=True, **how)
+    return compositor._dirty_regions.clear()
+
+
+Compositor.render_update = _without_painting
 
 os.fsync = lambda _: None  # tests kill processes, not machines: nothing waits for the disk
 
@@ -178,6 +192,12 @@ def _no_job_is_certain_sooner(request: pytest.FixtureRequest, monkeypatch: pytes
     """On a real cluster nobody waits five minutes to be sure that a request died; tests/slurm has the real figure."""
     if request.node.get_closest_marker("cluster") is not None:
         monkeypatch.setattr("labtui.slurm.submit.NO_JOB_S", 20.0)
+
+
+@pytest.fixture
+def painting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames are painted, for a test that is about what is painted."""
+    monkeypatch.setattr(Compositor, "render_update", _paint)
 
 
 @pytest.fixture(scope="session")

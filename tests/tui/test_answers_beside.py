@@ -113,7 +113,7 @@ async def test_wide_screens_show_the_chart_of_the_question(filled_session):
         await until(pilot, lambda: chart.display and "Efficiency" in text_of(app))
 
 
-async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_session, monkeypatch):
+async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_session, painting, monkeypatch):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")

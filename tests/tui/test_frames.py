@@ -8,7 +8,7 @@ from tests.tui.waiting import screens, text_of, until
 
 
 @pytest.fixture
-def frames(monkeypatch):
+def frames(painting, monkeypatch):
     """Each frame of the main screen as it is painted: pane behind the tabs, pane shown, text."""
     seen = []
     paint = Screen._compositor_refresh

@@ -145,7 +145,7 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session)
         await until(pilot, lambda: app.view_model.task_id == "10.4")
 
 
-async def test_another_task_is_painted_in_one_piece(filled_session, monkeypatch):
+async def test_another_task_is_painted_in_one_piece(filled_session, painting, monkeypatch):
     done: list[str] = []
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app))

@@ -27,15 +27,7 @@ from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
-from tests.tui.fed_session import (
-    NOW,
-    FedSession,
-    finished_run,
-    make_folder,
-    online,
-    open_session,
-    spec,
-)
+from tests.tui.fed_session import NOW, FedSession, finished_run, make_folder, online, open_session, spec
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
 
 WIDE = (120, 40)
@@ -169,7 +161,7 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
 
 @pytest.mark.parametrize(("size", "right"), [((80, 24), 79), (WIDE, 118)])
 async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
-    session, monkeypatch, size, right
+    session, painting, monkeypatch, size, right
 ):
     """Texts have their width and numbers are known before anything is painted."""
     frames: list[str] = []

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from textual._context import visible_screen_stack
 from textual.coordinate import Coordinate
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -55,6 +56,7 @@ def text_of(app: Any) -> str:
     """Everything on the screen as lines of text, and each message once more in one line, as toasts are narrow."""
     lines = []
     height = app.size.height
+    visible_screen_stack.set(app._background_screens)  # what shows through a question
     for row in app.screen._compositor.render_strips():
         lines.append(row.text.rstrip())
     said = [" ".join(f"{each.title} {each.message}".split()) for each in app._notifications]
