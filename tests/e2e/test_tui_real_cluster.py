@@ -17,7 +17,8 @@ from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Ask
-from tests.real_cluster import Cluster, Student
+from tests.commands.test_headless import check_mirrors
+from tests.real_cluster import Student
 from tests.remote.small_network import use_small_network
 from tests.session.small_job import make_lab
 from tests.tui.waiting import come_to, focus_at, ready, submit, text_of, types, until
@@ -98,17 +99,6 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     await come_to(pilot, lambda: len(app.view_model.state.runs) == 2, "two runs in the state")
 
 
-def check_mirrors(cluster: Cluster, session: Session) -> None:
-    for token, submission in session.state.submissions.items():
-        assert submission.job is not None
-        for stream, remote in submission.remote_logs.items():
-            mirror = session.log_path(token, stream)  # type: ignore[arg-type]
-            assert mirror is not None, (token, stream)
-            there = cluster.outside(remote.replace("%j", submission.job.job_id)).read_bytes()
-            assert mirror.read_bytes() == there, (token, stream)
-            assert stream != "out" or len(there) > 500
-
-
 @pytest.mark.tensorflow
 @pytest.mark.slow
 async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypatch):
@@ -158,7 +148,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
         before = picture_of(app)
         await pilot.press("q")
     session.close()
-    check_mirrors(cluster, session)
+    assert check_mirrors(cluster, lab.path) > 1000
 
     again, second = open_app(lab)
     async with again.run_test(size=(120, 40), notifications=True) as pilot:

@@ -260,10 +260,6 @@ class Cluster:
         name = self.settings.nodes[index - 1].name
         self.as_root("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
 
-    def cut_node(self, index: int, *, up: bool = False) -> None:
-        """Pull a node's network cable (`up` puts it back; so does `repair`); only where nodes are separate."""
-        ask(self.folder, "cut_node", index=index, up=up)
-
     def change_host_keys(self) -> None:
         """Give the login node new host keys; running sessions live on, new connections see the new ones."""
         keys.replace_host_keys(self.folder / "keys")

@@ -85,9 +85,6 @@ class Network:
                 found.append(int(entry.name))
         return found
 
-    def cut(self, index: int, up: bool = False) -> None:
-        ip("link", "set", f"node{index}", "up" if up else "down")
-
 
 def ip(*words: str, before: list[str] | None = None, keep: int | None = None) -> None:
     _run([*(before or []), "ip", *words], keep)

@@ -111,10 +111,6 @@ class Supervisor:
                 os.kill(pid, signal.SIGKILL)
         self.daemons.stop(f"slurmd_{index}", how=signal.SIGKILL)
 
-    def do_cut_node(self, index: int, up: bool) -> None:
-        assert self.network is not None
-        self.network.cut(index, up)
-
     def do_limit(self, path: str, size: str) -> None:
         """Cover a directory by an empty tmpfs of `size` (``512k``): a disk that fills up."""
         options = f"size={size},uid={STUDENT_UID},gid={GROUP_GID},mode=700"
@@ -124,9 +120,6 @@ class Supervisor:
     def do_repair(self) -> None:
         while self.covered:
             run("umount", "--lazy", self.root / self.covered.pop().lstrip("/"))
-        if self.network is not None:
-            for index in range(1, len(self.settings.nodes) + 1):
-                self.do_cut_node(index, up=True)
         for name in self.daemons.commands:
             if self.daemons.alive(name):
                 self.daemons.signal(name, signal.SIGCONT)
