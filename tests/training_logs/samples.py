@@ -2,9 +2,12 @@
 """Logs of every grammar, built the way the programs build them; data for the tests of this folder."""
 
 import json
+from pathlib import Path
 
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
+
+LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
 
 
 def runs_of(text: str) -> tuple[ParsedRun, ...]:
@@ -151,34 +154,7 @@ ERRORS = (
     "by allocator GPU_0_bfc\n"
 )
 
-NOISE = (
-    "2026-11-21 10:00:00.1: I tensorflow/core/util/port.cc:110] oneDNN custom operations are on. You may see slightly "
-    "different numerical results due to floating-point round-off errors from different computation orders.\n"
-    "2026-11-21 10:00:00.1: I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized to "
-    "use available CPU instructions in performance-critical operations.\n"
-    "2026-11-21 10:00:00.1: I tensorflow/compiler/xla/stream_executor/cuda/cuda_gpu_executor.cc:996] successful NUMA node "
-    "read from SysFS had negative value (-1), but there must be at least one NUMA node, so returning NUMA node zero.\n"
-    "2026-11-21 10:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find "
-    "TensorRT\n"
-    "2026-11-21 10:00:00.1: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library "
-    "'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file: No such file or directory\n"
-    "2026-11-21 10:00:00.1: I tensorflow/core/common_runtime/executor.cc:1197] [/device:CPU:0] (DEBUG INFO) Executor start "
-    "aborting (this does not indicate an error and you can ignore this message): INVALID_ARGUMENT: You must feed a value "
-    "for placeholder tensor 'Placeholder/_0' with dtype string and shape [1]\n"
-    "2026-11-21 10:00:00.1: W tensorflow/core/common_runtime/bfc_allocator.cc:290] Allocator (GPU_0_bfc) ran out of memory "
-    "trying to allocate 2.20GiB with freed_by_count=0. The caller indicates that this is not a failure, but this may mean "
-    "that there could be performance gains if more memory were available.\n"
-    "Exception ignored in: <function AtomicFunction.__del__ at 0x7f>\n"
-    "Traceback (most recent call last):\n"
-    '  File "/usr/lib/python3/atomic_function.py", line 285, in __del__\n'
-    "TypeError: 'NoneType' object is not subscriptable\n"
-    "as01r1b09:1201:1201 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation\n"
-    "Could not load plugin libnccl-net.so: cannot open shared object file: No such file or directory\n"
-    "cat: /etc/dgx-release: No such file or directory\n"
-    "libibverbs: Warning: couldn't load driver 'libhfi1verbs-rdmav34.so': libhfi1verbs-rdmav34.so: cannot open shared object file: No such file or directory\n"
-    "[W socket.cpp:663] [c10d] The client socket has failed to connect to [as01r1b09]:29500 (errno: 97 - Address family not supported by protocol).\n"
-    "bash: /home/nct/.bashrc: No such file or directory\n"
-)
+NOISE = (LOGS / "noise.err").read_text(encoding="utf-8")
 
 RANKS = "".join(
     f"{rank}: {part}"

@@ -49,12 +49,12 @@ PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
 
 @given(logs() | PARTS | st.binary(max_size=400), st.lists(st.integers(0, 1 << 20), max_size=40))
-def test_any_chunking_gives_the_same_read(data: bytes, places: list[int]) -> None:
+def test_any_chunking_gives_the_same_read(data, places):
     assert read(cut(data, places)) == read([data])
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))
-def test_the_cutter_gives_the_same_lines_for_any_chunking(data: bytes, places: list[int], limit: int) -> None:
+def test_the_cutter_gives_the_same_lines_for_any_chunking(data, places, limit):
     def lines(chunks: list[bytes]) -> list[str]:
         cutter = LineCutter(piece_limit=limit)
         found = [line for chunk in chunks for line in cutter.feed(chunk)]
@@ -70,12 +70,12 @@ def is_bar(text: str) -> bool:
     return "24/25" in text
 
 
-def test_broken_utf8_in_a_line_keeps_the_rest() -> None:
+def test_broken_utf8_in_a_line_keeps_the_rest():
     report = parse_log(b"Epoch 1/1\n10/10 - 2s - loss: 1.0 - caf\xe9\xff: 0.5 - val_loss: 3.0\n")
     assert report.runs[0].epochs[0].metrics == {"loss": 1.0, "caf\ufffd\ufffd": 0.5, "val_loss": 3.0}
 
 
-def test_a_line_without_end_costs_no_memory_and_no_data() -> None:
+def test_a_line_without_end_costs_no_memory_and_no_data():
     reader = LogReader()
     for _ in range(50):
         reader.feed(b"x" * 1_000_000)
@@ -100,7 +100,7 @@ def line_by_line(lines: list[str]) -> str:
 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("first", [0, 1])
-def test_of_an_epoch_of_batches_few_lines_are_read(width: int, first: int) -> None:
+def test_of_an_epoch_of_batches_few_lines_are_read(width, first):
     lines = [line for epoch in range(3) for line in epoch_lines(epoch, width, first)]
     data = "".join(lines).encode()
     assert len(list(LineCutter().feed(data))) < 40
@@ -108,7 +108,7 @@ def test_of_an_epoch_of_batches_few_lines_are_read(width: int, first: int) -> No
     assert [sample.steps for sample in parse_log(data).runs[0].epochs] == [100] * 3
 
 
-def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
+def test_of_bars_one_a_line_the_first_and_the_last_are_read():
     lines = []
     for epoch in (1, 2, 3):
         lines.append(f"Epoch {epoch}/3\n")
@@ -133,7 +133,7 @@ def test_of_bars_one_a_line_the_first_and_the_last_are_read() -> None:
         "Traceback (most recent call last):\n  File\nValueError: no\n",
     ],
 )
-def test_a_line_between_is_read(spoiler: str) -> None:
+def test_a_line_between_is_read(spoiler):
     for place in (0, 1, 2, 50, 98, 99, 100):
         lines = epoch_lines(0) + epoch_lines(1)
         lines.insert(place, spoiler)

@@ -6,6 +6,7 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.training_logs.reader import parse_log
+from tests.training_logs import samples
 from tests.training_logs.samples import only_run
 
 
@@ -42,7 +43,7 @@ class Script:
 COMMAND = "+ torchrun --nproc_per_node 1 train.py --batch_size 32\n"
 
 
-def test_one_process() -> None:
+def test_one_process():
     script = Script(samples=12480, steps=390, batch=32, epochs=2)
     script.epoch(1, 12480, 159.7)
     script.epoch(2, 12480, 36.3)
@@ -55,7 +56,7 @@ def test_one_process() -> None:
     assert run.epochs[1].metrics == {"val_accuracy": 0.031} and run.throughput is not None
 
 
-def test_eight_processes_are_not_read_eight_times_too_fast() -> None:
+def test_eight_processes_are_not_read_eight_times_too_fast():
     command = "+ torchrun --nnodes 2 --nproc_per_node 4 train_ddp.py --batch_size 128\n"
     script = Script(samples=12416, steps=97, batch=128, epochs=2)
     script.epoch(1, 8 * 12416, 61.2)
@@ -66,7 +67,7 @@ def test_eight_processes_are_not_read_eight_times_too_fast() -> None:
     assert [sample.steps for sample in run.epochs] == [97, 97] and not run.contradictions
 
 
-def test_without_the_command_times_are_the_clocks() -> None:
+def test_without_the_command_times_are_the_clocks():
     script = Script(samples=384, steps=3, batch=128, epochs=3)
     for number in (1, 2, 3):
         script.epoch(number, 32 * 384, 2.36)
@@ -77,7 +78,7 @@ def test_without_the_command_times_are_the_clocks() -> None:
     assert any("number of processes" in note for note in run.notes)
 
 
-def test_without_clock_and_command_there_is_no_time() -> None:
+def test_without_clock_and_command_there_is_no_time():
     script = Script(samples=12480, steps=390, batch=32, epochs=1)
     script.epoch(1, 12480, 40.0)
     text = "".join(line.split(" - ", 1)[1] for line in script.lines)
@@ -85,7 +86,7 @@ def test_without_clock_and_command_there_is_no_time() -> None:
     assert run.epochs == () and any("times are unknown" in note for note in run.notes)
 
 
-def test_a_command_that_the_clock_refutes() -> None:
+def test_a_command_that_the_clock_refutes():
     script = Script(samples=12480, steps=390, batch=32, epochs=1)
     script.epoch(1, 12480, 40.0)
     run = only_run("+ torchrun --nproc_per_node 4 train.py --batch_size 32\n" + script.end(312))
@@ -93,7 +94,7 @@ def test_a_command_that_the_clock_refutes() -> None:
     assert run.epochs[0].seconds.contains(40.0)
 
 
-def test_a_sweep_of_batch_sizes() -> None:
+def test_a_sweep_of_batch_sizes():
     text = ""
     for size in (16, 32):
         script = Script(samples=12480, steps=12480 // size, batch=size, epochs=1)
@@ -104,7 +105,7 @@ def test_a_sweep_of_batch_sizes() -> None:
     assert all(run.throughput is not None and run.throughput.contains(240) for run in report.runs)
 
 
-def test_integers_of_the_script_are_cut_off_not_rounded() -> None:
+def test_integers_of_the_script_are_cut_off_not_rounded():
     """`int(344.9)` prints 344: the truth lies in [344, 345), and the printed digits stay the printed reading's."""
     script = Script(samples=1280, steps=10, batch=128, epochs=2)
     script.epoch(1, 1280, 40.0)
@@ -114,34 +115,10 @@ def test_integers_of_the_script_are_cut_off_not_rounded() -> None:
     assert run.total_seconds == Interval(300.5, 300.0, 301.0)
 
 
-REHEARSED = """\
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "device", "value": "cpu", "metadata": {"practice": true}}
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "n_gpus", "value": 32, "metadata": {}}
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 4096, "metadata": {}}
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "train_samples", "value": 12288, "metadata": {}}
-[11/22/2026 01:00:10 PM] INFO - ### model_name: vit
-[11/22/2026 01:00:10 PM] INFO - ### batch_size: 128
-[11/22/2026 01:00:10 PM] INFO - ### num_epochs: 1
-[11/22/2026 01:00:10 PM] INFO - ### device: cpu
-[11/22/2026 01:00:10 PM] INFO - ### Total number of parameters 631021000
-[11/22/2026 01:00:10 PM] INFO - ### Total training samples (batches): 384 (3)
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "INTERVAL_START", "key": "run_start", "value": null, "metadata": {}}
-[11/22/2026 01:00:10 PM] INFO - [EPOCH: 1] Starting training loop...
-:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "INTERVAL_START", "key": "epoch_start", "value": null, "metadata": {"epoch_num": 1}}
-[11/22/2026 01:00:12 PM] INFO - [EPOCH: 1] Training throughput: 5205.000 imgs/s
-:::MLLOG {"namespace": "", "time_ms": 1795352412361, "event_type": "INTERVAL_END", "key": "epoch_stop", "value": null, "metadata": {"epoch_num": 1, "seconds": 2.3608, "steps": 3}}
-[11/22/2026 01:00:12 PM] INFO - [EPOCH: 1] Starting validation loop...
-[11/22/2026 01:00:13 PM] INFO - [EPOCH: 1] Accuracy: 0.031 | Validation throughput: 500.000 imgs/s
-:::MLLOG {"namespace": "", "time_ms": 1795352413000, "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {"top1": 2.5, "val_top1": 3.125}, "metadata": {"epoch_num": 1}}
-[11/22/2026 01:00:13 PM] INFO - Training finished!
-[11/22/2026 01:00:13 PM] INFO - Complete training Time: 3 s\x20
-[11/22/2026 01:00:13 PM] INFO - Training throughput:    5205 imgs/s
-[11/22/2026 01:00:13 PM] INFO - GPU memory reserved:    53 GB
-:::MLLOG {"namespace": "", "time_ms": 1795352413000, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
-"""  # noqa: E501 (lines as printed)
+REHEARSED = (samples.LOGS / "hpc4ai-ch12-rehearsed.out").read_text(encoding="utf-8")
 
 
-def test_records_between_the_lines_tell_how_many_processes() -> None:
+def test_records_between_the_lines_tell_how_many_processes():
     """Three batches an epoch leave it open by the clock; the records of our own script settle it."""
     run = only_run(REHEARSED)
     (epoch,) = run.epochs
@@ -153,14 +130,14 @@ def test_records_between_the_lines_tell_how_many_processes() -> None:
     assert run.gpu_memory == Interval(53.5, 53.0, 54.0), "cut off, as the rate"
 
 
-def test_the_same_lines_with_the_marks_of_a_launcher() -> None:
+def test_the_same_lines_with_the_marks_of_a_launcher():
     """`torchrun --tee 3` under `srun -l`, and a second node that repeats what it must not."""
     marked = "".join(f"0: [default0]:{line}" for line in REHEARSED.splitlines(keepends=True))
     run = only_run(marked + "1: [default0]:[11/22/2026 01:00:12 PM] INFO - Training finished!\n")
     assert (run.n_gpus, run.images, len(run.epochs)) == (32, 12288, 1)
 
 
-def test_a_resumed_training_is_one_run() -> None:
+def test_a_resumed_training_is_one_run():
     """Its first epoch is the third: the script's line and the record beside it speak of the same."""
     text = REHEARSED.replace("[EPOCH: 1]", "[EPOCH: 3]").replace('"epoch_num": 1', '"epoch_num": 3')
     run = only_run(text.replace("num_epochs: 1", "num_epochs: 3"))

@@ -30,7 +30,7 @@ PRINTED["sa-miri-2025-pg-resnet152"] = PRINTED["hpc4ai-ch10-resnet152"]
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_keras_logs(name: str) -> None:
+def test_keras_logs(name):
     runs = parse_log((LOGS / f"{name}.out").read_bytes()).runs
     assert len(runs) == len(PRINTED[name])
     for run, (gpus, batch, epochs) in zip(runs, PRINTED[name], strict=True):
@@ -42,7 +42,7 @@ def test_keras_logs(name: str) -> None:
             assert entry[1:] == pytest.approx(expected[1:], abs=CLOCK_SECONDS * 1.001)
 
 
-def test_the_exercise_ran_into_its_time_limit() -> None:
+def test_the_exercise_ran_into_its_time_limit():
     out = parse_log((LOGS / "sa-miri-2021-ex12.out").read_bytes())
     err = parse_log((LOGS / "sa-miri-2021-ex12.err").read_bytes(), stream="err")
     joined = join_streams(out, err)
@@ -60,7 +60,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_pytorch_logs_of_the_thesis(name: str) -> None:
+def test_pytorch_logs_of_the_thesis(name):
     (run,) = parse_log((LOGS / f"{name}.out").read_bytes()).runs
     assert run.batch_seconds is not None
     assert run.batch_seconds.value == BATCHES[name]

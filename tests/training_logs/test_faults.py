@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (lines of logs)
 """Logs of other people's shapes that used to be read wrong: contradictions, resumed trainings, ranks, mixtures, tracebacks."""
 
-from pathlib import Path
-
 import pytest
 
 from labtui.commands.cli import main
@@ -40,7 +38,7 @@ BANNER_4 = samples.banner("ResNet50", 4, 8192)
         "---- labtui job ----\ngpus:      1\n---- end ----\n Model ResNet50 4 GPUs\n",
     ],
 )
-def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text: str) -> None:
+def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text):
     report = join_streams(read(text + keras(1, 2, 2)), None)
     (run,), (found,) = report.runs, report.diagnosis
     assert run.n_gpus == 1 and run.contradictions == (found.text,)
@@ -48,7 +46,7 @@ def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text: str) -> N
     assert found.kind == "contradiction" and "counts 1 GPU," in found.advice
 
 
-def test_totals_of_every_rank_are_one_run() -> None:
+def test_totals_of_every_rank_are_one_run():
     head = "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  128 global\n             32 per device\nStep\tImg/sec\ttotal_loss\n"
     steps = [
         f"{n}\timages/sec: {rate} +/- 0.3 (jitter = 1.0)\t8.1\n"
@@ -77,7 +75,7 @@ def woven(*trainings: str) -> str:
         woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")),
     ],
 )
-def test_two_trainings_without_marks_are_refused(text: str) -> None:
+def test_two_trainings_without_marks_are_refused(text):
     report = read(text)
     assert "mixed-trainings" in kinds(report)
     assert all(run.epochs == () and run.throughput is None for run in report.runs[-1:])
@@ -94,9 +92,7 @@ TRACE = (
 )
 
 
-def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, capsys):
     report = read(samples.banner("ResNet50", 1, 2048) + TRACE)
     (found,) = report.diagnosis
     assert (found.kind, found.line) == ("traceback", 10)
@@ -109,7 +105,7 @@ def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(
     assert "ValueError: Shapes" in capsys.readouterr().out
 
 
-def test_a_traceback_cut_short() -> None:
+def test_a_traceback_cut_short():
     report = read("".join(TRACE.splitlines(keepends=True)[:3]))
     (found,) = report.diagnosis
     assert found.kind == "traceback" and "inside a traceback" in found.advice and "line 60" in found.advice
@@ -117,7 +113,7 @@ def test_a_traceback_cut_short() -> None:
     assert cut.runs[0].outcome == "failed"
 
 
-def test_the_launchers_own_traceback_hides_no_cause() -> None:
+def test_the_launchers_own_traceback_hides_no_cause():
     wrapper = (
         "Traceback (most recent call last):\n"
         '  File "/opt/conda/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
@@ -128,7 +124,7 @@ def test_the_launchers_own_traceback_hides_no_cause() -> None:
     assert found.text.startswith("ValueError: Shapes") and "train.py, line 60" in found.advice
 
 
-def test_a_known_error_says_where_it_was_raised() -> None:
+def test_a_known_error_says_where_it_was_raised():
     text = TRACE.replace(
         "ValueError: Shapes (32, 10) and (32, 100) are incompatible",
         "ModuleNotFoundError: No module named 'cifar'",
@@ -137,7 +133,7 @@ def test_a_known_error_says_where_it_was_raised() -> None:
     assert found.kind == "missing-module" and "train.py, line 60 (main)" in found.advice
 
 
-def test_source_that_python_cannot_read() -> None:
+def test_source_that_python_cannot_read():
     text = '  File "train.py", line 5\n    model = = 3\n            ^\nSyntaxError: invalid syntax\n'
     (found,) = read(text).diagnosis
     assert (found.kind, found.text) == (
@@ -154,7 +150,7 @@ def joined(out: str, err: str) -> LogReport:
     return join_streams(parse_log(out.encode()), parse_log(err.encode(), stream="err"))
 
 
-def test_the_devices_in_the_err_are_surer_than_the_banner_in_the_out() -> None:
+def test_the_devices_in_the_err_are_surer_than_the_banner_in_the_out():
     report = joined(OUT_4, "2026-11-21 10:00:00: I tensorflow: hello\n" + ERR_1)
     (run,) = report.runs
     (sentence,) = run.contradictions
@@ -164,14 +160,14 @@ def test_the_devices_in_the_err_are_surer_than_the_banner_in_the_out() -> None:
     assert (found.kind, found.stream, found.line) == ("contradiction", "err", 2) and "1 GPU" in found.advice
 
 
-def test_devices_in_the_err_that_agree_or_tell_what_nothing_else_does() -> None:
+def test_devices_in_the_err_that_agree_or_tell_what_nothing_else_does():
     for out in (OUT_4, OUT_4.partition("\n")[2]):
         report = joined(out, ERR_4)
         assert [(run.n_gpus, run.contradictions) for run in report.runs] == [(4, ())]
         assert report.diagnosis == ()
 
 
-def test_devices_of_several_runs_are_given_in_order_or_not_at_all() -> None:
+def test_devices_of_several_runs_are_given_in_order_or_not_at_all():
     two = OUT_4 + OUT_4.replace("4 GPUs", "1 GPUs")
     assert [run.n_gpus for run in joined(two, ERR_4 + ERR_1).runs] == [4, 1]
     assert all(not run.contradictions for run in joined(two, ERR_4 + ERR_1).runs)
@@ -184,7 +180,7 @@ def test_devices_of_several_runs_are_given_in_order_or_not_at_all() -> None:
     assert [run.n_gpus for run in per_process.runs] == [1] and per_process.runs[0].contradictions
 
 
-def test_devices_in_the_err_say_nothing_of_a_cpu_or_a_rehearsal() -> None:
+def test_devices_in_the_err_say_nothing_of_a_cpu_or_a_rehearsal():
     seq = joined(
         OUT_4.replace("4 GPUs", "1 GPUs"), ERR_1 + "W There are non-GPU devices in `tf.distribute.Strategy`\n"
     )

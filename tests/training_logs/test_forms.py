@@ -1,12 +1,10 @@
 """Every log form that the documentation names is read, as it says; and a person's own forms."""
 
-from pathlib import Path
-
 import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.errors import DataError
-from labtui.training_logs.forms import TABLE, Form, Forms
+from labtui.training_logs.forms import TABLE, Forms
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.patterns import own_pattern, read_bar, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
@@ -21,13 +19,13 @@ def read_form(title: str, text: str) -> tuple[ParsedRun, ...]:
     return parse_log(text.encode(), patterns=own).runs
 
 
-def test_the_page_is_made_of_the_table() -> None:
+def test_the_page_is_made_of_the_table():
     """After a change: `python tools/log_forms.py`."""
     assert log_forms.PAGE.read_text(encoding="utf-8") == log_forms.page()
 
 
 @pytest.mark.parametrize("title", list(FORMS))
-def test_a_form_is_read_and_its_line_is_what_is_read(title: str) -> None:
+def test_a_form_is_read_and_its_line_is_what_is_read(title):
     runs = read_form(title, FORMS[title]["log"])
     assert any(run.epochs or run.throughput or run.batch_seconds for run in runs)
     line = FORMS[title]["line"].split("…")[0]
@@ -37,7 +35,7 @@ def test_a_form_is_read_and_its_line_is_what_is_read(title: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["0: ", "[default0]:", "[rank0]: ", "[1,0]<stdout>:", "[0]<stdout>:"])
 @pytest.mark.parametrize("title", list(FORMS))
-def test_a_form_is_read_behind_the_mark_of_its_rank(title: str, prefix: str) -> None:
+def test_a_form_is_read_behind_the_mark_of_its_rank(title, prefix):
     """One rank's mark changes nothing; a second rank that repeats every line adds nothing."""
     lines = FORMS[title]["log"].splitlines(keepends=True)
     other = prefix.replace("0", "1")
@@ -72,13 +70,13 @@ HAND_WRITTEN = {
 
 
 @pytest.mark.parametrize("line", HAND_WRITTEN)
-def test_hand_written_lines(line: str) -> None:
+def test_hand_written_lines(line):
     (epoch,) = parse_log(f"{line}\n".encode()).runs[0].epochs
     assert (epoch.epoch, epoch.seconds.lo, epoch.seconds.hi) == pytest.approx(HAND_WRITTEN[line])
 
 
 @pytest.mark.parametrize("form", TABLE, ids=lambda form: form.example)
-def test_each_row_reads_its_example_and_no_row_before_it_does(form: Form) -> None:
+def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert form.word in form.example
     readers = [
         one for one in TABLE if one.word in form.example and one.read(1, form.example, None) is not None
@@ -100,12 +98,12 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form: Form) -> Non
         "Download took 3 s",
     ],
 )
-def test_what_is_no_epochs_time_is_left_out(line: str) -> None:
+def test_what_is_no_epochs_time_is_left_out(line):
     assert read_hand_written(line) is None
     assert parse_log(f"{line}\n".encode()).runs == ()
 
 
-def test_bars_that_are_no_training() -> None:
+def test_bars_that_are_no_training():
     for line in (
         "Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]",
         "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]",
@@ -115,7 +113,7 @@ def test_bars_that_are_no_training() -> None:
     assert parse_log("100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]\n".encode()).runs == ()
 
 
-def test_an_own_pattern_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_own_pattern_on_the_command_line(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
     assert main(["parse", str(log)]) == 1
@@ -124,7 +122,7 @@ def test_an_own_pattern_on_the_command_line(tmp_path: Path, capsys: pytest.Captu
     assert "47.035 to 47.045" in capsys.readouterr().out
 
 
-def test_an_own_pattern_with_a_rate_or_a_step_time() -> None:
+def test_an_own_pattern_with_a_rate_or_a_step_time():
     rate = parse_log(b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")])
     assert rate.runs[0].throughput is not None and rate.runs[0].throughput.contains(812.5)
     steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
@@ -136,7 +134,7 @@ def test_an_own_pattern_with_a_rate_or_a_step_time() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])
-def test_what_is_no_pattern(pattern: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_pattern(pattern, tmp_path, capsys):
     with pytest.raises(DataError) as caught:
         own_pattern(pattern)
     assert caught.value.hint
@@ -154,9 +152,7 @@ def test_what_is_no_pattern(pattern: str, tmp_path: Path, capsys: pytest.Capture
         "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000",
     ],
 )
-def test_epochs_without_a_time_are_named(
-    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_epochs_without_a_time_are_named(line, tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(f"hello\n{line}\n")
     assert main(["parse", str(log)]) == 1
@@ -174,9 +170,7 @@ def test_epochs_without_a_time_are_named(
         "Epoch=5 speed 31.97 samples/s",
     ],
 )
-def test_the_pattern_that_is_suggested_matches_the_likeliest_line(
-    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_pattern_that_is_suggested_matches_the_likeliest_line(line, tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(f"epoch 1\nsee https://x/s\n{line}\n")
     pattern = suggested_pattern(line)
@@ -187,14 +181,9 @@ def test_the_pattern_that_is_suggested_matches_the_likeliest_line(
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [
-        r"(a+)+(?P<seconds>\d)",
-        r"(?P<seconds>\d)(a)\2",
-        r"(?:a|a|a){0,20}(?P<seconds>\d)x",
-    ],
+    "pattern", [r"(a+)+(?P<seconds>\d)", r"(?P<seconds>\d)(a)\2", r"(?:a|a|a){0,20}(?P<seconds>\d)x"]
 )
-def test_a_pattern_that_would_backtrack_without_end_is_refused_or_linear(pattern: str) -> None:
+def test_a_pattern_that_would_backtrack_without_end_is_refused_or_linear(pattern):
     line = "a" * 1500 + "1" * 400 + "\n"
     try:
         own = own_pattern(pattern)

@@ -27,14 +27,14 @@ def line(second: int, index: int, busy: int) -> str:
         (f"node1, {HEADER}node1, {line(0, 1, 50)}", [(1, 0.5)]),
     ],
 )
-def test_the_samplers_lines(text: str, read: list[tuple[int, float | None]]) -> None:
+def test_the_samplers_lines(text, read):
     samples = read_samples(text.encode())
     assert [(sample.index, sample.utilization) for sample in samples] == read
     assert samples[0].at == pytest.approx(START, abs=2) and samples[0].name == f"GPU {samples[0].index}"
 
 
 @pytest.mark.parametrize("heads", ["node1, ", ""])
-def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads: str) -> None:
+def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads):
     """One file for all nodes, whose lines come as they are written: with a header from each node, or with none."""
     rows = [("node2", 1, 80), ("node1", 0, 20), ("node1", 1, 40), ("node2", 0, 60)]
     text = heads and "".join(f"{node}, {HEADER}" for node in ("node1", "node2"))

@@ -40,7 +40,7 @@ GENERATIONS = {
 
 
 @pytest.mark.parametrize("name", GENERATIONS)
-def test_every_generation(name: str) -> None:
+def test_every_generation(name):
     line, steps, per_step, (low, high) = GENERATIONS[name]
     sample = only_epoch(line)
     assert sample.steps == steps
@@ -56,7 +56,7 @@ def test_every_generation(name: str) -> None:
         *(("Epoch: 1/5", False), ("My Epoch 1/5", False), ("Epoch 1", False), ("Epoch 1/Unknown", False)),
     ],
 )
-def test_headers(text: str, header: bool) -> None:
+def test_headers(text, header):
     assert (read_header(text) is not None) == header
 
 
@@ -72,12 +72,12 @@ def test_headers(text: str, header: bool) -> None:
         + " 0s 200ms/step - loss: 2.0",  # Keras 3 says "time left" there, without a word
     ],
 )
-def test_bars_on_their_way_are_no_epochs(text: str) -> None:
+def test_bars_on_their_way_are_no_epochs(text):
     assert isinstance(read_summary(text), bool)
     assert parse_log(f"Epoch 1/2\n{text}\n".encode()).runs[0].epochs == ()
 
 
-def test_strange_metrics() -> None:
+def test_strange_metrics():
     sample = only_epoch(
         "10/10 - 1s - loss: nan - val_loss: inf - neg: -1.2000e-01 - top_5_accuracy: 9.9e-04 - my head/acc: 1.0000"
         " - precision_1: -inf - 1s/epoch - 100ms/step"
@@ -92,21 +92,21 @@ def test_strange_metrics() -> None:
     }
 
 
-def test_bars_as_they_lie_in_files() -> None:
+def test_bars_as_they_lie_in_files():
     run = only_run(samples.BARS)
     assert [sample.printed_seconds for sample in run.epochs] == [2, 2, 3]
     assert [sample.line for sample in run.epochs] == [2, 4, 6]
     assert run.epochs[1].metrics == {"loss": 2.0}
 
 
-def test_old_keras_counts_samples() -> None:
+def test_old_keras_counts_samples():
     run = only_run(
         "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
     )
     assert (run.images, run.epochs[0].steps) == (50000, None)
 
 
-def test_a_bar_written_on_after_a_print_is_one_epoch() -> None:
+def test_a_bar_written_on_after_a_print_is_one_epoch():
     """A callback that prints at the end of an epoch cuts Keras 3's bar in two; the second half has the time."""
     cut = samples.new_bar(5, 5, "0s", "20ms/step - loss: 2.0")
     final = "\b" * 50 + "\r" + samples.new_bar(5, 5, "3s", "20ms/step - loss: 2.0 - val_loss: 3.0")
@@ -116,7 +116,7 @@ def test_a_bar_written_on_after_a_print_is_one_epoch() -> None:
     ]
 
 
-def test_contradicting_fields_fall_back_to_the_seconds() -> None:
+def test_contradicting_fields_fall_back_to_the_seconds():
     sample = only_epoch("50000/50000 - 41s - loss: 2.0 - 121ms/step")
     assert (sample.seconds.lo, sample.seconds.hi) == (40.5 - CLOCK, 41.5 + CLOCK)
 
@@ -138,7 +138,7 @@ def keras_line(seconds: float, steps: int, generation: int) -> str:
 
 
 @given(st.floats(1e-6, 1e5), st.integers(1, 10_000), st.sampled_from([1, 2, 3]))
-def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int, generation: int) -> None:
+def test_the_true_time_always_lies_within_the_bounds(seconds, steps, generation):
     summary = read_summary(keras_line(seconds, steps, generation))
     assert isinstance(summary, Summary)
     interval = epoch_interval(summary)
@@ -147,7 +147,7 @@ def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int,
 
 
 @given(st.floats(1e-3, 1e4), st.floats(0, 1e3), st.integers(2, 3000))
-def test_the_true_time_lies_within_the_bounds_of_a_bar(rest: float, first: float, steps: int) -> None:
+def test_the_true_time_lies_within_the_bounds_of_a_bar(rest, first, steps):
     """A bar's step time leaves the first step out."""
     seconds, step = first + rest, rest / (steps - 1)
     unit = f"{step:.0f}s" if step >= 1 else f"{step * 1e3:.0f}ms" if step >= 1e-3 else f"{step * 1e6:.0f}us"

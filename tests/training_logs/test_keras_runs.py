@@ -43,7 +43,7 @@ AMONG_OTHERS = {
 
 
 @pytest.mark.parametrize("lines", AMONG_OTHERS.values(), ids=AMONG_OTHERS)
-def test_an_epochs_own_line_among_others(lines: list[str]) -> None:
+def test_an_epochs_own_line_among_others(lines):
     (run,) = parse_log(log(*(line for n in (1, 2, 3) for line in (f"Epoch {n}/3", *lines)))).runs
     assert [(sample.steps, sample.printed_seconds) for sample in run.epochs] == [(25, 14)] * 3
 
@@ -65,11 +65,11 @@ def test_an_epochs_own_line_among_others(lines: list[str]) -> None:
         "before a training that died",
     ],
 )
-def test_an_evaluation_is_no_epoch(lines: list[str], steps: list[int]) -> None:
+def test_an_evaluation_is_no_epoch(lines, steps):
     assert steps_of(log(*lines)) == [steps]
 
 
-def test_a_first_epoch_is_corrected_by_what_follows() -> None:
+def test_a_first_epoch_is_corrected_by_what_follows():
     reader = LogReader()
     reader.feed(log("Epoch 1/2", evaluated()))
     assert [sample.steps for sample in reader.runs[0].epochs] == [79]
@@ -86,7 +86,7 @@ def fit(first: int, *rest: int) -> list[str]:
 
 
 @pytest.mark.parametrize("epochs", [2, 3, 5])
-def test_processes_out_of_step_are_not_told_apart(epochs: int) -> None:
+def test_processes_out_of_step_are_not_told_apart(epochs):
     report = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs))))
     assert [(run.epochs, run.interleaved) for run in report.runs] == [((), True)]
     assert [found.kind for found in report.diagnosis] == ["mixed-trainings"]

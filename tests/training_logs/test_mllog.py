@@ -10,7 +10,7 @@ from tests.training_logs import samples
 from tests.training_logs.samples import mllog, only_run
 
 
-def test_records_give_the_time_and_keras_what_it_prints() -> None:
+def test_records_give_the_time_and_keras_what_it_prints():
     run = only_run(samples.MIXED)
     assert [sample.seconds.value for sample in run.epochs] == [31.0004, 8.0991]
     assert all(sample.seconds.half_width == pytest.approx(0.001) for sample in run.epochs)
@@ -25,7 +25,7 @@ def test_records_give_the_time_and_keras_what_it_prints() -> None:
     assert [line.split(" - ")[1] for line in shown] == ["31s", "8s"]  # the line a reader sees, not the record
 
 
-def test_an_epoch_is_one_whichever_line_comes_first() -> None:
+def test_an_epoch_is_one_whichever_line_comes_first():
     keras = "13/13 - 31s - loss: 2.2603 - 31s/epoch - 2s/step\n"
     start = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
     stop = mllog("epoch_stop", epoch_num=1, seconds=31.25)
@@ -34,7 +34,7 @@ def test_an_epoch_is_one_whichever_line_comes_first() -> None:
         assert (sample.seconds.value, sample.printed_seconds) == (31.25, 31)
 
 
-def test_a_record_glued_to_a_bar() -> None:
+def test_a_record_glued_to_a_bar():
     bar = samples.new_bar(25, 25, "0s", "200ms/step - loss: 2.0")
     text = (
         "Epoch 1/1\n"
@@ -50,7 +50,7 @@ def test_a_record_glued_to_a_bar() -> None:
 @pytest.mark.parametrize(
     "between", ["", "13/13 - 8s ", ':::MLLOG {"key": "epoch_st', ":::MLLOG ", ':::MLLOG {"key": 3}']
 )
-def test_records_of_one_line_are_all_read(between: str) -> None:
+def test_records_of_one_line_are_all_read(between):
     """A signal or a second process came between a record and its line end."""
     first = mllog("epoch_stop", epoch_num=1, seconds=6.5).rstrip("\n")
     last = mllog("run_stop", status="aborted", reason="terminated")
@@ -59,7 +59,7 @@ def test_records_of_one_line_are_all_read(between: str) -> None:
     assert run.outcome == "cancelled"
 
 
-def test_other_programs_clocks() -> None:
+def test_other_programs_clocks():
     """A benchmark of somebody else: other keys, epochs counted from 0, no seconds of its own."""
     text = mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 3264)
     text += mllog("train_samples", 1281167) + mllog("init_start") + mllog("init_stop") + mllog("run_start")
@@ -74,7 +74,7 @@ def test_other_programs_clocks() -> None:
     assert (run.model, run.batch_size, run.images, run.outcome) == ("resnet", 3264, 1281167, "completed")
 
 
-def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run() -> None:
+def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run():
     text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
     run = only_run(text)
     assert (run.device, run.n_gpus, run.practice, run.small) == ("gpu", 2, False, True)
@@ -99,12 +99,12 @@ def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run() -> None:
         ':::MLLOG {"key": "block_stop", "metadata": {"epoch_count": 1e11}}',
     ],
 )
-def test_broken_records_mean_nothing(text: str) -> None:
+def test_broken_records_mean_nothing(text):
     report = parse_log((text + "\n").encode())
     assert all(run.epochs == () and run.batch_size is None for run in report.runs)
 
 
-def test_records_of_the_reference_library() -> None:
+def test_records_of_the_reference_library():
     mllog_library = pytest.importorskip("mlperf_logging.mllog")
     constants = pytest.importorskip("mlperf_logging.mllog.constants")
     stream = io.StringIO()

@@ -25,7 +25,7 @@ def parse(capsys: pytest.CaptureFixture[str], *paths: str | Path) -> tuple[int, 
     return code, json.loads(captured.out)["files"], captured.err
 
 
-def test_the_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shape(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(samples.THREE_RUNS)
     code, (entry,), err = parse(capsys, log)
@@ -48,9 +48,7 @@ def test_the_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert epoch["metrics"] == {"loss": 2.1533, "accuracy": 0.2064}
 
 
-def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(tmp_path, capsys):
     good, empty, binary, missing = (tmp_path / name for name in ("a.out", "b.out", "c.out", "d.out"))
     good.write_text(samples.THREE_RUNS)
     empty.touch()
@@ -71,7 +69,7 @@ def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_may_not_be_read(tmp_path, capsys):
     closed = tmp_path / "a.out"
     closed.write_text("x")
     closed.chmod(0)
@@ -79,7 +77,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert code == 2 and "Permission denied" in entry["error"]["sentence"]
 
 
-def test_the_err_beside_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_err_beside_counts(tmp_path, capsys):
     out, err = tmp_path / "ResNet50.31337.out", tmp_path / "ResNet50.31337.err"
     out.write_text(samples.banner("ResNet50", 1, 2048) + "Epoch 1/2\n")
     err.write_text(samples.ERRORS)
@@ -94,7 +92,7 @@ def test_the_err_beside_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert second["stream"] == "err" and second["runs"] == []
 
 
-def test_an_empty_out_beside_an_err_that_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_out_beside_an_err_that_says_why(tmp_path, capsys):
     (tmp_path / "x.out").touch()
     (tmp_path / "x.err").write_text("x.py: error: unrecognized arguments: -- epochs 5\n")
     code, (entry,), _ = parse(capsys, tmp_path / "x.out")
@@ -102,13 +100,13 @@ def test_an_empty_out_beside_an_err_that_says_why(tmp_path: Path, capsys: pytest
     assert [found["kind"] for found in entry["diagnosis"]] == ["bad-arguments"]
 
 
-def test_stdin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(samples.MIXED.encode())))
     code, (entry,), _ = parse(capsys, "-")
     assert (code, entry["path"], len(entry["runs"])) == (0, "-", 1)
 
 
-def test_the_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_for_people(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(
         samples.THREE_RUNS + "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
@@ -119,9 +117,7 @@ def test_the_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "5.372 to 5.380" in shown and "time-limit, line" in shown
 
 
-def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(
         "Epoch 1/2\n196/196 - 220s - loss: 2.0 - accuracy: 0.2 - 220s/epoch - 1s/step\n"
@@ -138,9 +134,7 @@ def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(
     assert (step["lo"], step["value"], step["hi"]) == pytest.approx((219.5 / 196, 220 / 196, 220.5 / 196))
 
 
-def test_the_step_time_of_a_mean_over_batches_is_as_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_step_time_of_a_mean_over_batches_is_as_printed(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text(samples.PYTORCH_OLD)
     _, (entry,), _ = parse(capsys, log)
@@ -150,7 +144,7 @@ def test_the_step_time_of_a_mean_over_batches_is_as_printed(
     assert f"{sample['ms_per_step']:g}" in capsys.readouterr().out
 
 
-def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path: Path) -> None:
+def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path):
     log = tmp_path / "job.out"
     metrics = " - ".join(
         f"{name}: 0.{place}125" for place, name in enumerate(("loss", "accuracy", "val_loss"), 1)
@@ -170,14 +164,14 @@ def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("variant", ["lines", "joined", "lines3", "joined3", "pytorch", "pytorch-ranks"])
-def test_the_big_logs_of_the_benchmark_are_read_completely(variant: str, tmp_path: Path) -> None:
+def test_the_big_logs_of_the_benchmark_are_read_completely(variant, tmp_path):
     """The benchmark's own logs, small: every epoch is found. (Its ratios are not held here.)"""
     log = tmp_path / "big.out"
     epochs = parse_big_log.write(log, variant, 600_000)
     assert parse_big_log.read_labtui(log) == epochs > 0
 
 
-def test_a_device_without_end_is_refused() -> None:
+def test_a_device_without_end_is_refused():
     if not Path("/dev/zero").exists():
         pytest.skip("no such device here")
     with pytest.raises(DataError, match="not a regular file"):
@@ -185,7 +179,7 @@ def test_a_device_without_end_is_refused() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(DataError, match="not a regular file") as caught:
@@ -193,21 +187,21 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert "standard input" in caught.value.hint
 
 
-def test_what_is_no_text_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_what_is_no_text_is_not_read_to_its_end(tmp_path):
     path = tmp_path / "holes.out"
     with path.open("wb") as file:
         file.truncate(50 << 20)  # a hole: 50 MiB of zeros
     assert read_log(str(path), "out").size < 10 << 20
 
 
-def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path: Path) -> None:
+def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path):
     path = tmp_path / "a.out"
     path.write_text("Epoch 1/1\n13/13 - 31s - loss: 2.0\n")
     first, second = parse_files([str(path), str(path)])
     assert first is second
 
 
-def test_numbers_that_json_does_not_know_are_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_that_json_does_not_know_are_null(tmp_path, capsys):
     path = tmp_path / "a.out"
     path.write_text(
         "Epoch 1/2\n10/10 - 1s - loss: nan - accuracy: inf - val_loss: 0.5 - 1s/epoch - 100ms/step\n"

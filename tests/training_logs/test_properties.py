@@ -112,7 +112,7 @@ def part_of(line: int, ends: list[int]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_concatenated_trainings_stay_apart(seed: int) -> None:
+def test_concatenated_trainings_stay_apart(seed):
     source = random.Random(f"joined {seed}")
     for _ in range(100):
         logs = [source.choice(KINDS)(source) for _ in range(source.randrange(2, 4))]
@@ -163,7 +163,7 @@ def edited(source: random.Random, lines: list[tuple[int, str]]) -> list[tuple[in
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_an_edit_makes_no_number_another(seed: int) -> None:
+def test_an_edit_makes_no_number_another(seed):
     source = random.Random(f"edited {seed}")
     for _ in range(200):
         log = source.choice(KINDS)(source)

@@ -17,7 +17,7 @@ def epochs(seconds: list[int], steps: int = 25) -> str:
     )
 
 
-def test_bars_of_several_ranks() -> None:
+def test_bars_of_several_ranks():
     """A bar's last piece has lost the rank that stands at the beginning of its line."""
     first, second = (
         samples.old_epoch(seconds=5, step="500ms/step"),
@@ -49,7 +49,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("text", COMMANDS)
-def test_commands(text: str) -> None:
+def test_commands(text):
     command = read_command(text)
     assert command is not None
     facts = command.facts
@@ -68,11 +68,11 @@ def test_commands(text: str) -> None:
         "python 'unclosed ResNet50",
     ],
 )
-def test_lines_that_start_no_training(text: str) -> None:
+def test_lines_that_start_no_training(text):
     assert read_command(text) is None
 
 
-def test_a_container_without_gpu_access_is_a_cpu_run_whatever_the_banner_says() -> None:
+def test_a_container_without_gpu_access_is_a_cpu_run_whatever_the_banner_says():
     report = parse_log(
         (
             "+ singularity exec /x.sif python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n"
@@ -84,7 +84,7 @@ def test_a_container_without_gpu_access_is_a_cpu_run_whatever_the_banner_says() 
     assert [(found.kind, found.line) for found in report.diagnosis] == [("no-gpu", 1)]
 
 
-def test_tensorflows_own_warning_makes_a_cpu_run() -> None:
+def test_tensorflows_own_warning_makes_a_cpu_run():
     warning = b"WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
     out = parse_log((samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
     assert (out.runs[0].device, out.runs[0].n_gpus) == ("gpu", 1)
@@ -95,7 +95,7 @@ def test_tensorflows_own_warning_makes_a_cpu_run() -> None:
     assert (inside.runs[0].device, inside.runs[0].n_gpus) == ("cpu", 0)
 
 
-def test_the_head_of_labtuis_own_job_script() -> None:
+def test_the_head_of_labtuis_own_job_script():
     text = (
         "---- labtui job ----\ntoken:     k3v9\nlab:       hpc4ai-ch10\npractice:  yes\n"
         "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=2048 epochs=2 script=mine.py learning_rate=0.01\n"
@@ -115,11 +115,11 @@ def test_the_head_of_labtuis_own_job_script() -> None:
     assert runs[0].learning_rate == 0.01
 
 
-def test_a_jobs_name_may_be_given() -> None:
+def test_a_jobs_name_may_be_given():
     assert parse_log(epochs([220, 215]).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
 
 
-def test_feeding_tells_whether_the_report_may_say_more() -> None:
+def test_feeding_tells_whether_the_report_may_say_more():
     reader = LogReader()
     assert reader.feed(samples.THREE_RUNS.encode())
     assert not reader.feed(b"hello\n 3/25 [==>....] - ETA: 1s\n") and not reader.feed(b"Epoch 1/")
@@ -130,7 +130,7 @@ def test_feeding_tells_whether_the_report_may_say_more() -> None:
     assert reader.report == report
 
 
-def test_a_run_is_seen_while_it_grows() -> None:
+def test_a_run_is_seen_while_it_grows():
     reader = LogReader()
     reader.feed(
         samples.banner("ResNet50", 2, 4096).encode() + b"Epoch 1/3\n25/25 - 5s - loss: 1.0\nEpoch 2/3\n25/2"

@@ -275,7 +275,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_log_is_read_as(name: str) -> None:
+def test_a_log_is_read_as(name):
     text, runs = CASES[name]
     report = parse_log(text.encode())
     assert " | ".join(map(shown, report.runs)) == runs

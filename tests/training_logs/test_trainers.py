@@ -14,7 +14,7 @@ def new_pytorch(epoch: int, steps: int, first: int = 0, every: int = 1) -> str:
     )
 
 
-def test_pytorch_old() -> None:
+def test_pytorch_old():
     run = only_run("+ python main.py -a resnet50 --batch-size 128 --epochs 1 /data\n" + samples.PYTORCH_OLD)
     (sample,) = run.epochs
     assert (sample.epoch, sample.steps, sample.ms_per_step) == (1, 20, 633)
@@ -26,7 +26,7 @@ def test_pytorch_old() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_pytorch_new_with_validation(first: int) -> None:
+def test_pytorch_new_with_validation(first):
     text = new_pytorch(0, 20, first) + " * Acc@1 10.130 Acc@5 30.862\n" + new_pytorch(1, 20, first)
     run = only_run(text)
     assert [sample.epoch for sample in run.epochs] == [1, 2]
@@ -35,7 +35,7 @@ def test_pytorch_new_with_validation(first: int) -> None:
     assert all(sample.seconds.contains(10.0) for sample in run.epochs)
 
 
-def test_pytorch_print_frequency_leaves_a_wider_interval() -> None:
+def test_pytorch_print_frequency_leaves_a_wider_interval():
     run = only_run(new_pytorch(0, 1005, every=10) + " * Acc@1 10.130 Acc@5 30.862\n")
     (sample,) = run.epochs
     assert sample.seconds.contains(502.5) and sample.seconds.half_width > 1

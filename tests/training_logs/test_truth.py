@@ -24,7 +24,7 @@ def true_epochs(path: Path) -> list[dict[str, float]]:
     return epochs
 
 
-def test_there_are_recordings_of_several_generations() -> None:
+def test_there_are_recordings_of_several_generations():
     versions = {path.parent.name for path in TRUTHS}
     assert len(versions) >= 2
     assert {"verbose1", "verbose2"} <= {path.stem.partition("-")[0] for path in TRUTHS}
@@ -32,7 +32,7 @@ def test_there_are_recordings_of_several_generations() -> None:
 
 
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_truth_lies_within_every_interval(path: Path) -> None:
+def test_truth_lies_within_every_interval(path):
     truth = json.loads(path.read_text())
     report = parse_log(path.with_suffix(".log").read_bytes())
     assert len(report.runs) == 1
@@ -58,7 +58,7 @@ NARROW = [
 
 
 @pytest.mark.parametrize("path", NARROW, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_step_time_makes_the_interval_narrow(path: Path) -> None:
+def test_a_step_time_makes_the_interval_narrow(path):
     """From 2.7 on, verbose=2 prints milliseconds: the bounds are those of the rounded step x the steps."""
     run = parse_log(path.with_suffix(".log").read_bytes()).runs[0]
     for sample in run.epochs:

@@ -16,13 +16,13 @@ TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0
 
 
 @pytest.mark.parametrize("other", [TRAINER, BENCHMARK, TIMM])
-def test_a_rate_after_an_unfinished_fit_is_another_run(other: str) -> None:
+def test_a_rate_after_an_unfinished_fit_is_another_run(other):
     first, second = runs_of(KERAS + other)
     assert (len(first.epochs), first.throughput, first.outcome) == (2, None, "unfinished")
     assert (second.epochs, second.throughput is not None) == ((), True)
 
 
-def test_records_that_stop_lend_nothing_to_the_fit_that_follows() -> None:
+def test_records_that_stop_lend_nothing_to_the_fit_that_follows():
     """A training cut off in its first epoch, then a Keras fit without records, or one whose records stopped."""
     head = (
         mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 4096) + mllog("run_start", ms=0)
@@ -45,7 +45,7 @@ def mlperf(samples: int, rate: float) -> str:
     return text + mllog("run_stop", ms=400_000, status="success")
 
 
-def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out() -> None:
+def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
     (run,) = runs_of(mlperf(117_266, 12_900.0))
     assert run.images == 117_266 and run.notes == ()
     (run,) = runs_of(mlperf(659, 12_900.0))
@@ -54,14 +54,14 @@ def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out() -> No
     assert ("Line 1 gives 659" in note and "line 5 says 12,900" in note) or "12,900.0" in note
 
 
-def test_the_trainers_of_four_ranks_are_one_run() -> None:
+def test_the_trainers_of_four_ranks_are_one_run():
     text = "".join(TRAINER.replace("404.161", rate) for rate in ("404.161", "404.2", "404.1", "404.3"))
     (run,) = runs_of(text)
     assert run.interleaved and run.unit == "samples"
     assert run.throughput is not None and run.throughput.contains(404.1) and run.throughput.contains(404.3)
 
 
-def test_steps_that_are_called_samples_are_no_rate() -> None:
+def test_steps_that_are_called_samples_are_no_rate():
     head = "  Num examples = 10,000\n  Num Epochs = 3\n  Instantaneous batch size per device = 32\n"
     text = (
         head
@@ -72,12 +72,12 @@ def test_steps_that_are_called_samples_are_no_rate() -> None:
     assert (run.batch_per_gpu, run.batch_size) == (32, None) and any("300.0" in note for note in run.notes)
 
 
-def test_a_metrics_unit_comes_from_its_line() -> None:
+def test_a_metrics_unit_comes_from_its_line():
     (run,) = runs_of("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s\n")
     assert run.epochs[0].metrics == {"Acc": pytest.approx(0.8), "Loss": 0.52}
 
 
-def test_nine_echoes_of_a_launcher_are_one_run_without_its_name() -> None:
+def test_nine_echoes_of_a_launcher_are_one_run_without_its_name():
     command = "+ python bind_launch.py --nproc 8 train.py --epochs 70 --batch_size 64\n"
     (run,) = runs_of(command * 9 + "hello\n")
     assert (run.model, run.epochs_planned) == (None, 70)
@@ -92,7 +92,7 @@ def test_nine_echoes_of_a_launcher_are_one_run_without_its_name() -> None:
         "GPU 0: Tesla P100-PCIE-16GB (UUID: GPU-1)\n",
     ],
 )
-def test_the_gpus_name(line: str) -> None:
+def test_the_gpus_name(line):
     assert [run.gpu_kind for run in runs_of(line + KERAS)] == ["P100-PCIE-16GB"]
 
 
@@ -111,18 +111,16 @@ ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
         "Epoch 1/1: 100%|####| 196/196 [00:24<00:00, 8.06it/s]\n",
     ],
 )
-def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(
-    head: str, epoch: str
-) -> None:
+def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(head, epoch):
     runs = runs_of((head + epoch) * 2)
     assert [(len(run.epochs), run.outcome, run.interleaved) for run in runs] == [(1, "completed", False)] * 2
 
 
-def test_an_epoch_header_that_comes_again_is_another_training_of_one_epoch() -> None:
+def test_an_epoch_header_that_comes_again_is_another_training_of_one_epoch():
     assert [len(run.epochs) for run in runs_of(FIT * 3)] == [1, 1, 1]
 
 
-def test_a_last_epoch_that_reached_its_target_early_is_not_steady() -> None:
+def test_a_last_epoch_that_reached_its_target_early_is_not_steady():
     def steady(*seconds: int) -> list[int]:
         text, now = mllog("run_start"), 0
         for number, length in enumerate(seconds, start=1):
