@@ -7,14 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import Diagnosis, EpochSample, JobPhase, JobView, Outcome, RunSpec, SubmissionStatus
-from labtui.domain.state import (
-    Change,
-    ConnectionState,
-    LabState,
-    LogState,
-    RunState,
-    SubmissionState,
-)
+from labtui.domain.state import Change, ConnectionState, LabState, LogState, RunState, SubmissionState
 
 
 def after(*changes: Change, state: LabState | None = None) -> LabState:

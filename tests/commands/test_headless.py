@@ -92,8 +92,7 @@ def test_the_log_is_followed_to_its_end(lab, cluster):
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "says"),
-    [("user", "nobody01", "accept"), ("host_key", f"SHA256:{'A' * 43}", "key")],
+    ("name", "wrong", "says"), [("user", "nobody01", "accept"), ("host_key", f"SHA256:{'A' * 43}", "key")]
 )
 def test_a_wrong_connection_is_a_sentence_and_loses_nothing(labtui, student, cluster, name, wrong, says):
     before = cluster.jobs()

@@ -21,7 +21,7 @@ from tests.tui.waiting import text_of, until
 LOG = Path(__file__).parents[1] / "fixtures" / "logs" / "hpc4ai-ch10-resnet50.out"
 
 
-def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys) -> None:
+def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     assert main(["why", str(LOG)]) == 0
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint
@@ -38,13 +38,13 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys) ->
     assert total == pytest.approx(1 - four["efficiency"]["value"])
 
 
-def test_one_run_alone_has_nothing_to_split(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(make_folder(tmp_path / "lab").path)
     assert main(["why"]) == 1
     assert "a run on one GPU and one on more" in capsys.readouterr().err
 
 
-def test_what_differs_between_two_runs(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_what_differs_between_two_runs(tmp_path, monkeypatch, capsys):
     folder = make_folder(tmp_path / "lab")
     monkeypatch.chdir(folder.path)
     with open_session(folder.path, start=False) as session:
@@ -100,8 +100,7 @@ def two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     monkeypatch.chdir(folder.path)
     with open_session(folder.path, start=False) as session:
         session._journal.change(
-            *finished_run("lt1", "10.5", 1, spec(), "7"),
-            *finished_run("lt2", "10.5", 2, spec(gpus=4), "8"),
+            *finished_run("lt1", "10.5", 1, spec(), "7"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "8")
         )
         sent = {
             "lt1": {SCRIPT_NAME: JOB.format(data="/gpfs/a", image="/gpfs/23.03.sif").encode()},
@@ -117,7 +116,7 @@ def two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     return folder
 
 
-def test_clocks_container_data_and_parts_of_two_runs(two_runs: LabFolder, capsys) -> None:
+def test_clocks_container_data_and_parts_of_two_runs(two_runs, capsys):
     assert main(["why", "1", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows = {each["what"]: (each["first"], each["second"]) for each in found["differences"]}
@@ -131,9 +130,7 @@ def test_clocks_container_data_and_parts_of_two_runs(two_runs: LabFolder, capsys
     )
 
 
-def test_a_script_of_another_model_and_the_node_are_no_cause(
-    two_runs: LabFolder, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_a_script_of_another_model_and_the_node_are_no_cause(two_runs, monkeypatch, capsys):
     """Only what the run's own script imports can have made it slower."""
     mine = {"ResNet50.py": b"import resnet_lab as lab\n", "resnet_lab.py": b"from mllog import point\n"}
     other = {**mine, "mllog.py": b"slower\nlines\n", "ResNet152.py": b"another model\n"}
@@ -150,13 +147,13 @@ def test_a_script_of_another_model_and_the_node_are_no_cause(
     assert "Only the number of GPUs differs" in capsys.readouterr().out
 
 
-def test_the_parts_come_with_the_clocks_that_differ(two_runs: LabFolder, capsys) -> None:
+def test_the_parts_come_with_the_clocks_that_differ(two_runs, capsys):
     assert main(["why"]) == 0
     shown = capsys.readouterr().out
     assert "GPU clock: 1,620 MHz on 4 GPUs, 1,980 MHz on one; power cap in 100 % of the samples." in shown
 
 
-async def test_two_marked_runs_are_compared_on_the_screen(two_runs: LabFolder) -> None:
+async def test_two_marked_runs_are_compared_on_the_screen(two_runs):
     with open_session(two_runs.path) as session:
         app = LabApp(session, clock=lambda: NOW, pane="runs")
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -169,7 +166,7 @@ async def test_two_marked_runs_are_compared_on_the_screen(two_runs: LabFolder) -
             assert "Run 1 and run 2" in text_of(app) and "things differ" in text_of(app)
 
 
-def test_runs_of_two_models_are_told_to_be_no_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_runs_of_two_models_are_told_to_be_no_comparison(tmp_path, monkeypatch, capsys):
     folder = make_folder(tmp_path / "lab")
     monkeypatch.chdir(folder.path)
     with open_session(folder.path, start=False) as session:
@@ -207,7 +204,7 @@ def test_a_part_has_bounds_by_how_much_its_epochs_differ():
     assert steps(0.2, float("nan")) is None
 
 
-def test_a_rank_is_named_only_where_it_is_the_last_in_every_epoch() -> None:
+def test_a_rank_is_named_only_where_it_is_the_last_in_every_epoch():
     always, often = ({"last_rank": 3.0, "last_rank_share": share} for share in (0.9, 0.5))
     assert steps(0.2, 0.2, **always).slowest_rank == 3
     assert steps(0.2, 0.2, **often).slowest_rank is None

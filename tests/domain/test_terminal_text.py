@@ -10,7 +10,7 @@ from labtui.domain.terminal_text import ascii_text, ascii_wanted, display_text
 from labtui.tui.format import PHASE_GLYPHS
 
 
-def test_states_and_frames_have_signs_of_their_own() -> None:
+def test_states_and_frames_have_signs_of_their_own():
     assert ascii_text("✔ done ▶ epoch 3 of 5") == "v done > epoch 3 of 5"
     assert {phase: ascii_text(glyph) for phase, glyph in PHASE_GLYPHS.items()} == {
         RunPhase.DONE: "v",
@@ -36,13 +36,13 @@ LETTERS = st.characters(max_codepoint=0x33FF, categories=("L", "N", "P", "S", "Z
 
 @given(st.text(LETTERS))
 @example("\u1160 \u3164 \u268c")  # fillers without a width, and a sign that newer tables call wide
-def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
+def test_any_text_becomes_ascii_of_the_same_width(text):
     shown = ascii_text(text)
     assert shown.isascii()
     assert cell_len(shown) == cell_len(text)
 
 
-def test_the_environment_asks_for_it() -> None:
+def test_the_environment_asks_for_it():
     assert ascii_wanted({"LABTUI_ASCII": "1"})
     assert not ascii_wanted({"LABTUI_ASCII": "0"}) and not ascii_wanted({})
 
@@ -69,18 +69,18 @@ def test_the_environment_asks_for_it() -> None:
         (b"\xff\xfe broken", "\ufffd\ufffd broken"),
     ],
 )
-def test_what_is_left_of_a_line(raw: bytes, shown: str) -> None:
+def test_what_is_left_of_a_line(raw, shown):
     assert display_text(raw) == shown
 
 
 @given(st.binary(max_size=300))
-def test_no_byte_can_act_on_the_terminal(raw: bytes) -> None:
+def test_no_byte_can_act_on_the_terminal(raw):
     shown = display_text(raw)
     assert all(character.isprintable() or character == "\u3000" or character.isspace() for character in shown)
     assert not any(character in shown for character in "\x1b\x07\x08\r\n\x9b\x00\u202e")
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max_size=80), st.integers(1, 5))
-def test_a_progress_bar_leaves_its_last_state(bar: str, times: int) -> None:
+def test_a_progress_bar_leaves_its_last_state(bar, times):
     frames = [f"{bar}{index}" for index in range(times)]
     assert display_text("\r".join(frames).encode()) == frames[-1].rstrip()

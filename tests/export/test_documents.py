@@ -26,7 +26,7 @@ from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
-from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words, practice_of
+from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run
 
 INCH = 914_400
@@ -206,17 +206,6 @@ def test_the_pdf_holds_every_word_within_its_pages(tmp_path, form, kind):
             assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
     text = "".join(word for _, _, words in pages for *_, word in words)
     assert all("".join(page.title.split())[:30] in text.replace("&amp;", "&") for page in document.pages)
-
-
-@pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
-def test_every_page_of_a_rehearsal_says_so(tmp_path):
-    document = hand_in(practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="Short.")).contents())
-    for form in ("slides", "report"):
-        (tmp_path / "a.pdf").write_bytes(pdf(document, form))
-        for _, _, words in pdf_words(tmp_path / "a.pdf"):
-            assert "Practice" in [word for *_, word in words], form
-    for slide in presentation_of(pptx(document)).slides:
-        assert "Practice cluster, not measured" in texts_of(slide)
 
 
 def test_the_same_state_gives_the_same_files(tmp_path):

@@ -207,19 +207,3 @@ def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("labtui.cluster.local_files.write_inside", refuse)
     with pytest.raises(ExportError, match="Read-only file system"):
         write_whole(tmp_path / "deck.pdf", b"x")
-
-
-# --------------------------------------------------------------------------- loading, progress
-
-
-def test_the_export_package_loads_nothing_heavy():
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, labtui.export, labtui.commands.results\n"
-        "heavy = {'matplotlib', 'pptx', 'typst', 'pandas', 'numpy', 'pygments', 'markdown_it'} & set(sys.modules)\n"
-        "print(sorted(heavy))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -69,28 +69,12 @@ def test_a_page_with_nothing_to_show_is_listed_as_missing(tmp_path, edition):
         ("hpc4ai-ch10", "10.5", "Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency"),
         ("hpc4ai-ch10", "10.7", "ResNet50 is faster on any number of GPUs; ResNet152 scales better"),
         ("hpc4ai-ch10", "10.7", "ResNet152 uses four GPUs better: 3.26× as fast, ResNet50 only 2.53×"),
-        (
-            "hpc4ai-ch10",
-            "10.7",
-            "Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses",
-        ),
+        ("hpc4ai-ch10", "10.7", "Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses"),
         ("sa-miri-2025-pg", "10.6", "An epoch of ResNet50 takes 5.38 s on four GPUs, 13.6 s on one"),
-        (
-            "hpc4ai-ch12",
-            "12.1",
-            "32 GPUs train ViT-H/14 on micro-224 21.7 times as fast as one",
-        ),
+        ("hpc4ai-ch12", "12.1", "32 GPUs train ViT-H/14 on micro-224 21.7 times as fast as one"),
         ("hpc4ai-ch12", "12.3", "tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs"),
-        (
-            "hpc4ai-ch12",
-            "12.4",
-            "32 GPUs train ViT-H/14 on tiny-224 28.6 times as fast as one",
-        ),
-        (
-            "sa-miri-2025-pg",
-            "10.10",
-            "Serial by Amdahl's law: 19.3 % of ResNet50 and 8.2 % of ResNet152",
-        ),
+        ("hpc4ai-ch12", "12.4", "32 GPUs train ViT-H/14 on tiny-224 28.6 times as fast as one"),
+        ("sa-miri-2025-pg", "10.10", "Serial by Amdahl's law: 19.3 % of ResNet50 and 8.2 % of ResNet152"),
     ],
 )
 def test_the_numbers_make_the_title(tmp_path, edition, kicker, title):

@@ -6,12 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan import (
-    PlanOverrides,
-    fill,
-    in_queue,
-    task_drafts,
-)
+from labtui.lab.plan import PlanOverrides, fill, in_queue, task_drafts
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE

@@ -127,7 +127,7 @@ def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
 @pytest.mark.parametrize(
     ("gpus", "per_node", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)]
 )
-def test_nodes_share_the_gpus_evenly(gpus: int, per_node: int, nodes: int):
+def test_nodes_share_the_gpus_evenly(gpus, per_node, nodes):
     spec = RunSpec(
         model="vit", device="gpu", n_gpus=gpus, batch_size=gpus, epochs=2, script="a.py", launcher="torchrun"
     )

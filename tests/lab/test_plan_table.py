@@ -21,17 +21,17 @@ def row(gpus: int = 2) -> PlanRow:
     return PlanRow(spec(gpus=gpus), 0)
 
 
-def test_more_gpus_keep_the_share_of_each_and_scale_the_rate() -> None:
+def test_more_gpus_keep_the_share_of_each_and_scale_the_rate():
     new = changed(row(), "gpus", "4").spec
     assert (new.n_gpus, new.per_gpu_batch, new.batch_size, new.learning_rate) == (4, 2048, 8192, 0.04)
 
 
-def test_both_batches_follow_each_other() -> None:
+def test_both_batches_follow_each_other():
     assert changed(row(), "per_gpu", "1024").spec.batch_size == 2048
     assert changed(row(), "batch", "512").spec.per_gpu_batch == 256
 
 
-def test_empty_means_as_planned() -> None:
+def test_empty_means_as_planned():
     assert changed(row(), "rate", "").spec.learning_rate is None
     assert changed(changed(row(), "limit", "15"), "limit", "").limit is None
     assert changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args == (
@@ -47,7 +47,7 @@ def test_empty_means_as_planned() -> None:
     [("gpus", "0"), ("gpus", "two"), ("batch", "1"), ("per_gpu", "-4"), ("rate", "nan"), ("rate", "x"),
      ("epochs", "0"), ("limit", "0"), ("options", "'open")],
 )  # fmt: skip
-def test_what_does_not_fit_is_a_sentence(column: str, text: str) -> None:
+def test_what_does_not_fit_is_a_sentence(column, text):
     with pytest.raises(UsageError):
         changed(row(), column, text)
     with pytest.raises(UsageError):
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_a_sentence(column: str, text: str) -> None:
 
 
 @given(column=st.sampled_from(EDITABLE), text=st.text(max_size=8))
-def test_no_typing_breaks_a_row(column: str, text: str) -> None:
+def test_no_typing_breaks_a_row(column, text):
     try:
         new = changed(row(), column, text)
     except UsageError as error:
@@ -66,7 +66,7 @@ def test_no_typing_breaks_a_row(column: str, text: str) -> None:
     assert changed(new, column, cell(new, column)) == new
 
 
-def test_an_untouched_plan_is_the_edition_s() -> None:
+def test_an_untouched_plan_is_the_edition_s():
     for task in EDITION.tasks:
         planned = task_drafts(EDITION, task.id, FOR_TESTS)
         assert (
@@ -75,7 +75,7 @@ def test_an_untouched_plan_is_the_edition_s() -> None:
         )
 
 
-def test_one_job_or_one_per_size() -> None:
+def test_one_job_or_one_per_size():
     planned = task_drafts(EDITION, "10.5", FOR_TESTS)
     rows = rows_of(planned)
     apart = drafts_from(rows, planned, "job-per-size", EDITION, FOR_TESTS)
@@ -96,7 +96,7 @@ def test_one_job_or_one_per_size() -> None:
     )
 
 
-def test_a_time_limit_that_the_edition_prescribes_is_kept() -> None:
+def test_a_time_limit_that_the_edition_prescribes_is_kept():
     edition = load_edition(Path(__file__).parents[2] / "src/labtui/labs/sa-miri-2021-ex12.toml")
     for task in edition.tasks:
         planned = task_drafts(edition, task.id, FOR_TESTS)

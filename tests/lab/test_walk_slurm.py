@@ -11,7 +11,6 @@ from labtui.training_logs.gpu_sampler import read_samples
 from tests.lab import walk
 from tests.lab.marks import marked
 from tests.lab.mistakes import HEAD
-from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster
 
@@ -40,17 +39,11 @@ for epoch in range(1, args.epochs + 1):
         steps, seconds, 1000 * seconds / steps))
 '''
 
-TASKS = [
-    ("cc-mei-2025-lab5", "2"),
-    ("hpc4ai-ch10", "10.5"),
-    ("sa-miri-2021-ex12", "4"),
-]
+TASKS = [("cc-mei-2025-lab5", "2"), ("hpc4ai-ch10", "10.5"), ("sa-miri-2021-ex12", "4")]
 
 
 @pytest.mark.parametrize(("name", "task_id"), TASKS, ids=lambda value: value)
-def test_a_task_from_plan_to_tick(
-    cluster: Cluster, student: Student, tmp_path: Path, name: str, task_id: str
-):
+def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
     with walk.real(student, tmp_path / "lab", name) as session:
         folder = session.folder
         for script in ("ResNet50.py", "ResNet50_seq.py"):
@@ -133,9 +126,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("compiler", PROGRAMS)
-def test_a_program_of_ones_own_is_built_timed_and_compared(
-    cluster: Cluster, student: Student, tmp_path: Path, compiler: str
-):
+def test_a_program_of_ones_own_is_built_timed_and_compared(cluster, student, tmp_path, compiler):
     if any(shutil.which(name) is None for name in (compiler, "mpirun" if compiler == "mpicc" else "cc")):
         pytest.skip(f"{compiler} is not installed here, so nothing can be built with it")
     build, launcher, line, source = PROGRAMS[compiler]

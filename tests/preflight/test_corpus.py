@@ -40,5 +40,5 @@ def test_every_file_has_its_expectation():
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_a_file_has_its_findings_and_no_other(name: str):
+def test_a_file_has_its_findings_and_no_other(name):
     assert findings(name) == set(EXPECTED[name])

@@ -28,7 +28,7 @@ FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional
 
 
 @given(FILES)
-def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str]):
+def test_any_text_is_answered_and_every_fix_is_idempotent(files):
     data = {name: content.encode("utf-8", "surrogatepass") for name, content in files.items()}
     for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}):
         if finding.fix is None:
@@ -40,13 +40,13 @@ def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str])
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_answered(data: bytes):
+def test_any_bytes_are_answered(data):
     preflight({"job.slurm": data, "ResNet50.py": data, "x.sh": data}, None, PROFILE, ACCOUNT)
     preflight({"job.slurm": data, "ResNet50.py": data}, draft(), PROFILE, ACCOUNT, remote={"/a": False})
 
 
 @given(text, st.lists(st.text("abc \n", max_size=9), max_size=6).map("\n".join))
-def test_a_fix_whose_lines_were_edited_since_changes_nothing(content: str, other: str):
+def test_a_fix_whose_lines_were_edited_since_changes_nothing(content, other):
     """A student may have edited the file after the finding was shown."""
     for finding in preflight({"job.slurm": content.encode("utf-8", "surrogatepass")}, None, PROFILE, ACCOUNT):
         if finding.fix and not {edit.old for edit in finding.fix.edits} <= set(other.split("\n")):
@@ -65,7 +65,7 @@ LONG = [
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("content", LONG, ids=range(len(LONG)))
-def test_endless_lines_take_no_endless_time(content: str):
+def test_endless_lines_take_no_endless_time(content):
     """A pattern that goes back and forth over such a line would take hours."""
     files = {"job.slurm": JOB.encode() + content.encode(), "ResNet50.py": b"(" + content.encode()}
     rules = {finding.rule for finding in preflight(files, draft(), PROFILE, ACCOUNT)}

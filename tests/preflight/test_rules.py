@@ -29,7 +29,7 @@ def look(case: Case, files: dict[str, bytes]):
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda c: f"{c.rule}: {c.name}")
-def test_broken_file_is_named_with_line_effect_and_fix(case: Case):
+def test_broken_file_is_named_with_line_effect_and_fix(case):
     files = case.files()
     hits = [f for f in look(case, files) if f.rule == case.rule]
     assert hits, [f.rule for f in look(case, files)]
@@ -43,7 +43,7 @@ def test_broken_file_is_named_with_line_effect_and_fix(case: Case):
 
 
 @pytest.mark.parametrize("case", [c for c in BROKEN if c.fixable], ids=lambda c: f"{c.rule}: {c.name}")
-def test_fix_removes_the_finding_and_changes_nothing_twice(case: Case):
+def test_fix_removes_the_finding_and_changes_nothing_twice(case):
     files = case.files()
     for _ in range(6):  # several places may need it, each fix cures one
         hits = [f for f in look(case, files) if f.rule == case.rule]
@@ -61,7 +61,7 @@ def test_fix_removes_the_finding_and_changes_nothing_twice(case: Case):
 
 
 @pytest.mark.parametrize("case", NEAR, ids=lambda c: f"{c.rule}: {c.name}")
-def test_near_miss_is_left_alone(case: Case):
+def test_near_miss_is_left_alone(case):
     rules = {f.rule for f in look(case, case.files())}
     assert (case.rule not in rules) if case.rule != "*" else not rules, rules
 

@@ -55,7 +55,7 @@ def verdict(cluster: Cluster, student: Student, script: bytes):
     return cluster.as_student(f"cd {student.scratch} && sbatch --test-only job.slurm")
 
 
-def test_slurm_refuses_what_is_judged_and_takes_the_fixed_job(cluster: Cluster, student: Student):
+def test_slurm_refuses_what_is_judged_and_takes_the_fixed_job(cluster, student):
     """Every broken job script is shown to Slurm; a job without a time limit, say, it takes as it is."""
     good = files_of(Case("*", ""))
     assert findings(good) == ()

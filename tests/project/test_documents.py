@@ -28,7 +28,7 @@ def names_of_tests() -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_what_a_document_points_to_is_there(document: Path) -> None:
+def test_what_a_document_points_to_is_there(document):
     text = document.read_text(encoding="utf-8")
     for name in {*chain.from_iterable(TEST.findall(text))} - {"", "test_batch"}:  # CIFAR-10 has a test_batch
         assert re.search(rf"^{name}$", names_of_tests(), re.MULTILINE), name

@@ -32,7 +32,7 @@ MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 31_201, 184, 0
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
 LONG_LINES = 450
 _NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 }
 
 

@@ -45,6 +45,11 @@ def test_the_session_and_the_cluster_know_no_screen():
     )
 
 
+def test_the_package_of_exports_loads_what_it_draws_with_when_it_draws():
+    heavy = HEAVY | {"pygments", "markdown_it"}
+    assert not loaded_after("import labtui.export, labtui.commands.results") & heavy
+
+
 def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
     """What computes numbers, reads logs or speaks to the cluster comes after the first paint."""
     code = (

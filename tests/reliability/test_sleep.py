@@ -108,8 +108,7 @@ def status(bench: Bench) -> str:
 
 
 def whole(bench: Bench, token: str) -> bool:
-    path = bench.session.log_path(token, "out")
-    return path is not None and path.read_bytes() == bench.cluster.contents[bench.cluster.log("100")]
+    return bench.mirror(token) == bench.cluster.contents[bench.cluster.log("100")]
 
 
 @pytest.mark.parametrize("steady_too", [False, True], ids=["steady-clock-stands", "steady-clock-goes-on"])

@@ -118,7 +118,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Ended]:
     return ranks(tmp_path_factory.mktemp("two") / "run", 2)
 
 
-def test_the_parts_that_are_printed_add_up_to_what_is_lost(one: Path, two: list[Ended]) -> None:
+def test_the_parts_that_are_printed_add_up_to_what_is_lost(one, two):
     logs = [("one", parse_log(one.read_bytes())), ("two", parse_log(two[0].out.encode()))]
     (row,) = (each for each in compute_results(measured_from_reports(logs)).rows if each.n_gpus == 2)
     assert row.efficiency is not None and row.step_times is not None
@@ -132,13 +132,13 @@ def test_the_parts_that_are_printed_add_up_to_what_is_lost(one: Path, two: list[
             assert seconds == pytest.approx(epoch.metrics["step_seconds"])
 
 
-def test_timing_changes_no_loss(tmp_path: Path, two: list[Ended]) -> None:
+def test_timing_changes_no_loss(tmp_path, two):
     untimed = told(ranks(tmp_path / "run", 2, EVERY=10**9)[0])
     assert timed(untimed) == [set()] * EPOCHS
     assert losses(untimed) == losses(told(two[0])) and len(losses(untimed)) == EPOCHS
 
 
-def test_the_slow_rank_is_named(tmp_path: Path, one: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_slow_rank_is_named(tmp_path, one, capsys):
     """Half a second in its backward pass, where all ranks show the same; `labtui why` reads it from the logs."""
     for epoch in told(ranks(tmp_path / "run", 2, SLOW_RANK=1)[0]).epochs:
         assert epoch.metrics["last_rank"] == 1 and epoch.metrics["last_rank_share"] >= 2 / 3, epoch
@@ -147,7 +147,7 @@ def test_the_slow_rank_is_named(tmp_path: Path, one: Path, capsys: pytest.Captur
     assert row["slowest_rank"] == 1, row
 
 
-def test_the_last_rank_is_the_one_that_waits_least(tmp_path: Path) -> None:
+def test_the_last_rank_is_the_one_that_waits_least(tmp_path):
     """Of two timed steps with 0.1 s of waiting for data: rank 1 computes 0.5 s, rank 0 0.2 s and waits for it."""
     ranks_steps = [[(0.65, 0.1, 0.35)] * 2, [(0.65, 0.1, 0.05)] * 2]
     code = f"import json, sys; sys.path.insert(0, {str(SCRIPTS)!r}); from step_times import summary; "
@@ -158,7 +158,7 @@ def test_the_last_rank_is_the_one_that_waits_least(tmp_path: Path) -> None:
     assert found == pytest.approx({**parts, "step_seconds": 0.65, "last_rank": 1, "last_rank_share": 1.0})
 
 
-def test_control_runs_take_their_cause_away(tmp_path: Path, two: list[Ended]) -> None:
+def test_control_runs_take_their_cause_away(tmp_path, two):
     """Independent trainings exchange no gradients; one batch again and again asks the loader once."""
     assert batches_read(two[0]) == [STEPS, 2 * STEPS, 3 * STEPS]
     mine, other = weights(two)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +32,7 @@ def counted(pixels, labels):
 '''
 
 
-def test_one_batch_again_and_again_has_no_loader(small_scripts: Path, tmp_path: Path) -> None:
+def test_one_batch_again_and_again_has_no_loader(small_scripts, tmp_path):
     """Each epoch reads the data set; a control run asks for one batch of it."""
     scripts, data = tmp_path / "remote", tmp_path / "cifar-10-batches-py"
     shutil.copytree(small_scripts, scripts)
@@ -56,7 +55,7 @@ def test_one_batch_again_and_again_has_no_loader(small_scripts: Path, tmp_path: 
     assert read["none"] >= STEPS * EPOCHS and read["one-batch"] == 1
 
 
-def test_a_script_that_ignores_one_batch_is_refused(small_scripts: Path, data: Path, tmp_path: Path) -> None:
+def test_a_script_that_ignores_one_batch_is_refused(small_scripts, data, tmp_path):
     """Its log would be marked as a control run, though it reads the data set."""
     scripts = tmp_path / "remote"
     shutil.copytree(small_scripts, scripts)
@@ -77,7 +76,7 @@ def test_a_script_that_ignores_one_batch_is_refused(small_scripts: Path, data: P
 
 
 @pytest.mark.parametrize(("control", "tasks"), [("independent", 2), ("one-batch", 1)])
-def test_control_runs_have_the_steps_of_the_training(control: str, tasks: int, tmp_path: Path) -> None:
+def test_control_runs_have_the_steps_of_the_training(control, tasks, tmp_path):
     """Each task is a worker on this machine; those of independent trainings do not wait for each other."""
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
@@ -103,7 +102,7 @@ BEFORE_ALL = "    train_ds, test_ds = load_cifar("
 SEEDED = "    tf.keras.utils.set_random_seed(1)\n    tf.config.experimental.enable_op_determinism()\n"
 
 
-def test_the_log_changes_no_loss(small_scripts: Path, tmp_path: Path) -> None:
+def test_the_log_changes_no_loss(small_scripts, tmp_path):
     """The same training on two devices with labtui's log and without: equal to the last bit."""
     losses = []
     for name, callbacks in (("with", "[lab.RunLog(args, train_ds)]"), ("without", "[]")):

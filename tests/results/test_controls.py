@@ -81,9 +81,7 @@ TRAININGS = (log(1, 1.0), log(4, 2.0))
         ),
     ],
 )
-def test_each_cause_lands_in_its_part(
-    controls: tuple[tuple[int, float, str], ...], parts: dict[str, float]
-) -> None:
+def test_each_cause_lands_in_its_part(controls, parts):
     assert shares(*TRAININGS, *(log(*each) for each in controls)) == parts
 
 
@@ -118,14 +116,14 @@ def timed_log(gpus: int, *seconds: float, last_rank: int = 0) -> bytes:
         ((0.0, 1.0, 0.0, 1.0), {"communication": 50, "slower computing on each GPU": 5}),
     ],
 )
-def test_step_times_name_each_cause(seconds: tuple[float, ...], parts: dict[str, float]) -> None:
+def test_step_times_name_each_cause(seconds, parts):
     logs = timed_log(1, 0.1, 0.9, 0.0, 0.0), timed_log(4, *seconds, last_rank=3)
     assert shares(*logs) == parts
     step_times = on_four(results(*logs)).step_times
     assert step_times is not None and step_times.slowest_rank == 3
 
 
-def test_a_control_run_moves_no_number_and_no_line() -> None:
+def test_a_control_run_moves_no_number_and_no_line():
     plain = results(*TRAININGS)
     both = results(*TRAININGS, log(1, 0.9, ONE_BATCH), log(4, 1.7, ONE_BATCH), log(4, 1.4, INDEPENDENT))
     assert len(both.rows) == 5
@@ -142,7 +140,7 @@ def test_a_control_run_moves_no_number_and_no_line() -> None:
     assert names == {"ResNet50 (control: independent)", "ResNet50 (control: one-batch)"}
 
 
-def test_the_runs_of_a_control_are_known_before_they_have_a_log() -> None:
+def test_the_runs_of_a_control_are_known_before_they_have_a_log():
     spec = RunSpec(
         model="ResNet50", device="gpu", n_gpus=4, batch_size=8192, epochs=3, script="ResNet50.py",
         extra_args=("--control", "independent"),
@@ -151,7 +149,7 @@ def test_the_runs_of_a_control_are_known_before_they_have_a_log() -> None:
 
 
 @pytest.mark.parametrize(("scatter", "epochs"), [(0.0, 4), (0.02, 8), (0.03, 11), (0.2, 11)])
-def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: int) -> None:
+def test_a_control_run_has_epochs_enough_for_its_step(scatter, epochs):
     """Its mean within 2 % at 95 %, by how much the epochs of the training scattered; ten at most."""
     row = on_four(results(*TRAININGS))
     assert row.epoch_seconds is not None
@@ -162,7 +160,7 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter: float, epochs: in
     assert control_epochs(spec, []) == 4
 
 
-def test_parts_that_cost_nothing_share_a_line() -> None:
+def test_parts_that_cost_nothing_share_a_line():
     _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
     assert said == "50.0 % is lost on four GPUs: all of it by slower steps."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
@@ -171,7 +169,7 @@ def test_parts_that_cost_nothing_share_a_line() -> None:
     assert message == "Slower steps cost all 50.0 points that ResNet50 loses on four GPUs"
 
 
-def test_energy_stands_beside_speedup() -> None:
+def test_energy_stands_beside_speedup():
     one, four = (
         log(n, step, energy_joules=IMAGES * each) for n, step, each in ((1, 1.0, 0.2), (4, 2.0, 0.3))
     )
@@ -182,7 +180,7 @@ def test_energy_stands_beside_speedup() -> None:
     assert energy_sentence(on_four(results(*TRAININGS))) == ""
 
 
-def test_a_control_run_that_scatters_too_much_is_told() -> None:
+def test_a_control_run_that_scatters_too_much_is_told():
     steady, loose = (log(4, 1.4, INDEPENDENT, noise=noise) for noise in (0.005, 0.1))
     assert control_sentence(on_four(results(*TRAININGS, steady))) == ""
     assert "known to ±18.4 %" in control_sentence(on_four(results(*TRAININGS, loose)))

@@ -89,6 +89,11 @@ class Bench:
         if until is not None:
             assert until(), "it did not come to pass"
 
+    def mirror(self, token: str) -> bytes:
+        """The copy of a submission's standard output; empty where there is none yet."""
+        path = self.session.log_path(token, "out")
+        return path.read_bytes() if path else b""
+
     def online(self) -> None:
         self.run(10, lambda: self.session.state.connection.status == "online")
 

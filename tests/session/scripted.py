@@ -174,13 +174,7 @@ class ScriptedCluster:
         if self.queue_down:
             return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
-            job_row(
-                job.job_id,
-                job.state,
-                reason=job.reason,
-                name=job.name,
-                comment=f"labtui:{job.token}",
-            )
+            job_row(job.job_id, job.state, reason=job.reason, name=job.name, comment=f"labtui:{job.token}")
             for job in self.jobs.values()
             if job.in_queue
         )
@@ -194,12 +188,7 @@ class ScriptedCluster:
         return Tick(jobs=rows, accounting=known)
 
     def submit(
-        self,
-        remote_dir: str,
-        script_name: str,
-        token: str,
-        job_name: str,
-        options: Sequence[str],
+        self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]
     ) -> str:
         self._call("submit", token)
         assert f"{remote_dir}/{script_name}" in self.contents, "submitted before the files were pushed"

@@ -34,36 +34,31 @@ def far_behind(bench: Bench) -> str:
     return token
 
 
-def mirrored(bench: Bench, token: str) -> bytes:
-    path = bench.session.log_path(token, "out")
-    return path.read_bytes() if path else b""
-
-
 def epochs(bench: Bench) -> list[int]:
     return [sample.epoch for sample in bench.session.state.runs[1].epochs]
 
 
 def test_on_a_fast_line_the_bytes_come_first(bench):
     token = far_behind(bench)
-    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.run(10, lambda: bench.mirror(token) == long_log())
     assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
     bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
 
 
 def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):
     token = far_behind(bench)
-    while len(mirrored(bench, token)) < 4 * PIECE:
+    while len(bench.mirror(token)) < 4 * PIECE:
         bench.step()
     bench.cluster.fail("stat", ConnectionLost("The connection is gone."))
     bench.cluster.end("100")
     bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
-    bench.run(60, lambda: mirrored(bench, token) == long_log())
+    bench.run(60, lambda: bench.mirror(token) == long_log())
     assert epochs(bench) == [1, 2, 3, 4, 5]
 
 
 def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
     token = far_behind(bench)
-    while len(mirrored(bench, token)) < 4 * PIECE:
+    while len(bench.mirror(token)) < 4 * PIECE:
         bench.step()
     bench.cluster.put("100", keras_log(5, 4, 4))
     bench.run(60, lambda: epochs(bench) == [1, 2, 3])
@@ -75,7 +70,7 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
 def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
     """Logs that have nothing new are looked at with success meanwhile; the problem does not come and go."""
     token = far_behind(bench)
-    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.run(10, lambda: bench.mirror(token) == long_log())
     bench.cluster.write("100", b"more\n" * 100)
     write = os.write
 
@@ -91,12 +86,12 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
     assert [] not in seen[seen.index(["mirror"]) :]
     monkeypatch.setattr(os, "write", write)
     bench.run(20, lambda: not any(p.key == "mirror" for p in bench.session.state.problems))
-    assert mirrored(bench, token).endswith(b"more\n")
+    assert bench.mirror(token).endswith(b"more\n")
 
 
 def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench):
     token = far_behind(bench)
-    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.run(10, lambda: bench.mirror(token) == long_log())
     bench.cluster.write("100", b"never readable\n")
     bench.cluster.max_read = 0
     before = len(bench.cluster.calls)

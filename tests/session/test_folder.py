@@ -4,12 +4,7 @@ import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.settings import (
-    Settings,
-    changed,
-    read_settings,
-    write_settings,
-)
+from labtui.session.settings import Settings, changed, read_settings, write_settings
 
 SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana & Jordi · grup 3")
 

@@ -27,11 +27,6 @@ def segments_of(session: Session, token: str) -> list[Path | None]:
     return [mirrors.segment_path(session.folder, submission, "out", number) for number in numbers]
 
 
-def mirror(bench: Bench, token: str) -> bytes:
-    path = bench.session.log_path(token, "out")
-    return path.read_bytes() if path else b""
-
-
 def run(bench: Bench):
     return bench.session.state.runs[1]
 
@@ -49,11 +44,11 @@ def test_epochs_count_once_whatever_is_cut_between(bench):
         if chooser.random() < 0.3:
             bench.cluster.fail(chooser.choice(("stat", "read")), CUT)
         bench.run(chooser.choice((0.5, 3, 8)))
-        assert bench.cluster.contents[bench.cluster.log("100")].startswith(mirror(bench, token))
+        assert bench.cluster.contents[bench.cluster.log("100")].startswith(bench.mirror(token))
     bench.cluster.end("100")
     bench.run(300, lambda: run(bench).phase is RunPhase.DONE)
     assert [sample.epoch for sample in run(bench).epochs] == [1, 2, 3, 4, 5]
-    assert mirror(bench, token) == whole
+    assert bench.mirror(token) == whole
 
 
 def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
@@ -96,7 +91,7 @@ def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_b
     )  # copied by a process that was killed before it could store what it read
     second = open_bench(first.cluster)
     second.run(60, lambda: len(run(second).epochs) == 2)
-    assert mirror(second, token) == keras_log(5, 4)
+    assert second.mirror(token) == keras_log(5, 4)
 
 
 def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(open_bench):
@@ -118,7 +113,7 @@ def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(open
     second = open_bench(first.cluster)
     assert not log(second).complete
     second.run(200, lambda: len(run(second).epochs) == 5)
-    assert mirror(second, token) == whole
+    assert second.mirror(token) == whole
 
 
 NODE_FAILED = (
@@ -196,11 +191,8 @@ def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):
     shown = looks.pop(bench.cluster.log("100"))
     assert shown > 2 * max(looks.values())
     assert min(looks.values()) >= 5
-    bench.run(200, lambda: all(_equal(bench, token, str(100 + i)) for i, token in enumerate(tokens)))
-
-
-def _equal(bench: Bench, token: str, job_id: str) -> bool:
-    return mirror(bench, token) == bench.cluster.contents[bench.cluster.log(job_id)]
+    logs = [bench.cluster.contents[bench.cluster.log(str(100 + number))] for number in range(12)]
+    bench.run(200, lambda: list(map(bench.mirror, tokens)) == logs)
 
 
 def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
@@ -208,7 +200,7 @@ def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
     bench.cluster.fail("stat", RemoteFailure("You may not read it."), RemoteFailure("You may not read it."))
     bench.cluster.write("100", keras_log(5))
     bench.run(60, lambda: len(run(bench).epochs) == 1)
-    assert mirror(bench, token) == keras_log(5)
+    assert bench.mirror(token) == keras_log(5)
 
 
 def test_a_deleted_logs_folder_is_made_again(bench):
@@ -218,7 +210,7 @@ def test_a_deleted_logs_folder_is_made_again(bench):
     shutil.rmtree(bench.session.folder.logs)
     bench.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
     bench.run(60, lambda: len(run(bench).epochs) == 2)
-    assert mirror(bench, token) == keras_log(5, 4) and bench.session.state.problems == ()
+    assert bench.mirror(token) == keras_log(5, 4) and bench.session.state.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +267,7 @@ def changed_unseen(bench: Bench, at: int = 5000) -> bytes:
 def ended_with_a_long_log(bench: Bench) -> str:
     token = accepted(bench)
     bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + b"a line of the log\n" * 600)
-    bench.run(60, lambda: mirror(bench, token) == bench.cluster.contents[bench.cluster.log("100")])
+    bench.run(60, lambda: bench.mirror(token) == bench.cluster.contents[bench.cluster.log("100")])
     bench.cluster.end("100")
     return token
 
@@ -295,7 +287,7 @@ def test_at_the_end_both_sides_are_compared_once(bench):
 
 def test_a_copy_that_differs_at_the_end_is_made_again_once(bench):
     token = ended_with_a_long_log(bench)
-    first = mirror(bench, token)
+    first = bench.mirror(token)
     now = changed_unseen(bench)
     bench.run(200, lambda: is_complete(bench, token))
     assert [path.read_bytes() for path in segments_of(bench.session, token)] == [first, now]
@@ -324,7 +316,7 @@ def test_a_line_that_comes_while_both_sides_are_compared_is_copied(bench, monkey
 
     monkeypatch.setattr(bench.cluster, "digest", after_a_line)
     bench.run(200, lambda: is_complete(bench, token))
-    assert mirror(bench, token).endswith(b"late\n") and len(segments_of(bench.session, token)) == 1
+    assert bench.mirror(token).endswith(b"late\n") and len(segments_of(bench.session, token)) == 1
 
 
 @pytest.mark.parametrize("refusal", [None, RemoteFailure("The login shell ended before the command.")])

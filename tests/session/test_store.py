@@ -55,10 +55,7 @@ _changes = st.one_of(
     st.builds(planned, st.integers(1, 4)),
     st.builds(changes.accepted, _tokens, st.sampled_from(["7", "8"]), st.floats(0, 9)),
     st.builds(changes.status, _tokens, st.sampled_from(SubmissionStatus), st.text(max_size=20)),
-    st.builds(
-        lambda there: lambda state: state.with_places({"/data": there}, 5.0),
-        st.booleans(),
-    ),
+    st.builds(lambda there: lambda state: state.with_places({"/data": there}, 5.0), st.booleans()),
 )
 
 

@@ -104,11 +104,7 @@ class FedSession(Session):
         return future
 
     def submit(
-        self,
-        draft: SubmissionDraft,
-        *,
-        script: str | None = None,
-        accepted: Sequence[AcceptedFinding] = (),
+        self, draft: SubmissionDraft, *, script: str | None = None, accepted: Sequence[AcceptedFinding] = ()
     ) -> Future[str]:
         self.overridden = (*self.overridden, tuple(accepted))
         return self._ask("submit", (draft, script))

@@ -23,15 +23,7 @@ from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from tests import changes
-from tests.tui.fed_session import (
-    NOW,
-    CommandLine,
-    finished_run,
-    online,
-    planned,
-    spec,
-    write_log,
-)
+from tests.tui.fed_session import NOW, CommandLine, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
 

@@ -6,15 +6,7 @@ from labtui.domain.model import JobPhase
 from labtui.session.notifications import DesktopNotifier, Notice
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
-from tests.tui.fed_session import (
-    accepted,
-    finished_run,
-    live_run,
-    observed,
-    planned,
-    spec,
-    write_log,
-)
+from tests.tui.fed_session import accepted, finished_run, live_run, observed, planned, spec, write_log
 from tests.tui.waiting import screens, until
 
 TOKEN = "lt000000000000000fff"

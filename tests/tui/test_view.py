@@ -253,10 +253,7 @@ def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
 
 @pytest.mark.parametrize(
     ("outcome", "phase", "said"),
-    [
-        ("completed", RunPhase.DONE, "done in"),
-        ("cancelled", RunPhase.CANCELLED, "cancelled after"),
-    ],
+    [("completed", RunPhase.DONE, "done in"), ("cancelled", RunPhase.CANCELLED, "cancelled after")],
 )
 def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
     """By the clock in their log: the first from the job's start, the next from the end of the one before."""
