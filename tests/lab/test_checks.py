@@ -232,7 +232,7 @@ def test_practice_ticks_as_practice():
     box = check("10.5", with_submissions(full(), practice=True))
     assert box.status == "done"
     assert box.practice
-    assert "practice runs" in box.notes[0]
+    assert "Practice runs" in box.notes[0]
     assert not check("10.5", full()).practice
 
 

@@ -168,7 +168,7 @@ def test_live_and_broken_runs_count_and_say_so():
     live = only_row(run(1, [9, 5], live=True))
     assert live.live and live.epoch_seconds is not None
     broken = only_row(run(1, [9, 5], outcome="time-limit"))
-    assert any("ended early (was stopped by its time limit)" in note for note in broken.notes)
+    assert any("was stopped by its time limit before its end" in note for note in broken.notes)
 
 
 @pytest.mark.parametrize(

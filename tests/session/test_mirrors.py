@@ -136,6 +136,7 @@ ENDS: dict[str, tuple[bytes, bytes, str, str, list[int]]] = {
     "cancelled": (keras_log(5, 4), b"", "CANCELLED", "cancelled", [5, 4]),
     "out of memory": (keras_log(5, 4), b"", "OUT_OF_MEMORY", "oom", [5, 4]),
     "node failure": (keras_log(5, 4), NODE_FAILED, "NODE_FAIL", "failed", [5, 4]),
+    "node failure without a word in its logs": (keras_log(5, 4), b"", "NODE_FAIL", "failed", [5, 4]),
 }  # fmt: skip
 
 
@@ -150,6 +151,7 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench, name):
     bench.run(200, lambda: run(bench).outcome is not None)
     for _ in range(2):
         assert run(bench).outcome == outcome
+        assert (run(bench).cause == "node failure") is (state == "NODE_FAIL")
         assert [sample.printed_seconds for sample in run(bench).epochs] == printed
         bench.run(200)  # a log that is complete is looked at once more
 

@@ -26,7 +26,7 @@ def test_start_and_end_are_told_once(bench):
     assert notices == [], "how its run ended is not known yet"
     state, notices = after(state, tracker, changes.ended(1, "oom"))
     assert [(notice.kind, notice.sentence) for notice in notices] == [
-        ("failed", "ResNet50 · 1 GPU ran out of memory.")
+        ("failed", "ResNet50 · 1 GPU: out of memory.")
     ]
     state, notices = after(state, tracker, over)
     assert notices == []

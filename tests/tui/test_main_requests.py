@@ -316,7 +316,11 @@ async def test_a_waiting_run_is_held_and_released(filled_session, monkeypatch):
         app.view_model.run_id = 6
         app.repaint()
         await pilot.press("H")
-        await until(pilot, lambda: held == [(6, True)])
+        await until(pilot, lambda: held == [(6, True)] and "Hold" in text_of(app))
+        filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
+        await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
+        await pilot.press("H")
+        await until(pilot, lambda: held[1:] == [(6, False)])
 
 
 async def test_my_jobs_have_every_column_at_80(filled_session):

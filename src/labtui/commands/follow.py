@@ -69,8 +69,7 @@ def run_log(args: argparse.Namespace) -> int:
             say("The log may have grown since; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
             there = f"; `labtui log {args.run} --err` prints it" * (found.stream == "err" != args.stream)
-            of = "standard error" if found.stream == "err" else "standard output"
-            say(f"Run {args.run} failed: {found.text} (line {found.line} of {of}{there}).")
+            say(f"Run {args.run} failed: {found.text} ({found.place}{there}).")
     return 0
 
 
@@ -274,11 +273,9 @@ def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterat
         yield row, about, (f"{about}  {_name(state, new)}  {line}",)
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
-        from labtui.tui.format import OUTCOME_WORDS
-
-        found = ((f"    {each.kind}, line {each.line}: {each.text}", f"    {each.advice}") for each in end[1])
+        found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in end[1])
         said = (
-            f"{about}  {_name(state, new)}  {OUTCOME_WORDS[new.outcome]}",
+            f"{about}  {_name(state, new)}  {new.cause}",
             *(line for pair in found for line in pair),
         )
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}

@@ -429,10 +429,16 @@ def count_epochs(samples: Iterable[EpochSample]) -> int:
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a log that explains a failure or a surprise, and what to do next."""
+    """Something in a log that explains a failure or a surprise, and what to do next; line 0: it is Slurm's word."""
 
     kind: DiagnosisKind
     line: int
     text: str
     advice: str
     stream: Stream = "out"
+
+    @property
+    def place(self) -> str:
+        """``line 12 of the log``, ``line 12 of standard error``."""
+        stream = "standard error" if self.stream == "err" else "the log"
+        return f"line {self.line} of {stream}" if self.line else "Slurm's accounting"

@@ -22,6 +22,16 @@ DEEDS: dict[Outcome, str] = {
 }
 """What happened to a run, after "it" or "a run that"."""
 
+CAUSES: dict[Outcome, str] = {
+    "completed": "done",
+    "unfinished": "ended early",
+    "oom": "out of memory",
+    "time-limit": "time limit",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+"""The same as a label."""
+
 
 class GpuCount(msgspec.Struct, frozen=True):
     """A number of GPUs as one line of the log gives it; `device` is cpu where the line names no GPU."""

@@ -28,7 +28,7 @@ from labtui.domain.model import (
     SubmissionStatus,
 )
 from labtui.domain.profile import Profile
-from labtui.domain.run import RunRecord
+from labtui.domain.run import CAUSES, RunRecord
 from labtui.domain.terminal_text import file_name
 
 
@@ -103,6 +103,13 @@ class RunState(RunRecord, frozen=True, kw_only=True):
     phase: RunPhase = RunPhase.WAITING
     started: bool = False
     diagnosis: tuple[Diagnosis, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """How it ended, as a label (``out of memory``, ``node failure``); "" while that is not known."""
+        if self.outcome == "failed" and any(found.kind == "node-lost" for found in self.diagnosis):
+            return "node failure"
+        return CAUSES[self.outcome] if self.outcome is not None else ""
 
     @property
     def gpu_memory_ran_out(self) -> bool:
@@ -346,9 +353,9 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
         said = f"{submission.sentence} {submission.hint}".strip()
         return said or plain.get(submission.status, "")
     if submission.held:
-        return "You hold it; release it to send it."
+        return "Held: sent once released."
     if not online:
-        return "It is sent when the cluster can be reached."
+        return "Sent when the cluster can be reached."
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
@@ -356,4 +363,4 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
         number = queue.max_submit_per_user
         jobs = "one job" if number == 1 else f"{number} jobs"
         return f"{submission.queue} takes {jobs} per user; sent when the slot is free."
-    return "It is sent as soon as the queue accepts it."
+    return "Sent as soon as the queue accepts it."

@@ -208,9 +208,10 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
     notes = []
-    over = [run.run.outcome for run in members]
-    if early := [DEEDS[each] for each in over if each not in (None, "completed", "unfinished")]:
-        notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
+    for run in members:
+        if run.run.outcome not in (None, "completed", "unfinished"):
+            who = f"Run {run.run_id}" if run.run_id else "1 of these runs"
+            notes.append(f"{who} {DEEDS[run.run.outcome]} before its end.")
     if cut := sum(run.run.outcome in (None, "unfinished") and not run.live for run in members):
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
     if any(run.run.interleaved for run in members):

@@ -133,6 +133,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
         yield "Hollow: only the first epoch is done."
     if any(row.live for row in rows):
         yield "Runs in progress are drawn as live; their marks will move."
+    yield from dict.fromkeys(note for row in rows for note in row.notes if "before its end" in note)
     if ratio:
         if any((row.n_gpus or 0) > 1 and (row.configuration.whole_batches or row.from_rate) for row in rows):
             unit = rows[0].configuration.unit.capitalize()

@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.run import DEEDS
 from labtui.domain.state import LabState, SubmissionState
 
 NoticeKind = Literal["started", "ended", "failed"]
@@ -63,7 +62,7 @@ def _notice(kind: NoticeKind, item: SubmissionState, state: LabState) -> Notice:
         sentence = f"{labels}: Slurm refused it."
     elif kind == "failed":
         bad = next(run for run in runs if run.outcome not in ("completed", "cancelled"))
-        sentence = f"{bad.spec.label} {DEEDS[bad.outcome or 'failed']}."
+        sentence = f"{bad.spec.label}: {bad.cause}."
     else:
         sentence = f"{labels}."
     title = f"{_TITLES[kind]}: {_plain(item.job_name)}"

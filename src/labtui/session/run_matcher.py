@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, unread
+from labtui.slurm.states import FINISHED
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
@@ -34,7 +35,8 @@ _OUTCOME_OF_STATE: dict[str, Outcome] = {
 }
 
 
-_NOT_CANCELLED = ("TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL")
+_NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
+_NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
 """A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
 
 _NOT_KEPT = {
@@ -297,7 +299,19 @@ def _ended(
         outcome = "unfinished"  # it never began: what ended the job was the run before it
     if read is None and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
-    return replace(run, outcome=outcome, diagnosis=(*found, *_diagnosis(report, read)))
+    found = (*found, *_diagnosis(report, read), *_node_failure(outcome, job))
+    return replace(run, outcome=outcome, diagnosis=found)
+
+
+def _node_failure(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
+    """That the job's node failed, in Slurm's word: the log may end without one."""
+    if outcome != "failed" or job.slurm_state not in _NODE_FAILURES:
+        return ()
+    text, advice = (
+        f"Job {job.job_id} {FINISHED[job.slurm_state]}.",
+        "The fault is not yours: submit it again.",
+    )
+    return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
 
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:

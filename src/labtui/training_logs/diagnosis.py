@@ -141,7 +141,8 @@ class Diagnoser:
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
         """A finding that rests on more than one line."""
         if len(self._found) < _LIMIT:
-            text = text.strip()[:TEXT_LIMIT]
+            if len(text := text.strip()) > TEXT_LIMIT:
+                text = f"{text[:TEXT_LIMIT].rsplit(' ', 1)[0]} …"
             self._found.append(Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream))
 
     # ------------------------------------------------------------------ tracebacks

@@ -42,14 +42,6 @@ PHASE_ROLES = {
 """The role of a phase, or of a task's status, among `themes.Roles`; others are plain."""
 NOTHING = "·"
 """In a table: no value."""
-OUTCOME_WORDS = {
-    "oom": "out of memory",
-    "time-limit": "time limit",
-    "cancelled": "cancelled",
-    "failed": "failed",
-    "unfinished": "ended early",
-    "completed": "done",
-}
 
 
 def ratio(number: Interval | None) -> str:
@@ -142,7 +134,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
 
 
 def waits_for(view: View, submission: SubmissionState) -> str:
-    """Why a submission has no job: ``Run 5 waits. It is sent when the cluster can be reached.``, for example."""
+    """Why a submission has no job: ``Run 5 waits. Sent when the cluster can be reached.``, for example."""
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
     why = waiting_reason(view.profile, submission, online=view.state.connection.status not in NO_LINE)

@@ -38,6 +38,7 @@ _STOPPED = {
     "CANCELLED": (RunPhase.CANCELLED, "cancelled"),
     "TIMEOUT": (RunPhase.FAILED, "time limit"),
     "OUT_OF_MEMORY": (RunPhase.FAILED, "out of memory"),
+    "NODE_FAIL": (RunPhase.FAILED, "node failure"),
 }
 """How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
 
@@ -85,9 +86,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         """``running``, ``failed: out of memory``, ``unknown since 14:02``."""
         if self.cancelling:
             return "cancelling"
-        if self.phase in ENDED_BADLY and self.cause not in ("", self.phase.value):
-            return f"{self.phase.value}: {self.cause}"
-        return f"{self.phase.value} {self.cause}" if self.phase is RunPhase.UNKNOWN else self.phase.value
+        if self.phase in ENDED_BADLY:
+            return self.phase.value if self.cause == self.phase.value else f"{self.phase.value}: {self.cause}"
+        return f"{self.phase.value} {self.cause}".rstrip()
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,7 +280,7 @@ def make_view(view: View) -> View:
 def decided(run: RunState, submission: SubmissionState | None, state: LabState) -> tuple[RunPhase, str]:
     """Phase and cause of a run: what its log says, else its job's end, else what was seen last."""
     if run.outcome is not None:
-        return run.phase, words.OUTCOME_WORDS[run.outcome] if run.phase in ENDED_BADLY else ""
+        return run.phase, run.cause if run.phase in ENDED_BADLY else ""
     job = submission.job if submission is not None else None
     if job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING):
         from labtui.slurm.states import plain_state
@@ -291,6 +292,7 @@ def decided(run: RunState, submission: SubmissionState | None, state: LabState) 
             RunPhase.FAILED: "refused by Slurm",
             RunPhase.CANCELLED: "withdrawn",
             RunPhase.UNKNOWN: "no answer yet",
+            RunPhase.WAITING: "(held)" * submission.held,
         }
         return run.phase, causes.get(run.phase, "")
     since = job.unknown_since if job is not None and job.unknown_since else state.refreshed_at

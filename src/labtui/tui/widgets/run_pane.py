@@ -114,7 +114,8 @@ class RunPane(Pane, Vertical):
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),
         key("w", "compare_run", "Compare", "mark this run; on another run: what differs between the two"),
-        key("H", "hold_run", "Hold", "hold the selected run until it is released; release it", show=True),
+        key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),
+        key("H", "hold_run(False)", "Release", "release the selected run", show=True),
     ]
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
@@ -122,6 +123,9 @@ class RunPane(Pane, Vertical):
         line = self.view.line if self.view is not None else None
         if action not in {"cancel_run", "end_after", "hold_run", "compare_run"}:
             return super().why_not(action, parameters)
+        held = line is not None and line.submission is not None and line.submission.held
+        if parameters == (held,):
+            return None
         if line is None:
             return "There is no run here."
         if action == "compare_run":
@@ -157,10 +161,9 @@ class RunPane(Pane, Vertical):
         page = comparison_page(compare_runs(self.app.session, (marked, line.run_id)))
         self.app.push_screen(TextScreen(f"Run {marked} and run {line.run_id}", page))
 
-    def action_hold_run(self) -> None:
+    def action_hold_run(self, held: bool) -> None:
         """Hold the selected run that waits, or release it."""
         line = self._line
-        held = not (line.submission is not None and line.submission.held)
         done = f"Run {line.run_id} is {'held. Press H to release it' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 

@@ -114,7 +114,7 @@ class RunsPane(RunPane):
         self.query_one("#glance-log").display = log is not None
         tail = self.query_one(TailView)
         tail.show_file(log, self.app.session.folder.path)
-        if found:
+        if found and found[0].line:
             tail.show_end_of(found[0].line + 2)
 
     # ------------------------------------------------------------------ choosing
@@ -284,10 +284,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     if found is not None:
         for part in textwrap.wrap(found.text.strip(), max(20, width - 2)):
             text.append("▌ ", styles.bad).append(f"{part}\n", f"bold{ground}")
-        stream = "standard error" if found.stream == "err" else "the log"
-        text.append("▌ ", styles.bad).append(
-            f"line {found.line} of {stream}, run {line.run_id} on {where}\n\n", styles.quiet
-        )
+        text.append("▌ ", styles.bad).append(f"{found.place}, run {line.run_id} on {where}\n\n", styles.quiet)
     advice = found.advice if found is not None else ""
     keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     if line.run.gpu_memory_ran_out:
@@ -317,10 +314,8 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
         return reached, "Press R to run it with more time."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
         return line.submission.sentence, line.submission.hint
-    return (
-        f"Run {run.run_id} stopped: {line.cause or 'its log does not say why'}.",
-        advice or "Press l for the log.",
-    )
+    unexplained = "" if run.diagnosis or line.cause != "failed" else "; its log does not say why"
+    return f"Run {run.run_id} {line.word}{unexplained}.", advice or "Press l for the log."
 
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
