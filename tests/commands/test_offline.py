@@ -19,7 +19,7 @@ from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState
 from tests.changes import ended
 from tests.conftest import TextTerminal
-from tests.tui.fed_session import finished_run, live_run, observed, open_session, spec, write_log
+from tests.tui.fed_session import finished_run, live_run, observed, open_session, planned, spec, write_log
 
 
 def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
@@ -92,6 +92,19 @@ def test_only_the_runs_that_are_missing_are_sent_and_all_again_where_that_is_sai
     assert sizes() == [1, 2, 4]
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert main(dry_run) == 1
+
+
+def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, capsys):
+    with open_session(folder.path, start=False) as session:
+        one = session.drafts("10.5")[0].runs[0]
+        session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
+    again = ["retry", "1", "--dry-run", "--offline"]
+    assert main(again) == 0
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(planned("lt2", "10.5", 2, one))
+    assert main(again) == 2
+    err = capsys.readouterr().err
+    assert "Run 2 is the same, and is waiting." in err and "`labtui cancel 2`" in err
 
 
 def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, capsys):

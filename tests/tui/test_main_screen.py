@@ -284,6 +284,8 @@ async def test_practice_and_read_only_are_said(tmp_path):
     second.requests = []
     async with screens(second) as (app, pilot):
         await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
+        keys = {each.binding.action: each.enabled for each in app.screen.active_bindings.values()}
+        assert keys["pane('runs')"] and not keys["plan"] and not keys["export"]
     second.close()
     first.close()
 

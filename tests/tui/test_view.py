@@ -131,6 +131,8 @@ def test_no_two_parts_contradict_each_other(state):
         assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
             assert not line.live and line.why_not
+        if line.phase in (RunPhase.WAITING, RunPhase.QUEUED):
+            assert words.why_it_waits(view, line)
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING

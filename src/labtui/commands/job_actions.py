@@ -165,8 +165,12 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
 def run_retry(args: argparse.Namespace) -> int:
     """Propose, check, ask, submit: the same way as `labtui submit`."""
     from labtui.commands.submit import send
-    from labtui.session.planning import retry_after
+    from labtui.session.planning import already, retry_after
 
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
+        for other in already(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
+            if other.outcome is None:
+                said = f"Run {other.run_id} is the same, and is {other.phase.value}."
+                raise UsageError(said, f"Cancel it first: `labtui cancel {other.run_id}`.")
         return send(lab, args, list(proposal.drafts), proposal.sentence)

@@ -130,7 +130,8 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."
     if job.phase is JobPhase.SETTLING:
         return f"Job {job.job_id} has left the queue; no accounting record yet."
-    return ""
+    behind = line.phase is RunPhase.QUEUED and job.phase is JobPhase.RUNNING
+    return f"Job {job.job_id} trains the runs before it first." * behind
 
 
 def waits_for(view: View, submission: SubmissionState) -> str:

@@ -139,12 +139,13 @@ class PlanScreen(FramedScreen):
         found, at = self.plan.found, self.query_one("#findings", OptionList).highlighted or 0
         return found[min(at, len(found) - 1)] if found else None
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """The footer offers a fix where there is one, another form where there is one."""
         if action in {"fix", "start_copy"}:
             found = self.found if self.is_mounted else None
-            return found is not None and bool(found.copy if action == "start_copy" else found.finding.fix)
-        return action != "next_form" or self.plan.next_form is not None
+            has = found is not None and (found.copy if action == "start_copy" else found.finding.fix)
+            return "" if has else None
+        return None if action == "next_form" and self.plan.next_form is None else ""
 
     def recompute(self) -> None:
         """Jobs and previews anew, from the rows or from the student's own job file.

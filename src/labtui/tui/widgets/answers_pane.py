@@ -24,12 +24,11 @@ from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
 from labtui.results.charts import ChartSpec
 from labtui.session.labs import AnswerFiles
 from labtui.tui import format as words
-from labtui.tui.app import LabApp
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import VIEWS, ChartView, first_chart
-from labtui.tui.widgets.frame import Said, key, say
+from labtui.tui.widgets.frame import Acts, Said, key, say
 
 SAVE_AFTER = 1.0
 
@@ -62,15 +61,13 @@ def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
     return Group(lines, Text(""))
 
 
-class AnswersPane(Container):
+class AnswersPane(Container, Acts):
     """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
         Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
     ]
-
-    app: LabApp
 
     files: AnswerFiles | None = None
     question = 0
@@ -165,9 +162,9 @@ class AnswersPane(Container):
         self.question = event.option_index
         self.write()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """`escape` ends a text."""
-        return action != "leave_text" or self.writing
+        return None if action == "leave_text" and not self.writing else ""
 
     def action_other_side(self) -> None:
         """From the answers to the facts and numbers, and back."""

@@ -16,7 +16,6 @@ from labtui.domain.model import Interval
 from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
-from labtui.tui.app import LabApp
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
@@ -79,7 +78,6 @@ def first_chart(charts: Sequence[ChartSpec]) -> ChartSpec | None:
 class ChartsPane(Pane, Container, can_focus=True):
     """Views, sentence, chart, the strip of the cursor."""
 
-    app: LabApp
     BINDINGS: ClassVar[list[BindingType]] = [
         key("left", "point(-1)", "Point", "the point before", show=True),
         key("right", "point(1)", "Point after", "the next point"),

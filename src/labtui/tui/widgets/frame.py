@@ -78,13 +78,17 @@ def say(node: DOMNode, part: str, text: Text) -> None:
 class Acts(Widget):
     """A part with actions of which some do not act at every moment: each says why."""
 
+    app: LabApp
+
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action does not act now; "" where it does, None where it has no meaning here."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """True: it acts. None: its key says why not, as the palette does. False: it has no key."""
-        return {"": True, None: False}.get(self.why_not(action, parameters))
+        if self.why_not(action, parameters) is None:
+            return False
+        return None if self.app.why_idle(self, action, parameters) else True
 
 
 class Pane(Acts):
@@ -359,7 +363,6 @@ def _cells(keys: Iterable[FooterKey]) -> int:
 class FramedScreen(Screen[None], Acts):  # the first base is the one whose styles Textual takes
     """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
 
-    app: LabApp
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 

@@ -15,7 +15,6 @@ from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.app import LabApp
 from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import Pane, key, look
 
@@ -107,7 +106,6 @@ HOLDABLE = (RunPhase.WAITING, RunPhase.QUEUED)
 class RunPane(Pane, Vertical):
     """A pane about runs."""
 
-    app: LabApp
     BINDINGS: ClassVar[list[BindingType]] = [
         key("h", "screen.smaller_batch", "Smaller batch", "plan again with a batch that fits", show=True),
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
