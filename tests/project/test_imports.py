@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from labtui.commands.cli import COMMANDS
+from tests.tui.fed_session import lab_session, make_folder, open_session
 
 HEAVY = {"textual", "paramiko", "pandas", "numpy", "matplotlib", "plotext", "pptx", "typst", "tensorflow"}
 
@@ -48,6 +49,24 @@ def test_the_session_and_the_cluster_know_no_screen():
 def test_the_package_of_exports_loads_what_it_draws_with_when_it_draws():
     heavy = HEAVY | {"pygments", "markdown_it"}
     assert not loaded_after("import labtui.export, labtui.commands.results") & heavy
+
+
+def test_the_screens_are_painted_with_nothing_heavy(tmp_path):
+    session = open_session(make_folder(tmp_path / "lab").path)
+    lab_session(session)
+    session.close()
+    code = (
+        "import asyncio\n"
+        "from labtui.session.session import Session\n"
+        "from labtui.tui.app import LabApp\n"
+        f"session = Session.open({str(tmp_path / 'lab')!r}, start=False)\n"
+        "app = LabApp(session, start=False, pane='task')\n"
+        "async def main():\n"
+        "    async with app.run_test(size=(80, 24)) as pilot: await pilot.pause()\n"
+        "asyncio.run(main())\n"
+        "session.close()"
+    )
+    assert not loaded_after(code) & ((HEAVY - {"textual"}) | {"scipy"})
 
 
 def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):

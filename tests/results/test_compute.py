@@ -139,15 +139,6 @@ def test_gpus_that_were_not_found_are_not_gpu_runs():
     assert "no GPU" in results.left_out[0].reason
 
 
-def test_cpu_against_gpu_is_acceleration_and_no_speedup():
-    cpu, gpu = compute_results([run(0, [220, 215], batch=256), run(1, [24, 14], batch=256)]).rows
-    assert gpu.acceleration.value == pytest.approx(215 / 14)
-    assert gpu.speedup == Interval.exact(1.0)
-    assert cpu.speedup is None and cpu.n_gpus == 0
-    other_batch = compute_results([run(0, [220, 215], batch=256), run(1, [24, 14], batch=2048)]).rows[1]
-    assert other_batch.acceleration is None
-
-
 def test_steps_come_from_the_batch_and_a_disagreement_is_said():
     wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
     row = only_row(MeasuredRun(run=wrong), images=50_000)

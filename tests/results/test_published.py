@@ -21,7 +21,7 @@ from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
-from .helpers import DERIVATIONS, published, results_of
+from .helpers import DERIVATIONS, published, results_of, run
 
 CHAPTER10 = published("chapter10.toml")
 THESIS = published("thesis.toml")
@@ -87,6 +87,8 @@ def test_cpu_and_gpu_run_alone():
     assert gpu.acceleration.contains(215 / 14.3)
     assert cpu.speedup is None and cpu.efficiency is None and cpu.acceleration is None
     assert gpu.speedup == Interval.exact(1.0)
+    other = compute_results([run(0, [220, 215], batch=256), run(1, [24, 14], batch=2048)]).rows[1]
+    assert other.acceleration is None, "of another batch"
 
 
 # --------------------------------------------------------------------------- weak scaling from throughput

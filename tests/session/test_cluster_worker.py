@@ -175,17 +175,6 @@ def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(bench, monkeypa
     assert len(bench.cluster.jobs) == 1
 
 
-def test_no_connection_keeps_everything_and_goes_on_later(bench):
-    bench.cluster.reachable = False
-    future = bench.session.submit(draft())
-    bench.run(100)
-    assert bench.session.state.connection.status == "offline"
-    assert only(bench).status is SubmissionStatus.WAITING
-    bench.cluster.reachable = True
-    bench.run(200, future.done)
-    assert len(bench.cluster.jobs) == 1
-
-
 @pytest.mark.parametrize(
     "refusal",
     [LoginRefused("No."), HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],

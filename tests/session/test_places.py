@@ -144,15 +144,6 @@ def test_a_preview_writes_and_sends_nothing(bench):
     assert len(bench.session.state.submissions) == 1
 
 
-def test_a_preview_names_the_scripts_that_the_student_changed(bench):
-    assert not any(file.changed for file in bench.session.preview(draft()).files)
-    (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
-    (scripts_of(bench) / "new.py").write_text("x = 1\n")
-    files = {file.path: file for file in bench.session.preview(draft()).files}
-    assert [name for name, file in files.items() if file.changed] == ["ResNet50.py"]
-    assert files["new.py"].size == 6
-
-
 def test_a_script_of_an_older_labtui_is_not_changed_by_the_student(bench, monkeypatch):
     """Neither in the preview, nor for a task that wants a script of the student's own."""
     folder = bench.session.folder

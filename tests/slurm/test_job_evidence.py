@@ -89,14 +89,6 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
 
-def test_a_job_that_went_back_to_the_queue_counts_as_restarted():
-    lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    for word in ("RUNNING", "PENDING", "RUNNING"):
-        row = job_row("7", word)
-        lab = after(seen(observe(lab, Tick(jobs=(row,)), 10.0)), state=lab)
-    assert lab.submissions["t1"].job.restarts == 1
-
-
 def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again():
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))

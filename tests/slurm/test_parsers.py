@@ -64,12 +64,8 @@ def test_recorded_accounting(version):
     ]
     assert refused and refused[0].exit_code == "1:0" and refused[0].node == ""
     assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ((), ())
-
-
-@releases
-def test_recorded_time_limit_kill(version):
-    rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
-    assert [row.slurm_state for row in rows] == ["TIMEOUT"]
+    (limited,) = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
+    assert limited.slurm_state == "TIMEOUT"
 
 
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)

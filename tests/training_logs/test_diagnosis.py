@@ -81,12 +81,6 @@ def test_slurms_signal_says_no_more_than_its_time_limit():
     assert [found.kind for found in joined.diagnosis] == ["time-limit"]
 
 
-def test_a_complete_run_stays_complete():
-    joined = join_streams(parse_log(FINISHED.encode()), parse_log(samples.ERRORS.encode(), stream="err"))
-    assert joined.runs[0].outcome == "completed"
-    assert [one.kind for one in joined.diagnosis] == ["oom"]
-
-
 def test_failures_of_the_err_go_to_the_runs_that_stopped_in_order():
     out = parse_log((UNFINISHED + FINISHED + UNFINISHED + UNFINISHED).encode())
     ended = "error: this training ended with exit status 1\n"

@@ -5,7 +5,6 @@ Used by the screen tests and by the script that makes the pictures in `docs/pict
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +49,6 @@ name = "gp_debug"
 devices = "cpu"
 max_minutes = 120
 """
-
-
-@dataclass(frozen=True)
-class CommandLine:
-    """A record of the remote-command panel."""
-
-    at: float
-    name: str
-    command: str
-    seconds: float
-    status: int | None
 
 
 class FrozenClock:

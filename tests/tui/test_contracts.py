@@ -15,11 +15,12 @@ import pytest
 import textual
 from textual.widgets import Input
 
+from labtui.cluster.target import LoginQuestion
 from labtui.session import planning
 from labtui.tui.app import LabApp
 from labtui.tui.messages import PromptAsked, ScreenPrompter
 from tests import changes
-from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import HOST, NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
@@ -100,13 +101,10 @@ async def test_the_screen_looks_as_agreed(lab, contract, monkeypatch):
     lab.close()
 
 
-@dataclass(frozen=True)
-class _Question:
-    kind: str = "host-key"
-    text: str = "The authenticity of this server has never been seen."
-    host: str = "login.rehearsal.test"
-    echo: bool = False
-    fingerprint: str = "SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+QUESTION = LoginQuestion(
+    kind="host-key", text="The authenticity of this server has never been seen.", host=HOST,
+    fingerprint="SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG",
+)  # fmt: skip
 
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
@@ -119,6 +117,6 @@ async def test_the_question_about_a_server_looks_as_agreed(lab):
         await until(pilot, lambda: bool(app.view_model.checks))
         lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now."))
         await until(pilot, lambda: "does not answer" in text_of(app))
-        app.post_message(PromptAsked(_Question(), queue.Queue()))
+        app.post_message(PromptAsked(QUESTION, queue.Queue()))
         await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))
     lab.close()

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,18 @@ import pytest
 from textual.events import Key
 from textual.widgets import TextArea
 
+from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, found
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis
+from labtui.slurm.remote_command import CommandRecord
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, before_editing
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from tests import changes
-from tests.tui.fed_session import NOW, CommandLine, finished_run, online, planned, spec, write_log
+from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
 
@@ -84,25 +85,19 @@ async def test_an_unexpected_failure_is_a_sentence_and_a_file(filled_session):
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
-@dataclass(frozen=True)
-class Question:
-    kind: str
-    text: str
-    host: str = "login.rehearsal.test"
-    echo: bool = False
-    fingerprint: str = ""
-
-
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session):
     prompter = ScreenPrompter()
     app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
     answers: list[str | None] = []
 
     def ask() -> None:
-        answers.append(prompter.ask(Question("password", "[bold]Password[/]: ")))
-        answers.append(prompter.ask(Question("code", "Code: ", echo=True)))
-        answers.append(prompter.ask(Question("host-key", "Never seen before.", fingerprint="SHA256:abc")))
-        answers.append(prompter.ask(Question("password", "again")))
+        for kind, text, more in (
+            ("password", "[bold]Password[/]: ", {}),
+            ("code", "Code: ", {"echo": True}),
+            ("host-key", "Never seen before.", {"fingerprint": "SHA256:abc"}),
+            ("password", "again", {}),
+        ):
+            answers.append(prompter.ask(LoginQuestion(kind=kind, text=text, host=HOST, **more)))
 
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         thread = threading.Thread(target=ask)
@@ -123,12 +118,12 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         await until(pilot, lambda: len(answers) == 4)
         thread.join()
     assert answers == ["hush", "123", "yes", None]
-    assert prompter.ask(Question("password", "too late")) is None
+    assert prompter.ask(LoginQuestion(kind="password", text="too late", host=HOST)) is None
 
 
 async def test_help_palette_and_requests(filled_session):
-    command = CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
-    filled_session.note_command(command)  # type: ignore[arg-type]
+    command = CommandRecord(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
+    filled_session.note_command(command)
     async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))

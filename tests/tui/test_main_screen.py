@@ -350,7 +350,7 @@ async def test_no_frame_is_painted_before_texts_have_their_colours(filled_sessio
 
 async def test_keys_that_left_the_foot_leave_memory(filled_session):
     async with screens(filled_session) as (app, pilot):
-        for pane in "trlca" * 4:
+        for pane in "trlca" * 2:
             await pilot.press(pane)
             await pilot.pause()
         gc.collect()

@@ -1,10 +1,10 @@
 """Everything by mouse: each page and dialog that lies over a screen is opened and left, or answered, by clicks."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from labtui.cluster.target import LoginQuestion
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
@@ -42,15 +42,6 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
         await shown(pilot, MainScreen)
 
 
-@dataclass(frozen=True)
-class Question:
-    kind: str
-    text: str = "What is it?"
-    host: str = "login.rehearsal.test"
-    echo: bool = False
-    fingerprint: str = "SHA256:abc"
-
-
 @pytest.mark.parametrize("answer", ["n  Leave it", "y  Make this change"])
 async def test_a_fix_is_taken_or_left_by_a_click(session, answer):
     template = session.folder.slurm / "templates" / "one-job.slurm"
@@ -78,9 +69,10 @@ async def test_a_fix_is_taken_or_left_by_a_click(session, answer):
 async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
     app = WizardApp(tmp_path)
     answers: list[str | None] = []
+    question = LoginQuestion(kind="password", text="What is it?", host="login.rehearsal.test")
     async with app.run_test(size=SMALL, notifications=True) as pilot:
         for words in ("enter  Answer", "esc  Back"):
-            app.push_screen(prompt_screen(Question("password")), answers.append)
+            app.push_screen(prompt_screen(question), answers.append)
             await shown(pilot, Ask)
             await pilot.press(*"hush")
             await click_words(pilot, words)

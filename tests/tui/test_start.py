@@ -1,5 +1,6 @@
 """How the screens start: what is not imported, what is said without a terminal, and the wizard."""
 
+import signal
 import subprocess
 import sys
 
@@ -18,39 +19,6 @@ from labtui.tui.screens.wizard import WizardApp
 from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.fed_session import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, types, until
-
-FIRST_PAINT = """
-import asyncio, sys
-from pathlib import Path
-from labtui.session.session import Session
-from labtui.tui.app import LabApp
-from labtui.tui.messages import ScreenPrompter
-session = Session.open(Path(sys.argv[1]), prompter=ScreenPrompter(), start=False)
-async def main():
-    app = LabApp(session, start=False, pane="task")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-    return app
-asyncio.run(main())
-session.close()
-heavy = ("pandas", "numpy", "matplotlib", "plotext", "paramiko", "scipy", "pptx")
-print(sorted(name for name in heavy if name in sys.modules))
-"""
-
-
-def test_starting_imports_nothing_heavy(tmp_path):
-    make_folder(tmp_path / "lab")
-    session = open_session(tmp_path / "lab")
-    lab_session(session)
-    session.close()
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_PAINT, str(tmp_path / "lab")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
 
 
 async def test_the_preferred_theme_colours_the_first_frame(tmp_path, monkeypatch):
@@ -218,32 +186,17 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
             )
 
 
+@pytest.mark.terminal
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
 def test_a_signal_that_ends_the_program_gives_the_terminal_back(tmp_path):
-    import fcntl
-    import os
-    import pty
-    import select
-    import signal
-    import struct
-    import termios
+    from tests.reliability.hostile import Terminal
 
     folder = make_folder(tmp_path / "lab")
-    pid, terminal = pty.fork()
-    if not pid:
-        os.environ["TERM"] = "xterm-256color"
-        os.execv(sys.executable, [sys.executable, "-m", "labtui", str(folder.path)])
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    said, sent = b"", False
-    while select.select([terminal], [], [], 120)[0]:
-        try:
-            said += os.read(terminal, 1 << 16)
-        except OSError:
-            break  # the other end is closed
-        if not sent and b"Set up the files" in said:
-            os.kill(pid, signal.SIGTERM)
-            sent = True
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + signal.SIGTERM
+    with Terminal([sys.executable, "-m", "labtui", str(folder.path)]) as terminal:
+        terminal.until(lambda said: b"Set up the files" in said)
+        terminal.process.terminate()
+        assert terminal.end() == 128 + signal.SIGTERM
+    said = terminal.output
     assert said.rfind(b"\x1b[?1049l") > said.rfind(b"\x1b[?1049h") >= 0, "the screen from before"
     assert said.rfind(b"\x1b[?1000l") > said.rfind(b"\x1b[?1000h") >= 0, "the mouse is the terminal's again"
 
@@ -254,7 +207,6 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
     import os
     import pty
     import select
-    import signal
     import termios
     import time
 

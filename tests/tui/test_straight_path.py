@@ -40,7 +40,7 @@ class Student:
         for number in range(count):
             await self.press("ctrl+n")
             await self.see(self._writing, "the editor")
-            await self.pilot.press(*f"answer{number}")
+            await self.pilot.press(str(number))
         await self.press("ctrl+n")
 
     def _writing(self) -> bool:
