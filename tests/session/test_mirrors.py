@@ -161,7 +161,11 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench):
     bench.cluster.write("100", keras_log(5, 4))
     bench.cluster.end("100", "OUT_OF_MEMORY")
     bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
-    assert [bench.session.state.runs[number].outcome for number in (1, 2)] == ["oom", "unfinished"]
+    ended = [bench.session.state.runs[number] for number in (1, 2)]
+    assert [(run.outcome, run.cause) for run in ended] == [
+        ("oom", "out of memory"),
+        ("unfinished", "never started"),
+    ]
 
 
 def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench):

@@ -109,6 +109,8 @@ class RunState(RunRecord, frozen=True, kw_only=True):
         """How it ended, as a label (``out of memory``, ``node failure``); "" while that is not known."""
         if self.outcome == "failed" and any(found.kind == "node-lost" for found in self.diagnosis):
             return "node failure"
+        if self.outcome == "unfinished" and not self.started:
+            return "never started"
         return CAUSES[self.outcome] if self.outcome is not None else ""
 
     @property
