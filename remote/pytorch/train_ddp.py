@@ -363,8 +363,7 @@ def train(args, team, log):
 
 def main():
     args = parse_options()
-    half = max(1, args.batch_size // 2)
-    run(train, args, cure=f"{args.batch_size} images per GPU do not fit: try half (--batch_size {half}).")
+    run(train, args, cure=f"{args.batch_size} images per GPU do not fit: give a smaller --batch_size.")
 
 
 if __name__ == "__main__":

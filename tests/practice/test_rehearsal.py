@@ -157,7 +157,7 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
 def test_pytorch_runs_out_of_memory_as_on_the_cluster(lab):
     done = torchrun(lab, *VIT, "--dataset", image_folder(lab))
     assert done.returncode == 1
-    assert "128 images per GPU do not fit: try half (--batch_size 64)" in done.stderr
+    assert "128 images per GPU do not fit: give a smaller --batch_size." in done.stderr
     assert "exitcode  : 5" in done.stderr
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.outcome, run.epochs) == ("oom", ())

@@ -146,7 +146,7 @@ def test_out_of_memory_says_so(data, small_scripts, tmp_path):
     assert run.status == 5
     last = run.err.decode().strip().splitlines()[-1]
     assert last.startswith("error: Out of memory with a global batch of 2 on 1 replica(s)")
-    assert "--batch_size 1" in last and "OOM when allocating tensor" in last
+    assert "give a smaller --batch_size" in last and "OOM when allocating tensor" in last
     assert b"Traceback" not in run.err
     (end,) = metadata(run, "run_stop")
     assert (end["status"], end["reason"]) == ("aborted", "out of memory")
