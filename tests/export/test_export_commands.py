@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from labtui.export import export_lab
 from labtui.export.measurements import measurements_of
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
-from tests.export.helpers import ANSWERS, DAY, make_lab
+from tests.export.helpers import DAY, make_lab
 from tests.results.helpers import PUBLISHED
 from tests.results.test_results_command import folder as stored  # noqa: F401 - a fixture: a folder with a database
 
@@ -125,18 +126,6 @@ def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, cap
     capsys.readouterr()
 
 
-def test_an_export_of_everything_ticks_the_boxes_that_ask_for_charts_and_a_deck(tmp_path):
-    from labtui.session.labs import check_folder
-
-    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
-    before = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
-    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert len(set(report.files)) == len(report.files) > 40
-    after = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
-    assert any("Export" in box.missing for box in before.values())
-    assert not any("xport" in item.missing for box in after.values() for item in box.items if not item.met)
-
-
 def test_export_makes_the_report_that_is_asked_for(tmp_path):
     lab = make_lab(tmp_path / "lab", "sa-miri-2021-ex12")
     report = export_lab(lab.folder.path, state=lab.state)
@@ -154,56 +143,46 @@ def test_a_lab_with_nothing_still_gets_its_deck(tmp_path):
 # --------------------------------------------------------------------------- what can go wrong
 
 
-def failing(number: int, match: str):
-    """An `os.replace` that fails for one file, as a full disk or an open file would."""
-    real = os.replace
+def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str = "") -> None:
+    """Let `os.replace` or `os.fsync` fail as on a full disk; with a name only for files of that name."""
+    real = getattr(os, call)
 
-    def replace(source: str, target: str, **folders: int | None) -> None:
-        if match in str(target):
+    def fail(*arguments: Any, **more: Any) -> None:
+        if name in str(arguments):
             raise OSError(number, os.strerror(number))
-        real(source, target, **folders)
+        real(*arguments, **more)
 
-    return replace
+    monkeypatch.setattr(os, call, fail)
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.EACCES, "Permission denied"),
         (errno.ENOSPC, "No space left"),
         (errno.EDQUOT, "quota"),
+        (errno.EROFS, "Read-only file system"),
         (errno.EIO, "could not be written"),
     ],
 )
-def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(
-    tmp_path, monkeypatch, number, words
-):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
-    deck = lab.folder.path / "deck.pptx"
-    deck.write_bytes(b"last week's deck")
-    monkeypatch.setattr(os, "replace", failing(number, "deck.pptx"))
-    with pytest.raises(ExportError) as caught:
-        export_lab(lab.folder.path, state=lab.state)
-    assert words in caught.value.sentence and "deck.pptx" in caught.value.sentence and caught.value.hint
-    assert "unchanged" in caught.value.sentence
-    assert deck.read_bytes() == b"last week's deck"
-    assert (lab.folder.path / "deck.pdf").is_file() and (lab.folder.path / "results.csv").is_file()
-    assert not list(lab.folder.path.glob(".*.part"))
-
-
-def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monkeypatch, call, number, words):
     path = tmp_path / "deck.pdf"
     path.write_bytes(b"old")
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
-    with pytest.raises(ExportError, match="full"):
+    failing(monkeypatch, call, number)
+    with pytest.raises(ExportError, match=words):
         write_whole(path, b"new" * 1000)
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
 
 
-def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr("labtui.cluster.local_files.write_inside", refuse)
-    with pytest.raises(ExportError, match="Read-only file system"):
-        write_whole(tmp_path / "deck.pdf", b"x")
+def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_path, monkeypatch):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    deck = lab.folder.path / "deck.pptx"
+    deck.write_bytes(b"last week's deck")
+    failing(monkeypatch, "replace", errno.EACCES, "deck.pptx")
+    with pytest.raises(ExportError) as caught:
+        export_lab(lab.folder.path, state=lab.state)
+    said = caught.value.sentence
+    assert "Permission denied" in said and "deck.pptx" in said and "unchanged" in said and caught.value.hint
+    assert deck.read_bytes() == b"last week's deck"
+    assert (lab.folder.path / "deck.pdf").is_file() and (lab.folder.path / "results.csv").is_file()
+    assert not list(lab.folder.path.glob(".*.part"))

@@ -28,7 +28,7 @@ from labtui.results.numbers import Table
 from labtui.results.report import report_text
 from labtui.results.run_charts import job_gpu_chart
 from labtui.results.serialize import results_json
-from labtui.session.labs import load_edition
+from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of
 from tests.lab.published import published_lab
@@ -247,15 +247,19 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "Reason: memory" in text
 
 
-def test_one_export_reads_once_and_every_file_bears_its_stamp(tmp_path, monkeypatch):
+def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):
     from PIL import Image
 
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWERS["maths"])
+    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
+    before = check_folder(lab.folder, lab.edition, lab.state)
+    assert any("Export" in box.missing for box in before)
     reads = []
     real = contents_module.measurements_of
     monkeypatch.setattr(contents_module, "measurements_of", lambda *a: (reads.append(1), real(*a))[1])
     report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert len(reads) == 1 and len(set(report.files)) == len(report.files)
+    assert len(reads) == 1 and len(set(report.files)) == len(report.files) > 40
+    after = check_folder(lab.folder, lab.edition, lab.state)
+    assert not any("xport" in item.missing for box in after for item in box.items if not item.met)
     pictures = [path.read_bytes() for path in report.files if path.suffix == ".svg"]
     assert len(pictures) > 10 and len(set(pictures)) == len(pictures)
     there = lab.folder.path
