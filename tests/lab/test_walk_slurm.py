@@ -53,7 +53,7 @@ def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
         walk.submit(session, task_id)
         walk.finish(session)
         walk.answer(session, task)
-        files = walk.export(session, [task], decks=())
+        files = walk.export(session, [task])
         assert marked(files) == []
         box = walk.boxes(session)[task_id]
         assert box.done, box.missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from labtui.practice.cluster import PracticeCluster
     from tests.real_cluster import Student
 
-DECKS = ("pptx", "pdf")
 PATIENT_MINUTES = {"": 120, "acc_training": 1200}
 """By QoS, the limit of a job that is to run to its end. A slow machine takes minutes of the cluster to start one."""
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
@@ -79,11 +78,12 @@ def finish(session: Session) -> None:
     )  # fmt: skip
 
 
-def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS) -> tuple[Path, ...]:
-    """Everything `labtui export` writes; the charts and papers that the tasks ask for are among it."""
-    from labtui.export import export_lab
+def export(session: Session, tasks: Iterable[Task], *, papers: bool = False) -> tuple[Path, ...]:
+    """What `labtui export` writes, its PDFs (half of the work) only with `papers`; what the tasks ask for is there."""
+    from labtui.export import DECKS, REPORTS, export_lab
 
-    report = export_lab(session.folder.path, formats=decks, state=session.state)
+    decks, reports = (DECKS, REPORTS) if papers else (("pptx",), ("ipynb",))
+    report = export_lab(session.folder.path, formats=decks, reports=reports, state=session.state)
     names = {path.relative_to(session.folder.path).as_posix() for path in report.files}
     assert all(path.stat().st_size for path in report.files), names
     for task in tasks:
