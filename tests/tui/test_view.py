@@ -15,6 +15,7 @@ from labtui.domain.model import (
     JobPhase,
     JobView,
     RunPhase,
+    RunSpec,
     SubmissionStatus,
 )
 from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
@@ -48,6 +49,12 @@ def sample(number: int) -> EpochSample:
     )
 
 
+def one_run(number: int = 1, what: RunSpec | None = None, **more: Any) -> RunState:
+    """A run of task 10.5 (on one GPU) and of the submission ``lt1``, but for what is said otherwise."""
+    values = {"token": "lt1", "task_id": "10.5", "spec": what or spec()}
+    return RunState(run_id=number, **(values | more))
+
+
 @st.composite
 def states(draw: Any) -> LabState:
     """Submissions in any status, jobs in any phase, logs that tell or do not, a connection in any state."""
@@ -68,11 +75,16 @@ def states(draw: Any) -> LabState:
         outcome = draw(
             st.sampled_from((None, "completed", "oom", "time-limit", "failed", "cancelled", "unfinished"))
         )
-        run = RunState(
-            run_id=number, token=token, task_id="10.5", spec=spec(gpus=gpus), started=bool(epochs), epochs=epochs,
-            outcome=outcome if accepted else None, images=50_000,
+        run = one_run(
+            number,
+            spec(gpus=gpus),
+            token=token,
+            started=bool(epochs),
+            epochs=epochs,
+            outcome=outcome if accepted else None,
+            images=50_000,
             diagnosis=(OOM,) if outcome == "oom" else (),
-        )  # fmt: skip
+        )
         runs[number] = replace(run, phase=run_phase(submission, run, first_open=True))
         submissions[token] = submission
     connection = ConnectionState(
@@ -160,7 +172,7 @@ def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
     for number, name in enumerate(names, 1):
         what = replace(spec(), model="mine") if name.startswith("own") else spec()
         of = name.removeprefix("own ")
-        runs[number] = RunState(run_id=number, token=name, task_id=of, spec=what)
+        runs[number] = one_run(number, what, token=name, task_id=of)
         submissions[name] = SubmissionState(
             token=name, task_id=of, form="own", job_name="j", run_ids=(number,), planned_at=NOW,
             job_file="mine.slurm" if name.startswith("own") else "",
@@ -170,21 +182,15 @@ def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
 
 
 def test_an_ended_job_whose_log_is_not_read_is_not_running():
-    run = RunState(
-        run_id=1, token="lt1", task_id="10.5", spec=spec(gpus=1), phase=RunPhase.RUNNING, started=True
-    )
-    job = JobView(job_id="7", phase=JobPhase.FINISHED, slurm_state="TIMEOUT")
-    submission = SubmissionState(
-        token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
-        status=SubmissionStatus.ACCEPTED,
-    )  # fmt: skip
-    view = seen(LabState(runs={1: run}, submissions={"lt1": submission}))
+    run = one_run(1, spec(gpus=1), phase=RunPhase.RUNNING, started=True)
+    ended = sent(JobPhase.FINISHED, slurm_state="TIMEOUT")
+    view = seen(LabState(runs={1: run}, submissions={"lt1": ended}))
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
-    other = replace(submission, job=replace(job, slurm_state="COMPLETED"))
+    other = sent(JobPhase.FINISHED, slurm_state="COMPLETED")
     line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
     assert line.word == "unknown (reading log)" and not line.cancellable
     going = replace(run, epochs=(sample(1), sample(2)), images=50_000)
-    left = replace(submission, job=replace(job, phase=JobPhase.SETTLING))
+    left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]
     assert not row.live, "no number is one so far of a run that is over"
     ran = (CheckItem(sentence="All sizes ran.", kind="runs"),)
@@ -198,17 +204,9 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
 def test_the_time_left_goes_down_inside_an_epoch(epochs, ago):
     """Before the first epoch that counts by what is expected, then by the run's own pace."""
     done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
-    run = RunState(
-        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.RUNNING, started=True, epochs=done,
-        images=50_000,
-    )  # fmt: skip
-    job = JobView(job_id="7", phase=JobPhase.RUNNING, slurm_state="RUNNING", start_time=NOW)
-    submission = SubmissionState(
-        token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
-        status=SubmissionStatus.ACCEPTED,
-    )  # fmt: skip
+    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=done, images=50_000)
     state = LabState(
-        runs={1: run}, submissions={"lt1": submission}, refreshed_at=NOW, cluster_time=NOW,
+        runs={1: run}, submissions={"lt1": sent(JobPhase.RUNNING, start_time=NOW)}, refreshed_at=NOW, cluster_time=NOW,
         connection=ConnectionState(status="online"),
     )  # fmt: skip
     first = seen(state)
@@ -220,10 +218,7 @@ def test_the_time_left_goes_down_inside_an_epoch(epochs, ago):
 @pytest.mark.parametrize("epochs", [0, 2])
 def test_the_time_left_is_at_most_what_the_job_has_left(epochs):
     done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
-    run = RunState(
-        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.RUNNING, started=True, epochs=done,
-        images=50_000,
-    )  # fmt: skip
+    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=done, images=50_000)
     state = LabState(
         runs={1: run}, submissions={"lt1": sent(JobPhase.RUNNING, start_time=NOW, time_limit_s=4.0)},
         refreshed_at=NOW, cluster_time=NOW, connection=ConnectionState(status="online"),
@@ -233,7 +228,7 @@ def test_the_time_left_is_at_most_what_the_job_has_left(epochs):
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     """The submission of one run, with its job."""
-    job = JobView(job_id="7", phase=phase, slurm_state=phase.value.upper(), **more)
+    job = JobView(job_id="7", phase=phase, **({"slurm_state": phase.value.upper()} | more))
     return SubmissionState(
         token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
         status=SubmissionStatus.ACCEPTED,
@@ -245,10 +240,9 @@ def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     [(JobPhase.FINISHED, "done in 1:40"), (JobPhase.SETTLING, "done"), (JobPhase.RUNNING, "done")],
 )
 def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
-    run = RunState(
-        run_id=1, token="lt1", task_id="10.5", spec=spec(), phase=RunPhase.DONE, started=True, outcome="completed",
-        epochs=(sample(1), sample(2)), images=50_000,
-    )  # fmt: skip
+    run = one_run(
+        phase=RunPhase.DONE, started=True, outcome="completed", epochs=(sample(1), sample(2)), images=50_000
+    )
     view = seen(LabState(runs={1: run}, submissions={"lt1": sent(phase, start_time=NOW - 100, end_time=NOW)}))
     assert state_text(view, view.every[1], ROLES, 26).plain == said
 
@@ -262,7 +256,7 @@ def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
     runs = {}
     for number, ends in enumerate((NOW - 90, NOW - 20), 1):
         epochs = (sample(1), replace(sample(2), ended_at=ends))
-        run = RunState(run_id=number, token="lt1", task_id="10.5", spec=spec(), started=True, epochs=epochs)
+        run = one_run(number, started=True, epochs=epochs)
         runs[number] = replace(run, outcome=outcome, phase=phase)
     job = replace(sent(JobPhase.FINISHED, start_time=NOW - 100, end_time=NOW), run_ids=(1, 2))
     view = seen(LabState(runs=runs, submissions={"lt1": job}))
@@ -286,9 +280,7 @@ def test_the_next_task_is_the_one_that_check_names():
 
 def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     cancelled = {
-        number: RunState(
-            run_id=number, token="lt1", task_id="10.6", spec=spec(), phase=RunPhase.CANCELLED, outcome="cancelled"
-        )
+        number: one_run(number, task_id="10.6", phase=RunPhase.CANCELLED, outcome="cancelled")
         for number in (6, 7)
     }  # fmt: skip
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
@@ -306,10 +298,15 @@ def test_the_state_of_a_run_is_never_cut(width):
     runs = {}
     for number, model in enumerate(("ResNet50", "ResNet152"), 1):
         what = replace(spec(gpus=1, batch=2048 // number), model=model)
-        runs[number] = RunState(
-            run_id=number, token="lt1", task_id="10.5", spec=what, phase=RunPhase.FAILED, started=True,
-            epochs=(sample(1), sample(2)), outcome="oom", images=50_000,
-        )  # fmt: skip
+        runs[number] = one_run(
+            number,
+            what,
+            phase=RunPhase.FAILED,
+            started=True,
+            epochs=(sample(1), sample(2)),
+            outcome="oom",
+            images=50_000,
+        )
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     assert sum(column.width + 2 for column in columns) <= width
     assert [str(row.cells[-1]) for row in rows] == ["failed: out of memory"] * 2
@@ -317,10 +314,7 @@ def test_the_state_of_a_run_is_never_cut(width):
 
 
 def test_batches_that_differ_stand_in_the_table_at_120_columns():
-    runs = {
-        number: RunState(run_id=number, token="lt1", task_id="10.5", spec=spec(batch=batch))
-        for number, batch in enumerate((2048, 65536), 1)
-    }
+    runs = {number: one_run(number, spec(batch=batch)) for number, batch in enumerate((2048, 65536), 1)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
     assert sum(column.width + 2 for column in columns) <= 86
     at = [column.title for column in columns].index("per GPU")
@@ -331,7 +325,7 @@ def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells():
     runs = {}
     for number in (1, 2):
         what = replace(spec(), unknown=("n_gpus",))
-        runs[number] = RunState(run_id=number, token="lt1", task_id="10.5", spec=what)
+        runs[number] = one_run(number, what)
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86, marked=2)
     assert [str(row.cells[1]) for row in rows] == ["1", "*2"]
     assert "gpus" not in {column.key for column in columns}
@@ -342,10 +336,18 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
         epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
         what = spec(gpus=gpus, batch=256, epochs=2)
-        runs[number] = RunState(
-            run_id=number, token=f"lt{number}", task_id=task, spec=what, phase=RunPhase.DONE, started=True,
-            epochs=epochs, outcome="completed", images=50_000, framework="Keras",
-        )  # fmt: skip
+        runs[number] = one_run(
+            number,
+            what,
+            token=f"lt{number}",
+            task_id=task,
+            phase=RunPhase.DONE,
+            started=True,
+            epochs=epochs,
+            outcome="completed",
+            images=50_000,
+            framework="Keras",
+        )
         submissions[f"lt{number}"] = SubmissionState(
             token=f"lt{number}", task_id=task, form="cpu", job_name="j", run_ids=(number,), planned_at=NOW,
             status=SubmissionStatus.ACCEPTED, job=JobView(job_id=str(number), phase=JobPhase.FINISHED),
@@ -380,10 +382,8 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
 
 @pytest.mark.parametrize(("token", "open_"), [("a", True), ("b", False)])
 def test_only_a_later_job_answers_an_out_of_memory(token, open_):
-    first = RunState(
-        run_id=1, token="a", task_id="10.5", spec=spec(batch=8192), outcome="oom", diagnosis=(OOM,)
-    )
-    second = RunState(run_id=2, token=token, task_id="10.5", spec=spec(batch=1024), outcome="completed")
+    first = one_run(1, spec(batch=8192), token="a", outcome="oom", diagnosis=(OOM,))
+    second = one_run(2, spec(batch=1024), token=token, outcome="completed")
     found = oom_run(seen(LabState(runs={1: first, 2: second})))
     assert (found is not None) is open_
 
@@ -396,9 +396,7 @@ def test_only_a_later_job_answers_an_out_of_memory(token, open_):
     ],
 )
 def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, label, advice):
-    run = RunState(
-        run_id=1, token="a", task_id="10.5", spec=spec(batch=batch), outcome="oom", diagnosis=(OOM,)
-    )
+    run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,))
     view = seen(
         LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=ConnectionState(status="online"))
     )
@@ -409,7 +407,7 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
 def oom_and_done() -> LabState:
     """Run 1 with a batch that no GPU holds, run 2 of the same size with the task's, run 3 cancelled."""
     text = "  OOM when allocating " + "a tensor of shape [50000,64,64,64] " * 8 + "on the GPU"
-    one = RunState(run_id=1, token="a", task_id="10.5", spec=spec(batch=50_000), phase=RunPhase.FAILED)
+    one = one_run(1, spec(batch=50_000), phase=RunPhase.FAILED)
     return LabState(
         runs={
             1: replace(one, outcome="oom", diagnosis=(replace(OOM, text=text),)),
@@ -443,7 +441,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
 
 
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():
-    run = RunState(run_id=1, token="a", task_id="10.5", spec=spec(), phase=RunPhase.DONE, outcome="completed")
+    run = one_run(phase=RunPhase.DONE, outcome="completed")
     told = replace(run, total_seconds=Interval.around(525.0, 0.5), gpu_memory=Interval(53.0, 53.0, 53.99))
     view = seen(LabState(runs={1: told}))
     facts = run_facts(view, view.every[1], (), ROLES).plain
@@ -461,9 +459,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
         CheckItem(sentence="the speedup chart is exported", kind="charts", missing=old, stale=True),
     )
     check = TaskCheck(task_id="10.5", status="stale", items=items, missing=old)
-    run = RunState(
-        run_id=1, token="a", task_id="10.5", spec=spec(batch=8192), outcome="oom", diagnosis=(OOM,)
-    )
+    run = one_run(1, spec(batch=8192), outcome="oom", diagnosis=(OOM,))
     state = LabState(runs={1: run}, connection=ConnectionState(status="online"))
     view = replace(seen(state), checks={"10.5": check})
     step = next_step(view)
@@ -476,7 +472,7 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     runs = {}
     for number, (gpus, seconds) in enumerate(((1, 9.0), (4, 4.0), (4, 3.0)), 1):
         epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
-        one = RunState(run_id=number, token=f"t{number}", task_id="10.5", spec=spec(gpus=gpus), epochs=epochs)
+        one = one_run(number, spec(gpus=gpus), token=f"t{number}", epochs=epochs)
         runs[number] = replace(one, outcome="completed", images=50_000)
     view = seen(LabState(runs=runs))
     (four,) = (row for row in view.results.rows if row.n_gpus == 4)  # type: ignore[union-attr]
