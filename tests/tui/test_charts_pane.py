@@ -257,6 +257,9 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         assert chart.size.height >= 8
         assert "Charts fill in when the first run has two epochs." in text_of(app)
         assert "┈" not in text_of(app), "no grid before there is a number"
+        session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
+        await until(pilot, lambda: "13.6 s" in text_of(app))
+        assert [label for _, label in pane_of(app).spec.x_ticks] == ["1", "2", "4"]
 
 
 async def test_why_there_is_no_speedup_is_said(session):

@@ -217,6 +217,14 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
     return replace(spec, x_log=True, y_log=not spec.percent and bool(values) and min(values) > 0)
 
 
+def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
+    """The chart with these sizes on its axis, too, where it is drawn over sizes."""
+    if spec.x_axis != "counts":
+        return spec
+    places = sorted({x for x, _ in spec.x_ticks} | {float(size) for size in sizes})
+    return doubling_axes(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places)))
+
+
 def slots(spec: ChartSpec) -> dict[str, int]:
     """The place of each measured series among the colours, by name: a network's own, others in their order."""
     own: dict[int, str] = {}

@@ -251,6 +251,12 @@ def _compared(edition: Edition, task: Task, *, charted: bool) -> dict[str, set[t
     return {each.id: {_size(plan.spec) for plan in each.runs} for each in edition.tasks if each.id in named}
 
 
+def planned_sizes(task: Task | None) -> set[int]:
+    """The GPUs, or the processes, that a task plans runs on."""
+    specs = [run.spec for run in task.runs] if task is not None else []
+    return {spec.n_gpus or spec.processes for spec in specs} - {0}
+
+
 def _size(spec: RunSpec) -> tuple[object, ...]:
     return spec.model, spec.devices, spec.size, spec.processes
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState
-from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, make_view, runs_of
+from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, make_view, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.domain.state import RunState
@@ -139,6 +139,7 @@ class ViewModel:
         mine = runs_of(self.state, self.edition, self.task_id, charted=True)
         if self._made[0] != mine:
             from labtui.results.catalogue import catalogue
+            from labtui.results.charts import with_sizes
             from labtui.results.compute import compute_results
             from labtui.results.measured import measured_from_state
             from labtui.results.rows import renamed
@@ -147,7 +148,9 @@ class ViewModel:
             names = self.edition.names if self.edition is not None else {}
             state = replace(self.state, runs={run.run_id: run for run in mine})
             results = renamed(compute_results(measured_from_state(state), images=images), names)
-            charts = tuple(chart for chart in catalogue(results) if chart.practice is self.practice)
+            sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
+            found = (chart for chart in catalogue(results) if chart.practice is self.practice)
+            charts = tuple(with_sizes(chart, sizes) for chart in found)
             self._made = mine, (results, charts)
         return self._made[1]
 

@@ -13,13 +13,13 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval
-from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, doubling_axes, with_kind
+from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, with_kind, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View
+from labtui.tui.view import RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import LogText
@@ -29,10 +29,10 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 
 def empty_chart(view: View, name: str) -> ChartSpec:
     """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
-    sizes = sorted({run.spec.n_gpus for run in view.task.runs} - {0}) if view.task is not None else []
-    ticks = tuple((float(size), str(size)) for size in sizes)
     family = next(each for each in FAMILIES.values() if each.view == name)
-    return doubling_axes(replace(family, x_label="GPUs", x_ticks=ticks, message=instead_of_chart(view)))
+    return replace(
+        with_sizes(family, planned_sizes(view.task)), x_label="GPUs", message=instead_of_chart(view)
+    )
 
 
 class ChartView(Widget, can_focus=False):
