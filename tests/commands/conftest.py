@@ -37,7 +37,8 @@ parser.add_argument("--fail", action="store_true")
 args, _ = parser.parse_known_args()
 if args.fail:
     sys.exit("Traceback (most recent call last):\\nModuleNotFoundError: No module named 'tensorflow'")
-steps = max(1, 50000 // args.batch_size)
+steps = -(-50000 // args.batch_size)
+learning_rate = 0.01 * args.n_gpus
 for epoch in range(1, args.epochs + 1):
     time.sleep(args.pace)
     seconds = round(16 / args.n_gpus) if epoch > 1 else 30

@@ -8,37 +8,22 @@ import pytest
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.training_logs.gpu_sampler import read_samples
+from tests.commands.conftest import QUICK_TRAINING
 from tests.lab import walk
 from tests.lab.marks import marked
 from tests.lab.mistakes import HEAD
 
 pytestmark = pytest.mark.cluster
 
-QUICK = '''\
-"""Prints what Keras prints, once its GPUs were sampled: this test is about everything around the training."""
-import argparse, glob, os, time
+SAMPLED = """\
+import glob, os
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int)
-parser.add_argument("--batch_size", type=int)
-parser.add_argument("--n_gpus", type=int, default=1)
-args = parser.parse_args()
 has_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:1].isdigit()
 while has_gpus and not any(open(name).read().count("\\n") > 4 for name in glob.glob("*.gpu.csv")):
     time.sleep(0.05)
-learning_rate = 0.01 * args.n_gpus
-steps = -(-50000 // args.batch_size)
-print(" Model ResNet50 {} GPUs ".format(args.n_gpus))
-print("-" * 40)
-print("Batch_size: {}".format(args.batch_size))
-print("Num_replicas: {} ".format(args.n_gpus))
-for epoch in range(1, args.epochs + 1):
-    seconds = 14 / args.n_gpus if epoch > 1 else 29
-    print("Epoch {}/{}".format(epoch, args.epochs))
-    print("{0}/{0} - {1:.0f}s - loss: 2.1 - accuracy: 0.2 - {1:.0f}s/epoch - {2:.0f}ms/step".format(
-        steps, seconds, 1000 * seconds / steps))
-'''
-
+"""
+QUICK = QUICK_TRAINING.replace("for epoch", f"{SAMPLED}for epoch", 1)
+"""It ends once its GPUs were sampled: the test is about everything around the training."""
 TASKS = [("cc-mei-2025-lab5", "2"), ("hpc4ai-ch10", "10.5"), ("sa-miri-2021-ex12", "4")]
 
 

@@ -1,20 +1,9 @@
 """Keys of one cluster: host keys, the student's keys (plain, encrypted, certified), a key nobody accepts."""
 
-import subprocess
 from pathlib import Path
 
+from tests.openssh import keygen
 from tests.real_cluster.settings import ClusterSettings
-
-
-def _keygen(*arguments: str | Path) -> str:
-    done = subprocess.run(
-        ["ssh-keygen", "-q", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    return done.stdout
 
 
 def make_keys(folder: Path, settings: ClusterSettings) -> None:
@@ -24,9 +13,9 @@ def make_keys(folder: Path, settings: ClusterSettings) -> None:
         ("id_ed25519", ""), ("id_encrypted", settings.passphrase), ("id_certified", ""), ("id_stranger", ""),
         ("ca", ""), ("test_host_ed25519", ""),
     ):  # fmt: skip
-        _keygen("-t", "ed25519", "-N", passphrase, "-C", f"{name}@test", "-f", folder / name)
-    _keygen("-t", "ecdsa", "-N", "", "-C", "host@test", "-f", folder / "test_host_ecdsa")
-    _keygen(
+        keygen("-t", "ed25519", "-N", passphrase, "-C", f"{name}@test", "-f", folder / name)
+    keygen("-t", "ecdsa", "-N", "", "-C", "host@test", "-f", folder / "test_host_ecdsa")
+    keygen(
         "-s", folder / "ca", "-I", "student", "-n", settings.user, "-V", "+1d", folder / "id_certified.pub"
     )
 
@@ -37,8 +26,8 @@ def replace_host_keys(folder: Path) -> None:
         path = folder / f"test_host_{kind}"
         path.unlink()
         path.with_suffix(".pub").unlink()
-        _keygen("-t", kind, "-N", "", "-C", "new-host@test", "-f", path)
+        keygen("-t", kind, "-N", "", "-C", "new-host@test", "-f", path)
 
 
 def fingerprint(public_key: Path) -> str:
-    return _keygen("-l", "-E", "sha256", "-f", public_key).split()[1]
+    return keygen("-l", "-E", "sha256", "-f", public_key).split()[1]
