@@ -2,11 +2,11 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import EpochSample, Interval, Outcome, RunSpec
+from labtui.domain.model import EpochSample, Interval, RunSpec
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.rows import Results
@@ -57,60 +57,37 @@ def mllog(key: str, kind: str, value: object, **metadata: object) -> str:
     return ":::MLLOG " + json.dumps({**head, "metadata": metadata})
 
 
-def epoch(
-    number: int,
-    seconds: float,
-    *,
-    half_width: float = 0.0,
-    printed: int | None = None,
-    steps: int | None = None,
-    metrics: Mapping[str, float] | None = None,
-    line: int | None = None,
-    ended_at: float | None = None,
-) -> EpochSample:
+def epoch(number: int, seconds: float, *, half_width: float = 0.0, **more: Any) -> EpochSample:
     """An epoch sample with a symmetric interval."""
-    return EpochSample(
-        epoch=number,
-        seconds=Interval.around(seconds, half_width),
-        printed_seconds=printed,
-        steps=steps,
-        metrics=metrics or {},
-        line=line,
-        ended_at=ended_at,
-    )
+    return EpochSample(epoch=number, seconds=Interval.around(seconds, half_width), **more)
 
 
 def run(
     n_gpus: int | None,
     times: Sequence[float],
     *,
-    model: str | None = "ResNet50",
     batch: int | None = None,
     half_width: float = 0.0,
-    practice: bool = False,
-    live: bool = False,
-    outcome: Outcome = "completed",
     **more: Any,
 ) -> MeasuredRun:
-    """A run whose epochs took these seconds; 2,048 images per GPU per step unless told."""
+    """A run whose epochs took these seconds; 2,048 images per GPU per step unless told.
+
+    `more` are fields of `MeasuredRun`, or of the run as its log tells it.
+    """
     known = n_gpus is not None
-    parsed = ParsedRun(
-        model=model,
-        device=("gpu" if n_gpus else "cpu") if known else None,
-        n_gpus=n_gpus,
-        batch_size=2048 * max(1, n_gpus or 1) if batch is None and known else batch,
-        epochs_planned=len(times),
-        outcome=outcome,
-        epochs=tuple(
-            epoch(number, time, half_width=half_width, printed=round(time), line=10 * number)
+    told = {name: more.pop(name) for name in [*more] if name not in MeasuredRun.__struct_fields__}
+    values = {
+        "model": "ResNet50",
+        "device": ("gpu" if n_gpus else "cpu") if known else None,
+        "batch_size": 2048 * max(1, n_gpus or 1) if batch is None and known else batch,
+        "outcome": "completed",
+        "epochs": tuple(
+            epoch(number, time, half_width=half_width, printed_seconds=round(time), line=10 * number)
             for number, time in enumerate(times, start=1)
         ),
-        framework=more.pop("framework", ""),
-        images=more.pop("images", None),
-        throughput=more.pop("throughput", None),
-        throughput_printed=more.pop("throughput_printed", None),
-    )
-    return MeasuredRun(run=parsed, practice=practice, live=live, **more)
+    }
+    parsed = ParsedRun(n_gpus=n_gpus, epochs_planned=len(times), **(values | told))
+    return MeasuredRun(run=parsed, **more)
 
 
 def spec(n_gpus: int, epochs: int = 3) -> RunSpec:

@@ -3,46 +3,37 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
-from labtui.domain.state import LabState, LogState, RunState, SubmissionState
+from labtui.domain.model import JobPhase
+from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
+from tests import changes
+from tests.changes import accepted, after, ended, observed, planned
 
 from .helpers import epoch, spec
 
 
 def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment: int = 0) -> LabState:
-    runs = {
-        number: RunState(
-            run_id=number,
-            token="t1",
-            task_id="10.5",
-            spec=spec(n),
-            epochs=(epoch(1, 30, line=5), epoch(2, 10, line=9)),
-            outcome="completed",
-            practice=practice,
-        )
-        for number, n in ((1, 1), (2, 4))
+    """One job with a run on one GPU and one on four, of 40 s each."""
+    runs = {1: spec(1), 2: spec(4)}
+    sent = {
+        "form": "one-job",
+        "job_name": "ResNet50-1-4gpu-ab12",
+        "gpus": 4,
+        "cpus": 80,
+        "practice": practice,
     }
-    job = JobView(
-        job_id="77", phase=phase, start_time=1000.0, end_time=None if phase is JobPhase.RUNNING else 1360.0
+    ended_at = None if phase is JobPhase.RUNNING else 1360.0
+    state = after(
+        planned("t1", runs, 900.0, **sent),
+        accepted("t1", "77"),
+        lambda state: state.with_log("t1", "out", LogState(segment=segment)),
+        observed("t1", "77", phase, start_time=1000.0, end_time=ended_at),
+        *(changes.epoch(n, each) for n in runs for each in (epoch(1, 30, line=5), epoch(2, 10, line=9))),
+        *(ended(n, "completed") for n in runs),
     )
-    submission = SubmissionState(
-        token="t1",
-        task_id="10.5",
-        form="one-job",
-        job_name="ResNet50-1-4gpu-ab12",
-        run_ids=(1, 2),
-        planned_at=900.0,
-        status=SubmissionStatus.ACCEPTED,
-        gpus=4,
-        cpus=80,
-        job=job,
-        logs={"out": LogState(segment=segment)},
-        practice=practice,
-    )
-    return LabState(submissions={"t1": submission}, runs=runs)
+    return replace(state, runs={n: replace(run, practice=practice) for n, run in state.runs.items()})
 
 
 def test_a_running_job_grows_and_practice_costs_nothing():
