@@ -412,7 +412,7 @@ async def test_waiting_and_pending_are_explained(session):
 
     session.feed(planned("lt0", "10.5", 2, spec()), held, planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
-        await until(pilot, lambda: "Run 1 waits. acc_debug takes one job per user; sent when" in flat(app))
+        await until(pilot, lambda: "Run 1 waits. acc_debug takes one job per user; sent when" in text_of(app))
         assert queued_here(app.view).startswith("Run 1 waits. acc_debug"), "what is held has another reason"
         from tests.tui.fed_session import accepted
 
@@ -428,7 +428,7 @@ async def test_waiting_and_pending_are_explained(session):
             ),
         )
         await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
-        assert "pending" in flat(app) and "Resources: " in flat(app)
+        assert "Job 77 is queued. Resources: " in flat(app)
 
 
 async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(filled_session):
@@ -437,7 +437,7 @@ async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(fille
         await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
         app.view_model.run_id = 6
         app.repaint()
-        await until(pilot, lambda: "Run 6 waits." in text_of(app))
+        await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
         assert "4 GPUs: 2.53× as fast" not in text_of(app)
 
 

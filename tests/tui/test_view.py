@@ -26,7 +26,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui.guidance import headline, next_step, oom_run, result, status_line, title_state
+from labtui.tui.guidance import headline, next_step, oom_run, queued_here, result, status_line, title_state
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
@@ -112,9 +112,9 @@ def seen(state: LabState, **more: Any) -> View:
 
 
 @settings(max_examples=300, deadline=None)
-@given(states())
-def test_no_two_parts_contradict_each_other(state):
-    view = seen(state)
+@given(states(), st.booleans())
+def test_no_two_parts_contradict_each_other(state, cancel):
+    view = seen(state, cancelling=frozenset(state.submissions if cancel else ()))
     step, (severity, note) = next_step(view), status_line(view)
     phase, title, _ = title_state(view)
     row = view.task_line
@@ -126,7 +126,8 @@ def test_no_two_parts_contradict_each_other(state):
     # header, list and title name the phase of the furthest run
     if live:
         furthest = max((line.phase for line in live), key=LIVE.index)
-        assert phase is furthest and title == furthest.value and words.PHASE_GLYPHS[furthest] in rail
+        assert phase is furthest and title == ("cancelling" if cancel else furthest.value)
+        assert words.PHASE_GLYPHS[furthest] in rail and " left" not in step.reason * cancel
     else:
         assert phase not in LIVE
         assert not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
@@ -139,12 +140,13 @@ def test_no_two_parts_contradict_each_other(state):
     for line in view.lines:
         text = state_text(view, line, ROLES, columns[-1].width).plain
         assert text in table[line.run_id]
-        assert line.phase is RunPhase.RUNNING or line.phase.value in text
+        shown = "cancelling" if line.cancelling else line.phase.value
+        assert line.phase is RunPhase.RUNNING or shown in text
         assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
             assert not line.live and line.why_not
         if line.phase in (RunPhase.WAITING, RunPhase.QUEUED):
-            assert words.why_it_waits(view, line)
+            assert words.why_it_waits(view, line) or queued_here(view)
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING
@@ -284,12 +286,12 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
         for number in (6, 7)
     }  # fmt: skip
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
-    assert headline(view) == "Runs 6, 7 were cancelled. Press s to submit 3 runs."
+    assert headline(view) == "Runs 6, 7 were cancelled."
     assert title_state(view)[1] == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
     assert "Runs 6, 7 were cancelled." in task_page(view, ROLES, 90, whole=False).plain
     failed = {**cancelled, 6: replace(cancelled[6], phase=RunPhase.FAILED, outcome="oom")}
     view = replace(seen(LabState(runs=failed)), task_id="10.6")
-    assert headline(view).startswith("Run 6 failed: out of memory. Press s")
+    assert headline(view).startswith("Run 6 failed: out of memory.")
 
 
 @pytest.mark.parametrize("width", [78, 86])
@@ -434,7 +436,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "Run 3 trained with 2,048 images per GPU." in card and " h  " not in card
     assert oom_run(view) is None
-    assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "3", "4", "2"]  # cancelled ones last
+    assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     model = ViewModel(SimpleNamespace(state=view.state), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")
     assert model.run_id == 3  # not the later one that failed

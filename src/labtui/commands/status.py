@@ -132,6 +132,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
+        "cause": run.cause,
         "diagnosis": run.diagnosis,
         "submission": {
             "token": run.token,
@@ -194,10 +195,10 @@ def _how_it_ended(row: dict[str, Any]) -> str:
         return "out of the node's main memory: ask for more CPUs, memory comes with them"
     if row["outcome"] == "oom":
         return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` plans a smaller batch"
-    if row["outcome"] == "time-limit":
-        return "ended by its time limit"
-    if row["outcome"] == "failed" and row["diagnosis"]:
+    if row["outcome"] == row["cause"] == "failed" and row["diagnosis"]:
         return str(row["diagnosis"][0]["text"])
+    if row["outcome"] in ("failed", "unfinished", "time-limit"):
+        return str(row["cause"]).removeprefix("failed")
     if row["outcome"] is None and row["job"] and row["job"]["phase"] == JobPhase.FINISHED.value:
         return f"the job is over ({row['job']['slurm_state']}); its log is being read to the end"
     return ""

@@ -28,7 +28,7 @@ from labtui.domain.model import (
     SubmissionStatus,
 )
 from labtui.domain.profile import Profile
-from labtui.domain.run import CAUSES, RunRecord
+from labtui.domain.run import CAUSES, DEEDS, RunRecord
 from labtui.domain.terminal_text import file_name
 
 
@@ -112,6 +112,13 @@ class RunState(RunRecord, frozen=True, kw_only=True):
         if self.outcome == "unfinished" and not self.started:
             return "never started"
         return CAUSES[self.outcome] if self.outcome is not None else ""
+
+    @property
+    def deed(self) -> str:
+        """The same after "run 3": ``ran out of memory``, ``failed: node failure``."""
+        return (
+            DEEDS[self.outcome or "unfinished"] if self.cause in CAUSES.values() else f"failed: {self.cause}"
+        )
 
     @property
     def gpu_memory_ran_out(self) -> bool:

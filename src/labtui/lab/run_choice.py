@@ -233,7 +233,7 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
             if again
             else f"; this task wants one that {wanted}."
         )
-        return f"{DEEDS[run.outcome]}{then}"
+        return f"{run.deed}{then}"
     if read >= check.min_epochs:
         return ""
     if run.spec.program is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.state import SubmissionState, waiting_reason
+from labtui.domain.state import SubmissionState, submission_queue, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
@@ -118,13 +118,13 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     if line is None or submission is None or line.phase not in waits:
         return ""
     job = submission.job
-    if job is None:
-        return waits_for(view, submission)
+    if job is None:  # what waits in the submission queue is told above the keys
+        return waits_for(view, submission) * (submission not in submission_queue(view.state))
     if job.phase is JobPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
-        return f"Job {job.job_id} is pending. {why} {_start_words(job, view)}".rstrip()
+        return f"Job {job.job_id} is queued. {why} {_start_words(job, view)}".rstrip()
     if job.phase is JobPhase.UNKNOWN:
         since = f" for {clock_span(view.now - job.unknown_since)}" if job.unknown_since else ""
         return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import RunPhase, SubmissionStatus, plural
+from labtui.domain.model import RunPhase, plural
 from labtui.domain.state import submission_queue
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, TRAINING, RunLine, View, connected
@@ -152,7 +152,7 @@ def live_reason(view: View) -> str:
         return (
             f"Run {first.run_id} is queued; Slurm expects it to start at {words.clock(job.start_estimate)}."
         )
-    return f"Run {first.run_id} is {first.phase.value}."
+    return f"Run {first.run_id} is {first.word}."
 
 
 def _while_running(view: View) -> NextStep:
@@ -205,7 +205,7 @@ def headline(view: View) -> str:
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
-        return f"{_how_they_ended(view)} Press s to submit {plural(planned, 'run')}."
+        return _how_they_ended(view)
     return result_line(view)
 
 
@@ -246,7 +246,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     line = view.task_line
     if line is None:
         return "open", "", ""
-    if line.live in TRAINING:
+    if line.live in TRAINING and not line.cancelling:
         jobs = [each.submission.job for each in view.lines if each.phase is line.live and each.submission]
         ran = jobs[0].ran_s(words.cluster_now(view)) if jobs and jobs[0] is not None else 0.0
         return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
@@ -334,8 +334,7 @@ def status_line(view: View) -> tuple[str, str]:
 
 def queued_here(view: View) -> str:
     """What waits in labtui's own queue and why; empty when nothing does."""
-    held = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
-    waiting = submission_queue(view.state) or held
+    waiting = submission_queue(view.state)
     if not waiting or view.loading:
         return ""
     numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))

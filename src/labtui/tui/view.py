@@ -98,6 +98,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: str
     live: RunPhase | None = None
+    cancelling: bool = False  # what is furthest
 
     @property
     def sign(self) -> str:
@@ -105,6 +106,8 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
+        if self.cancelling:
+            return "cancelling"
         return self.live.value if self.live else words.TASK_WORDS.get(self.status, self.status)
 
 
@@ -200,7 +203,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             elif runs.done < runs.of or not runs.of:
                 gone = same == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
                 live = RunPhase.FAILED if RunPhase.FAILED in same else RunPhase.CANCELLED if gone else None
-        return TaskLine(task_id=task_id, title=title, status=status, live=live)
+        furthest = [line.cancelling for line in lines if line.phase is live]
+        cancelling = bool(furthest) and all(furthest)
+        return TaskLine(task_id=task_id, title=title, status=status, live=live, cancelling=cancelling)
 
     @property
     def task_line(self) -> TaskLine | None:
@@ -345,7 +350,12 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
 def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
     """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects."""
     run, passed = line.run, _in_epoch(line, view)
-    if line.phase is not RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
+    if (
+        line.phase is not RunPhase.RUNNING
+        or line.cancelling
+        or "epochs" in run.spec.unknown
+        or not run.spec.epochs
+    ):
         return None
     job = line.submission.job if line.submission is not None else None
     most = (

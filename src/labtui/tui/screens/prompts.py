@@ -108,7 +108,9 @@ class Ask(Modal[str | None]):
         self.choose(self.choices[-1][0])
 
     def choose(self, name: str) -> None:
-        """The answer of a choice, or what was typed."""
+        """The answer of a choice, or what was typed; a key that comes after the answer is none."""
+        if not self.is_active:
+            return
         if self.entry is None or name != "enter":
             self.dismiss({each: answer for each, _, answer in self.choices}[name])
             return

@@ -143,7 +143,7 @@ def table_of(
 
     What does not fit beside the state is left out. The `marked` run has a star at its number.
     """
-    lines, own = sorted(view.lines, key=lambda line: line.phase is RunPhase.CANCELLED), not view.task_id
+    lines, own = view.lines, not view.task_id
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
