@@ -9,7 +9,7 @@ from tests.session.conftest import accepted
 
 def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabState, list[Notice]]:
     state = change(state)
-    return state, tracker.notices(state)
+    return state, tracker.notices(state, {"ResNet50": "ResNet50V2"})
 
 
 def test_start_and_end_are_told_once(bench):
@@ -26,7 +26,7 @@ def test_start_and_end_are_told_once(bench):
     assert notices == [], "how its run ended is not known yet"
     state, notices = after(state, tracker, changes.ended(1, "oom"))
     assert [(notice.kind, notice.sentence) for notice in notices] == [
-        ("failed", "ResNet50 · 1 GPU: out of memory.")
+        ("failed", "ResNet50V2 · 1 GPU: out of memory.")
     ]
     state, notices = after(state, tracker, over)
     assert notices == []
@@ -35,7 +35,7 @@ def test_start_and_end_are_told_once(bench):
 def test_nothing_is_told_of_the_past(bench):
     accepted(bench)
     tracker = NoticeTracker(bench.session.state)
-    assert tracker.notices(bench.session.state) == []
+    assert tracker.notices(bench.session.state, {}) == []
 
 
 def test_a_name_from_outside_cannot_act_on_the_terminal():

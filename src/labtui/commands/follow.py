@@ -6,7 +6,7 @@ import argparse
 import codecs
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,7 @@ def run_watch(args: argparse.Namespace) -> int:
             say(followed(lab.state))
             notify = _Notifier(lab)
             for update in lab.updates(all_over):
-                for news in news_of(update):
+                for news in news_of(update, lab.session.edition.names):
                     tell(*news)
                 notify(update.state)
                 lab.check_line(patient=True)
@@ -171,7 +171,7 @@ class _Notifier:
         from labtui.session.notifications import DesktopNotifier, NoticeTracker
 
         self._how = lab.session.settings.notifications if sys.stderr.isatty() else "off"
-        self._tracker = NoticeTracker(lab.state)
+        self._tracker, self._names = NoticeTracker(lab.state), lab.session.edition.names
         self._desktop = DesktopNotifier()
 
     def __call__(self, state: LabState) -> None:
@@ -180,7 +180,7 @@ class _Notifier:
         terminal = sys.__stderr__  # the command's own stream lets no escape sequence through
         if self._how == "off" or terminal is None:
             return
-        for notice in self._tracker.notices(state):
+        for notice in self._tracker.notices(state, self._names):
             print(terminal_sequence(notice), end="", file=terminal, flush=True)
             if self._how == "desktop":
                 self._desktop.show(notice)
@@ -199,7 +199,7 @@ def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
 
     for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
         if batch := too_large(lab.session.state.runs.values(), run.spec.model):
-            say(f"{run.spec.model}: {batch:,} images per GPU do not fit.")
+            say(f"{run.spec.called(lab.session.edition.names).model}: {batch:,} images per GPU do not fit.")
         say(f"  a smaller batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
 
 
@@ -218,17 +218,17 @@ def _over(state: LabState, submission: SubmissionState) -> bool:
     return read and complete.issuperset(submission.remote_logs)
 
 
-def _name(state: LabState, run: RunState) -> str:
+def _name(state: LabState, run: RunState, names: Mapping[str, str]) -> str:
     mark = " (small run)" if state.is_small(run) else " (practice)" if run.practice else ""
-    return f"{run.spec.label}{mark}"
+    return f"{run.spec.called(names).label}{mark}"
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]
 """One thing that happened: a line of `watch --json`, what it is about, and how it is told in words."""
 
 
-def news_of(update: Update) -> Iterator[News]:
-    """What an update brings."""
+def news_of(update: Update, names: Mapping[str, str] | None = None) -> Iterator[News]:
+    """What an update brings; `names` are those that the edition has for networks."""
     before, after = update.before, update.state
     if after.connection != before.connection:
         said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
@@ -240,7 +240,7 @@ def news_of(update: Update) -> Iterator[News]:
     for token, item in after.submissions.items():
         yield from _news_of_submission(before.submissions.get(token), item)
     for number, run in after.runs.items():
-        yield from _news_of_run(before.runs.get(number), run, after)
+        yield from _news_of_run(before.runs.get(number), run, after, names or {})
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
@@ -257,7 +257,9 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 
-def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterator[News]:
+def _news_of_run(
+    old: RunState | None, new: RunState, state: LabState, names: Mapping[str, str]
+) -> Iterator[News]:
     from labtui.results.numbers import metrics_text
 
     about = f"run {new.run_id}"
@@ -270,12 +272,12 @@ def _news_of_run(old: RunState | None, new: RunState, state: LabState) -> Iterat
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
         line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics_text(sample.metrics)}"
         row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
-        yield row, about, (f"{about}  {_name(state, new)}  {line}",)
+        yield row, about, (f"{about}  {_name(state, new, names)}  {line}",)
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in end[1])
         said = (
-            f"{about}  {_name(state, new)}  {new.cause}",
+            f"{about}  {_name(state, new, names)}  {new.cause}",
             *(line for pair in found for line in pair),
         )
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}

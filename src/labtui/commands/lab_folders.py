@@ -251,8 +251,9 @@ def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
     yield "model      device  GPUs global batch  per GPU epochs   rate"
     for spec in specs:
         per_gpu = f"{spec.per_gpu_batch:,}" if spec.n_gpus else "-"
+        model = spec.called(edition.names).model
         yield (
-            f"{spec.model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "
+            f"{model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "
             f"{spec.epochs:>6} {expected_learning_rate(edition, spec):>6g}"
         )
 

@@ -193,7 +193,7 @@ def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> l
     if not done:
         return drafts
     for spec, run in done.items():
-        say(f"{spec.label}: run {run.run_id} is {run.phase.value}.")
+        say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {run.phase.value}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
     if ask and at_terminal() and agreed("Run them again?"):

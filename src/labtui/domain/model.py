@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.tuning import Tuning, named_options, tuning_of
 
@@ -227,6 +228,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         if "n_gpus" not in self.unknown and self.data_set:
             model = f"{model} · {self.data_set}"
         return f"{model} · {self.devices}".removesuffix(" · ")
+
+    def called(self, names: Mapping[str, str]) -> RunSpec:
+        """The run as people read of it: its network as an edition's `names` have it, else as logs do."""
+        return replace(self, model=names.get(self.model, self.model))
 
     @property
     def devices(self) -> str:

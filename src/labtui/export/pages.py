@@ -122,8 +122,8 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     charts = tuple(_charts(plan, results))
     blocks = (*_tables(contents, plan, results), *_listings(contents, plan, task))
     answers = tuple(_answers(contents, plan, task))
-    measured = {row.model for row in contents.results.rows}
-    unrun = still_to_run(contents.checks[task.id], plan.models, measured)
+    measured = {row.model for row in contents.named.rows}
+    unrun = still_to_run(contents.checks[task.id], _models(contents, plan), measured)
     warnings = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     if open_ := [str(each.number) for each in answers if not each.blocks]:
         which = f"question{'s' * (len(open_) > 1)} {', '.join(open_)}"
@@ -143,6 +143,11 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and any(row.practice for row in (*results.rows, *results.programs)),
     )
+
+
+def _models(contents: LabContents, plan: HandInPage) -> list[str]:
+    """The networks of a page, as the edition calls them."""
+    return [contents.edition.names.get(model, model) for model in plan.models]
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
@@ -290,7 +295,8 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
     if plan.table == "fractions":
-        fits = [fit for fit in contents.results.fits if not plan.models or fit.model in plan.models]
+        models = _models(contents, plan)
+        fits = [fit for fit in contents.named.fits if not models or fit.model in models]
         yield from (result_tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, program_columns(results.programs))

@@ -20,7 +20,7 @@ from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
-from labtui.lab.run_choice import Match, cite_run, listed, match_runs, notes_for, plan_words
+from labtui.lab.run_choice import Match, cite_run, listed, match_runs, not_run_yet, notes_for, plan_words
 from labtui.results.numbers import bounds_text, percent_text
 
 Status = Literal["done", "partial", "open", "stale"]
@@ -123,7 +123,7 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         if match.run is None:
             label = match.spec.label
             name = label if [each.spec.label for each in matches].count(label) == 1 else words
-            item = CheckItem(sentence, f"{name}: not run yet{elsewhere}.")
+            item = CheckItem(sentence, not_run_yet([name], elsewhere))
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
             again, shown = _again(match, matches), cite_run(match.run, at.evidence)
@@ -233,12 +233,12 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
 
 def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
     for law in check.laws:
-        name = f"{law.capitalize()}'s law"
-        sentence = f"{name} can be fitted to {check.model}"
+        name, model = f"{law.capitalize()}'s law", at.edition.names.get(check.model, check.model)
+        sentence = f"{name} can be fitted to {model}"
         fits = at.evidence.results.fits
         fit = next((found for found in fits if (found.model, found.law) == (check.model, law)), None)
         if fit is None:
-            yield CheckItem(sentence, f"{name} needs {check.model} on one GPU and on one more size.")
+            yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
             continue
         share = percent_text(fit.serial_fraction)
         shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {fit.points} sizes"
@@ -249,7 +249,8 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 
 def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
-    of = f" of {' and '.join(check.models)}" if check.models else ""
+    models = [at.edition.names.get(model, model) for model in check.models]
+    of = f" of {' and '.join(models)}" if models else ""
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]

@@ -77,8 +77,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
         return total([found, one]) if again and one is not None else found
-    called = replace(run, model=edition.names.get(run.model, run.model))
-    row = _measured(run, rows) or _measured(called, rows)
+    row = _measured(run, rows) or _measured(run.called(edition.names), rows)
     if row is not None:
         epoch, first = (
             _scaled(each, row.batch_size, run) for each in (row.epoch_seconds, row.warmup_seconds)

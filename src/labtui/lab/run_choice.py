@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
 from labtui.domain.run import DEEDS
@@ -23,7 +24,7 @@ from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import About, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
-from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, renamed
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -42,10 +43,12 @@ _QUANTITIES = {
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
     """Remarks on the measured configurations a task is about."""
-    results = evidence.results
-    for row in (*results.measured, *results.programs):
+    raw, named = evidence.results, renamed(evidence.results, edition.names)
+    rows = zip((*raw.measured, *raw.programs), (*named.measured, *named.programs), strict=True)
+    for row, called in rows:
         if not _concerns(edition, task, row):
             continue
+        name = called.configuration.label if row.program is None else f"{row.name} on {row.counted}"
         wanted = images_of(edition, row.configuration.data_set, task)
         made = row.configuration
         bound = made.data_bound if made.images is not None else None
@@ -53,11 +56,11 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         if counted and (bound is None or not bound.contains(wanted)):
             trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
             yield (
-                f"{made.label} was trained on {trained} images an epoch, "
+                f"{name} was trained on {trained} images an epoch, "
                 f"not on {wanted:,}; its times cannot be compared with published ones."
             )
         else:
-            yield from filter(None, (remark(band, row) for band in edition.bands))
+            yield from filter(None, (remark(band, row, name) for band in edition.bands))
 
 
 def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
@@ -84,23 +87,25 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
     )
 
 
-def remark(band: Band, row: ResultRow) -> str:
-    """What to say about a row by one band; "" when it is about something else or the row fits."""
+def remark(band: Band, row: ResultRow, name: str) -> str:
+    """What to say about a row, by its `name`, and one band; "" when it is about something else or the row fits."""
     field, *words = _QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
     if measured is None or not band.is_about(row) or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
-    label = row.configuration.label if row.program is None else f"{row.name} on {row.counted}"
     yours, usual = (text.replace("images", row.configuration.unit) for text in words)
     sentence = (
-        f"{label}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
+        f"{name}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
         f"{usual.format(tick_text(band.high))} is usual ({band.source})."
     )
     return f"{sentence} {' '.join(band.advice.split())}".strip()
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned run and the run that stands for it, if any; `why_not` says what it lacks ("": it counts)."""
+    """A planned run and the run that stands for it, if any; `why_not` says what it lacks ("": it counts).
+
+    `spec` has its network as the edition calls it.
+    """
 
     task_id: str
     spec: RunSpec
@@ -124,7 +129,9 @@ def match_runs(
         wanted = check or source.own_runs_check
         specs = planned_specs(source, evidence.overrides)
         batch = _common_batch(specs, wanted, evidence) if wanted.batch == "any" else None
-        matches.extend(_match(source, spec, wanted, evidence, batch) for spec in specs)
+        for spec in specs:
+            found = _match(source, spec, wanted, evidence, batch)
+            matches.append(replace(found, spec=spec.called(edition.names)))
     return tuple(matches)
 
 
@@ -275,7 +282,12 @@ def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[s
     shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
     if more > 0:
         shown.append(plural(more, "more run"))
-    return f"{listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
+    return not_run_yet(shown)
+
+
+def not_run_yet(names: Sequence[str], where: str = "") -> str:
+    """``ResNet50 · CPU: not run yet (task 10.3).``, for example."""
+    return f"{listed(names)}: not run yet{where}."
 
 
 _NAMED_ONE_BY_ONE, _MAX_NAMED = 2, 3

@@ -5,7 +5,7 @@ What is told is labtui's own sentence about a job and its runs; text from logs n
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -32,14 +32,14 @@ class NoticeTracker:
     def __init__(self, state: LabState) -> None:
         self._told = {token: _stage(item, state) for token, item in state.submissions.items()}
 
-    def notices(self, state: LabState) -> list[Notice]:
-        """What there is to tell of `state`, the latest."""
+    def notices(self, state: LabState, names: Mapping[str, str]) -> list[Notice]:
+        """What there is to tell of `state`, the latest; networks are called by the edition's `names`."""
         found = []
         for token, item in state.submissions.items():
             kind, told = _stage(item, state), self._told.get(token)
             if kind is not None and kind != told and told in (None, "started"):
                 self._told[token] = kind
-                found.append(_notice(kind, item, state))
+                found.append(_notice(kind, item, state, names))
         return found
 
 
@@ -55,14 +55,14 @@ def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
     return "started" if item.job.phase is JobPhase.RUNNING else None
 
 
-def _notice(kind: NoticeKind, item: SubmissionState, state: LabState) -> Notice:
+def _notice(kind: NoticeKind, item: SubmissionState, state: LabState, names: Mapping[str, str]) -> Notice:
     runs = [state.runs[run_id] for run_id in item.run_ids]
-    labels = "; ".join(dict.fromkeys(run.spec.label for run in runs))
+    labels = "; ".join(dict.fromkeys(run.spec.called(names).label for run in runs))
     if kind == "failed" and item.status is SubmissionStatus.REFUSED:
         sentence = f"{labels}: Slurm refused it."
     elif kind == "failed":
         bad = next(run for run in runs if run.outcome not in ("completed", "cancelled"))
-        sentence = f"{bad.spec.label}: {bad.cause}."
+        sentence = f"{bad.spec.called(names).label}: {bad.cause}."
     else:
         sentence = f"{labels}."
     title = f"{_TITLES[kind]}: {_plain(item.job_name)}"

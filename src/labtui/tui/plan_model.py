@@ -246,12 +246,13 @@ class Plan:
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]
+            name = mine[0].called(self.edition.names).model
             batches = sorted({run.per_gpu_batch for run in mine})
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
-                lines.append(f"{model}: {sizes} images per GPU; only runs with the same can be compared.")
+                lines.append(f"{name}: {sizes} images per GPU; only runs with the same can be compared.")
             if most is not None and batches[-1] >= most:
-                lines.append(f"{model}: {most:,} images per GPU do not fit.")
+                lines.append(f"{name}: {most:,} images per GPU do not fit.")
         return lines
 
     @property

@@ -261,7 +261,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
-    model = spec.variant or plan.edition.names.get(spec.model, spec.model)
+    model = spec.variant or spec.called(plan.edition.names).model
     rate = spec.learning_rate if plan.job_file is not None else expected_learning_rate(plan.edition, spec)
     found = {
         "in": "✔" if row.included else "○",

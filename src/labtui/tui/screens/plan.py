@@ -287,7 +287,9 @@ class PlanScreen(FramedScreen):
 
         chosen = self.plan.rows[row]
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
-        text = f"{chosen.spec.label}: {name}" + (f". Now {now}." if not entry else "")
+        text = f"{chosen.spec.called(self.plan.edition.names).label}: {name}" + (
+            f". Now {now}." if not entry else ""
+        )
         ask = Ask(text, choices=typed("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # its row stays in sight
         self.app.push_screen(ask, answered)
