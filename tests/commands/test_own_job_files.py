@@ -100,6 +100,16 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
 
 
+def test_a_file_without_an_account_gets_the_lab_folders_as_when_it_is_submitted(folder, capsys):
+    text = re.sub("#SBATCH --account.*\n", "", JOB)
+    assert text != JOB
+    (folder.path / "job.slurm").write_text(text)
+    assert "account" not in {each["rule"] for each in found(capsys, code=0)}
+    assert main(["submit", "job.slurm", "--dry-run", "--offline"]) == 0
+    said = capsys.readouterr().out
+    assert "[account]" not in said and "1 run; the file does not say: model" in said
+
+
 def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys):
     path = folder.path / "job.slurm"
     path.write_text(JOB.replace("#SBATCH --time", "#SBATCH \u2014time"))

@@ -200,12 +200,14 @@ def test_a_sample_is_given_as_it_is():
         ("", "srun: unrecognized option '--overlap'", 1, "cannot start a step beside"),
         ("", "slurm_load_jobs error: Invalid job id specified", 1, "Invalid job id specified"),
         ("", "", 1, "no reason given"),
+        ("", "srun: error: The practice cluster runs srun only inside a job: write a script.", 1, "no GPUs to ask."),
+        ("", "It is late.", 1, "The GPUs of job 77 could not be read: It is late."),
     ],
 )  # fmt: skip
 def test_why_a_job_shows_no_gpus(out, err, status, said):
     with pytest.raises(RemoteFailure) as caught:
         sampled(out, err, status)
-    assert said in caught.value.sentence
+    assert said in caught.value.sentence and ".." not in caught.value.sentence
 
 
 def test_silence_is_no_sample():

@@ -1,14 +1,17 @@
 """What stands beside an answer: facts and chart of the question the cursor is in, made anew only when that changes."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Static
 
-from labtui.results.charts import ChartSpec, Point, Series
+from labtui.results.charts import FAMILIES, ChartSpec, Point, Series
+from labtui.session.labs import load_edition
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.answers_pane import chart_for
-from labtui.tui.widgets.charts_pane import ChartView
+from labtui.tui.widgets.answers_pane import chart_beside
+from labtui.tui.widgets.charts_pane import ChartView, first_chart
 from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until
 
@@ -27,34 +30,23 @@ def beside(app: LabApp) -> str:
     return str(pane_of(app).query_one("#answer-numbers", Static).render())
 
 
-def spec(key: str, *, empty: bool = False) -> ChartSpec:
-    points = () if empty else (Point(x=1, y=1),)
-    series, view = (Series(name="a", points=points),), {"epoch-time": "time"}.get(key, key)
-    return ChartSpec(key=key, title=key, x_label="", y_label="", series=series, view=view)  # type: ignore[arg-type]
+def spec(family: str, *, empty: bool = False) -> ChartSpec:
+    series = (Series(name="a", points=() if empty else (Point(x=1, y=1),)),)
+    return replace(FAMILIES[family], series=series)
 
 
-@pytest.mark.parametrize(
-    ("question", "key"),
-    [
-        ("How does the epoch time change with the number of GPUs?", "epoch-time"),
-        ("Why is ResNet152's epoch longer and its throughput lower?", "epoch-time"),
-        ("How does throughput change as GPUs are added?", "throughput"),
-        ("Is the speedup close to linear?", "speedup"),
-        ("Are more GPUs worth it when efficiency counts?", "efficiency"),
-        ("What does it mean?", "speedup"),
-        ("", "speedup"),
-    ],
-)
-def test_a_question_has_the_chart_of_what_it_names_first(question, key):
-    charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
-    chosen = chart_for(question, charts)
-    assert chosen is not None and chosen.key == key
-
-
-def test_a_chart_that_is_not_there_is_replaced_by_one_that_is():
-    only = [spec("epoch-time"), spec("speedup", empty=True)]
-    assert chart_for("How close is the speedup to linear?", only) is only[0]
-    assert chart_for("anything", ()) is None
+def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs():
+    chapter, asked = load_edition("hpc4ai-ch10"), SimpleNamespace(task=None)
+    asked.charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
+    assert chart_beside(asked, 0) is asked.charts[2] is first_chart(asked.charts)
+    for task in chapter.tasks:
+        asked.task = task
+        for at, question in enumerate(task.questions):
+            assert chart_beside(asked, at).family == (question.chart or "speedup")
+    asked.task, asked.charts = chapter.task("10.4"), [spec("epoch-time"), spec("cpu-gpu")]
+    assert chart_beside(asked, 0).family == "cpu-gpu", "not the GPU's time alone"
+    asked.charts = [spec("epoch-time"), spec("cpu-gpu", empty=True)]
+    assert chart_beside(asked, 0).family == "epoch-time"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

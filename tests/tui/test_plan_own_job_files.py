@@ -68,15 +68,17 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(ses
         await until(pilot, lambda: chooses(app) and "overridden: why" in text_of(app))
         path.write_text(TOLD)  # while the question stands there
         await pilot.press("y")
-        await until(pilot, lambda: "Press s again" in text_of(app))
-        await until(pilot, lambda: ready(app.screen))
-        assert not session.requests and screen.plan.previews[0].script == TOLD
+        await until(pilot, lambda: len(session.requests) == 1, "what is sent is what was read again")
+        assert screen.plan.previews[0].script == TOLD
+
+
+async def test_a_changed_script_is_checked_again(session):
+    async with screens(session) as (app, pilot):
+        screen = await open_plan(app, pilot)
         script, before = session.folder.scripts / "ResNet50.py", screen.plan.previews
         script.write_text(script.read_text() + "# mine\n")
         await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
-        assert "The files have changed" in text_of(app)
-        await pilot.press("s")
-        await until(pilot, lambda: len(session.requests) == 1)
+        assert "The files have changed" in text_of(app) and not session.requests
 
 
 async def test_what_the_file_does_not_say_is_a_question_mark(session):

@@ -102,7 +102,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
 async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(filled_session):
     """Expected by the own results, in the ticket and in the advice."""
     async with screens(filled_session) as (app, pilot):
-        screen = await open_plan(app, pilot)
+        screen = await open_plan(app, pilot, again=True)
         before = screen.query(Digits).last().value
         said = re.search(r"3 jobs save ([\d.]+) GPU-h", text_of(app))
         assert said is not None and screen.plan.measured
@@ -414,12 +414,12 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
             return real(draft, script=script)
 
         session.preview = preview  # type: ignore[method-assign]
-        await pilot.press("J", "s")
-        await until(pilot, lambda: "Checking the files first. Press s again." in text_of(app))
+        await pilot.press("J", "s", "d", "d")
+        assert not screen.sending, "a changed plan waits for another s"
+        await pilot.press("s")
+        await until(pilot, lambda: screen.sending and "Checking the files ..." in text_of(app))
         assert not session.requests, "what was not seen is not sent"
         checked.set()
-        await until(pilot, lambda: ready(screen))
-        await pilot.press("s")
         await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
         assert [(name, what[0].gpus) for name, what, _ in session.requests] == [
             ("submit", 1),
@@ -432,13 +432,10 @@ async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
     for number, run in enumerate([run for draft in session.drafts("10.5") for run in draft.runs], 1):
         session.feed(*finished_run(f"lt{number}", "10.5", number, run, str(number)))
     async with screens(session, size=(80, 24)) as (app, pilot):
-        await app.show_plan("10.5", session.drafts("10.5"), "Ran out of time.")
-        await until(pilot, lambda: ready(app.screen) and "Ran out of time." in text_of(app))
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "they would be repeated" in text_of(app))
-        assert len(app.screen_stack[-2].plan.doubts) == 1, "what is known is not asked about"
-        await pilot.press("enter")  # the cursor is on the safe answer
-        await until(pilot, lambda: ready(app.screen))
+        await app.show_plan("10.5", session.drafts("10.5"))
+        await until(pilot, lambda: ready(app.screen) and "Every run is left out." in text_of(app))
+        await pilot.press("s", "d")
+        await until(pilot, lambda: ready(app.screen) and "Submit 1 job" in text_of(app))
         assert not session.requests
 
 
@@ -481,7 +478,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
 
 async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session):
     async with screens(filled_session) as (app, pilot):
-        screen = await open_plan(app, pilot)
+        screen = await open_plan(app, pilot, again=True)
         plain = list(screen.plan.rows)
         await pilot.press("C")
         await until(pilot, lambda: ready(screen) and len(screen.plan.rows) > len(plain), "the control runs")
@@ -526,7 +523,7 @@ def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
     assert not planned.scripts, "the job script follows from the rows"
 
 
-def test_runs_that_are_done_are_left_out_until_all_are(session):
+def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     first, *others = (run for draft in session.drafts("10.5") for run in draft.runs)
     session.feed(*finished_run("lt1", "10.5", 1, first, "31330"))
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
@@ -536,8 +533,9 @@ def test_runs_that_are_done_are_left_out_until_all_are(session):
     for number, other in enumerate(others, 2):
         session.feed(*finished_run(f"lt{number}", "10.5", number, other, str(31329 + number)))
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
-    assert all(row.included for row in again.rows)
-    assert again.doubts == ["These runs are done or under way: they would be repeated."]
+    assert not any(row.included for row in again.rows) and not again.drafts
+    told = Plan(session, session.edition, "10.5", session.drafts("10.5"), "The same settings again.")
+    assert all(row.included for row in told.rows)
     sent = {
         token: replace(each, script_hashes={"ResNet50.py": "older"})
         for token, each in session.state.submissions.items()
@@ -558,5 +556,4 @@ def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is
     session.feed(*finished_run("lt3", "10.5", 3, one, "9"), *finished_run("lt4", "10.5", 4, four, "10"))
     (draft,) = halve_after(session, 1).drafts
     assert draft.runs == (one,) and draft.gpus == 1
-    (doubt,) = Plan(session, session.edition, "10.5", (draft,), "Out of memory.").doubts
-    assert doubt == "These runs are done or under way: they would be repeated."
+    assert Plan(session, session.edition, "10.5", (draft,), "Out of memory.").drafts == (draft,)

@@ -63,11 +63,14 @@ def text_of(app: Any) -> str:
     return "\n".join([*lines[:height], *said])
 
 
-async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5") -> Any:
-    """The plan of a task, checked."""
+async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: bool = False) -> Any:
+    """The plan of a task, checked; `again`: of its runs that are done, too."""
     await until(pilot, lambda: app.view_model.loaded)
     app.go_to_task(task)
-    await pilot.press("s")
+    if again:
+        await app.show_plan(task, app.session.drafts(task), "Again.")
+    else:
+        await pilot.press("s")
     await until(pilot, lambda: ready(app.screen), f"the plan of {task}")
     return app.screen
 

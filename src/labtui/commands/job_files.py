@@ -56,7 +56,7 @@ def answers_of(args: argparse.Namespace) -> Answers:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def job_line(draft: SubmissionDraft, preview: Preview) -> str:
+def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
     from labtui.results.cost import gpu_hours_of_limit, hours_text
     from labtui.tui.format import clock_span
@@ -70,18 +70,18 @@ def job_line(draft: SubmissionDraft, preview: Preview) -> str:
         most = gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes)
         cost = f", {hours_text(hours.value)} GPU-hours expected, {hours_text(most)} at most"
     return (
-        f"{draft.job_name}: {runs_in_words(draft)}; {limit}{expected}{cost}"
+        f"{draft.job_name}: {runs_in_words(draft, names)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
     )
 
 
-def runs_in_words(draft: SubmissionDraft) -> str:
+def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
-    if any(spec.unknown for spec in draft.runs):
-        many = plural(len(draft.runs), "run")
-        return f"{many}, known once the log is read"
+    if unknown := dict.fromkeys(name for spec in draft.runs for name in spec.unknown):
+        what = ", ".join({"n_gpus": "GPUs", "batch_size": "batch"}.get(name, name) for name in unknown)
+        return f"{plural(len(draft.runs), 'run')}; the file does not say: {what}, the log will"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
-    for spec in draft.runs:
+    for spec in (each.called(names) for each in draft.runs):
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
     parts = []
     for (model, device, each, epochs), sizes in groups.items():
@@ -225,12 +225,16 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
     from labtui.preflight.findings import preview_fix
     from labtui.session.own_jobs import with_files_beside
     from labtui.session.preview import bash_errors
+    from labtui.slurm.batch_script import read_script
 
     files = with_files_beside(path)
     # From a lab folder a file is sent beside what is in scripts/, and its folders are made.
     if folder := _folder(args, path.resolve().parent):
         files = {**folder.script_files(), **files}
-    main = path.name if path.suffix != ".py" else ""
+    main, given = path.name if path.suffix != ".py" else "", given_of(args)
+    text = files[path.name].decode("utf-8", "replace")
+    if folder and main and account and not read_script(main, text, given).value("account"):
+        given["account"] = account  # as `labtui submit` does
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look() -> tuple[Finding, ...]:
@@ -241,7 +245,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
             account,
             remote=beside,
             main=main,
-            given=given_of(args),
+            given=given,
             makes_folders=folder is not None,
             bash_errors=bash_errors(files, main),
         )

@@ -130,7 +130,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     if sentence:
         say(sentence)
     for draft, preview in zip(drafts, previews, strict=True):
-        say(job_line(draft, preview))
+        say(job_line(draft, preview, lab.session.edition.names))
     found = show_findings(previews)
     accepted = accepted_of(previews, reasons, force=args.force)
     if blocked(previews, reasons) and not args.force:
@@ -272,7 +272,7 @@ def _dry_run(
         print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
         for draft, preview, word in jobs:
-            print_line(f"# {job_line(draft, preview)}")
+            print_line(f"# {job_line(draft, preview, lab.session.edition.names)}")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""

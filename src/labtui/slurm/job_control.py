@@ -167,6 +167,7 @@ def gpus(job_id: str) -> Call[str]:
 _NO_GPUS = {
     "labtui: not running": ("Job {} is not running.", "`labtui queue --all` shows its state."),
     "labtui: no nvidia-smi": ("There is no nvidia-smi on the nodes of job {}.", "Its GPUs cannot be read."),
+    "only inside a job": ("The practice cluster has no GPUs to ask.", "A real one is asked by srun."),
     "no devices were found": ("Job {} has no GPU.", "Ask Slurm for GPUs: #SBATCH --gres=gpu:N."),
     "overlap": ("This Slurm cannot start a step beside that of job {}.", "srun has --overlap from 20.11 on."),
 }
@@ -178,7 +179,10 @@ def _read_gpus(job_id: str, result: CommandResult) -> str:
         return result.out
     words = " ".join(f"{result.err} {result.out}".split())
     found = next((each for key, each in _NO_GPUS.items() if key in words.lower()), None)
-    sentence, hint = found or (f"The GPUs of job {{}} could not be read: {words or 'no reason given'}.", "")
+    sentence, hint = found or (
+        f"The GPUs of job {{}} could not be read: {words.rstrip('.') or 'no reason given'}.",
+        "",
+    )
     raise RemoteFailure(sentence.format(job_id), hint, detail=result.err.strip())
 
 

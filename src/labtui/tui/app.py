@@ -189,8 +189,7 @@ class LabApp(SanitizedApp[int]):
     def _arrived(self, update: Update) -> None:
         """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
         self.post_message(StateArrived(update.state))
-        edition = self.view_model.edition
-        names = edition.names if edition is not None else {}
+        names = getattr(self.view_model.edition, "names", {})
         if self._tracker is not None and (notices := self._tracker.notices(update.state, names)):
             self.call_later(self.tell, notices)
 

@@ -63,17 +63,14 @@ class Plan:
     ) -> None:
         """`why`: what is to be said of these runs."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
-        self.already = already(session, task_id, planned)
-        rows = rows_of(planned)
-        again = {row.spec for row in rows} <= self.already.keys()  # all of them: they are to be repeated
         self.why = why
-        self.repeated = "These runs are done or under way: they would be repeated." if again and rows else ""
+        self.already = {} if why else already(session, task_id, planned)  # what is told is repeated
         self.task_rows: list[PlanRow] = [
-            replace(row, included=again or row.spec not in self.already) for row in rows
+            replace(row, included=row.spec not in self.already) for row in rows_of(planned)
         ]
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
-        self.drafts = planned if again or not self.already else self._drafts(self.task_rows, self.form)
+        self.drafts = self._drafts(self.task_rows, self.form) if self.already else planned
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
@@ -242,7 +239,7 @@ class Plan:
     def doubts(self) -> list[str]:
         """What is to be said of the runs: batches per GPU that differ, did not fit before, or are no batches."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        lines = [self.repeated] if self.repeated else []
+        lines = []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]

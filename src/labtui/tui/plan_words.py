@@ -51,7 +51,7 @@ class Figure(msgspec.Struct, frozen=True):
     def line(self) -> str:
         """All of it in a few words."""
         below = self.below.removeprefix("expected, ")
-        return f"{self.digits} {self.unit}{'' if below.startswith('in ') else ','} {below}"
+        return f"{self.digits} {self.unit}".rstrip() + f"{'' if below.startswith('in ') else ','} {below}"
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:
@@ -62,19 +62,15 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     limit = sum(draft.time_limit_minutes for draft in plan.drafts)
     if seconds is not None:
         bounds = f"{words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
-        figures.append(_time(seconds.value, f"expected, {bounds}"))
+        figures.append(Figure(words.clock_span(seconds.value), "", f"expected, {bounds}"))
     elif limit:
-        figures.append(_time(limit * 60, "at most, by the time limit"))
+        figures.append(Figure(words.clock_span(limit * 60), "", "at most, by the time limit"))
     most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"expected, {hours_text(most)} at most"))
     elif most:
         figures.append(Figure(hours_text(most), "GPU-h", "at most, by the time limit"))
     return tuple(figures)
-
-
-def _time(seconds: float, below: str) -> Figure:
-    return Figure(words.clock_span(seconds), "min" if seconds < 3599.5 else "h", below)
 
 
 def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval | None, Interval | None]:

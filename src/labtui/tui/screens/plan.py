@@ -82,6 +82,7 @@ class PlanScreen(FramedScreen):
         self.session, self.held = session, held
         self.plan = Plan(session, edition, task_id, drafts, why)
         self.columns: list[str] = []
+        self.sending = False  # as soon as the files are checked
 
     def content(self) -> ComposeResult:
         with Horizontal(id="ticket"):
@@ -152,7 +153,7 @@ class PlanScreen(FramedScreen):
 
         An edited job script that fits no job waits until one is again as it was.
         """
-        edited = self.plan.edited_jobs
+        edited, self.sending = self.plan.edited_jobs, False
         try:
             self.plan.remake()
         except LabError as error:
@@ -250,6 +251,9 @@ class PlanScreen(FramedScreen):
             return
         self.plan.previews = made
         self._show_late()
+        if self.sending:
+            self.sending = False
+            self.action_send()
 
     def _show_late(self) -> None:
         """After an answer of a thread or of the cluster: meanwhile the program may have begun to end."""
@@ -287,9 +291,8 @@ class PlanScreen(FramedScreen):
 
         chosen = self.plan.rows[row]
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
-        text = f"{chosen.spec.called(self.plan.edition.names).label}: {name}" + (
-            f". Now {now}." if not entry else ""
-        )
+        label = chosen.spec.called(self.plan.edition.names).label
+        text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=typed("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # its row stays in sight
         self.app.push_screen(ask, answered)
@@ -417,7 +420,7 @@ class PlanScreen(FramedScreen):
         if not plan.drafts:
             self.app.notify("Every run is left out.", severity="warning", markup=False)
         elif self._read_again() or not plan.checked:
-            self.notify("Checking the files first. Press s again.", markup=False, timeout=4)
+            self.sending = True
         elif plan.problem is not None:
             self.app.report(plan.problem[1])
         elif errors := plan.errors:

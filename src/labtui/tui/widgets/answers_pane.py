@@ -287,22 +287,12 @@ class AnswersPane(Container, Acts):
 # ------------------------------------------------------------------ what bears on a question
 
 
-CHARTS = {"time": "epoch", "throughput": "throughput", "speedup": "speedup", "efficiency": "efficien"}
-"""The views of charts that a question may be about, and the word that names each."""
-
-
-def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """The chart of what a question names first, among those with something to show; else speedup, else any."""
-    text = question.casefold()
-    there: dict[str, ChartSpec] = {chart.view: chart for chart in reversed(charts) if not chart.empty}
-    named = [name for name, word in CHARTS.items() if word in text and name in there]
-    wanted = min(named, key=lambda name: text.index(CHARTS[name]), default="")
-    return there.get(wanted) or first_chart(charts)
-
-
 def chart_beside(view: View, question: int) -> ChartSpec | None:
+    """The chart that the edition names for the question, where it shows something; else that of the runs."""
     questions = view.task.questions if view.task is not None else ()
-    return chart_for(questions[question].text if question < len(questions) else "", view.charts)
+    family = questions[question].chart if question < len(questions) else None
+    named = (chart for chart in view.charts if chart.family == family and not chart.empty)
+    return next(named, None) or first_chart(view.charts)
 
 
 def text_beside(view: View, question: int) -> Text:
