@@ -66,7 +66,7 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
     assert told_of_runs
     assert all("(practice)" in line for line in told_of_runs)
-    assert "2,048 images per GPU do not fit" in captured.err
+    assert "A smaller batch on all sizes: labtui submit 7 --halve 3" in captured.err
     assert main(["queue", "--offline"]) == 0
     listed = capsys.readouterr().out
     assert "labtui submit 7 --halve 1" in listed

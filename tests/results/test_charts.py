@@ -7,7 +7,7 @@ from labtui.results.catalogue import catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, lost_points
-from labtui.results.numbers import lost_text, uncertainty, widened
+from labtui.results.numbers import lost_text, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.run_charts import accuracy_chart, epoch_chart, job_gpu_chart
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -36,8 +36,8 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
         for point, row in zip(charts[key].series[0].points, rows, strict=True):
             value = getattr(row, field)
             assert point.y == value.value and point.lo <= point.y <= point.hi
-            shown = widened(value, uncertainty(row, value, ratio=key in ("speedup", "efficiency")))
-            assert (point.lo, point.hi) == (shown.lo, shown.hi)
+            half = uncertainty(row, value, ratio=key in ("speedup", "efficiency"))
+            assert (point.lo, point.hi) == (value.value - half, value.value + half)
     assert [point.label for point in charts["speedup"].series[0].points] == ["1.00", "1.68", "2.53"]
     assert [point.label for point in charts["efficiency"].series[0].points] == ["100.0 %", "84.0 %", "63.2 %"]
 
@@ -143,6 +143,10 @@ def test_epochs_and_accuracy_over_time():
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
     assert accuracy.percent
+    assert accuracy.message.startswith("Training accuracy is highest with ResNet50 · ")
+    unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
+    for several in (unlike[:2], unlike[::2]):
+        assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
     metrics = {"top1": 20.0, "val_top1": 30.0, "val_acc": 0.5}
     measured = run(1, [9, 8])
     epochs = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)

@@ -137,7 +137,8 @@ def run_watch(args: argparse.Namespace) -> int:
                 notify(update.state)
                 lab.check_line(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
-        _say_what_fits(lab, ended)
+        for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
+            say(f"A smaller batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
         if args.json:
             _print_row({"type": "end", "runs": _rows(lab.state, ended)})
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
@@ -193,16 +194,6 @@ def nothing_to_watch(state: LabState) -> str:
     return "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
 
 
-def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
-    """After an out-of-memory: what the runs tell about the batch, and how to go on."""
-    from labtui.session.planning import too_large
-
-    for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
-        if batch := too_large(lab.session.state.runs.values(), run.spec.model):
-            say(f"{run.spec.called(lab.session.edition.names).model}: {batch:,} images per GPU do not fit.")
-        say(f"  a smaller batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
-
-
 def all_over(state: LabState) -> bool:
     """Whether nothing waits, runs, settles or is still being read."""
     return all(_over(state, submission) for submission in state.submissions.values())
@@ -216,11 +207,6 @@ def _over(state: LabState, submission: SubmissionState) -> bool:
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
     complete = {stream for stream, log in submission.logs.items() if log.complete}
     return read and complete.issuperset(submission.remote_logs)
-
-
-def _name(state: LabState, run: RunState, names: Mapping[str, str]) -> str:
-    mark = " (small run)" if state.is_small(run) else " (practice)" if run.practice else ""
-    return f"{run.spec.called(names).label}{mark}"
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]
@@ -263,6 +249,8 @@ def _news_of_run(
     from labtui.results.numbers import metrics_text
 
     about = f"run {new.run_id}"
+    mark = " (small run)" if state.is_small(new) else " (practice)" if new.practice else ""
+    name = f"{new.spec.called(names).label}{mark}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
         yield {"type": "samples-reset", "run_ids": [new.run_id]}, about, ()
@@ -272,12 +260,12 @@ def _news_of_run(
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
         line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics_text(sample.metrics)}"
         row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
-        yield row, about, (f"{about}  {_name(state, new, names)}  {line}",)
+        yield row, about, (f"{about}  {name}  {line}",)
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in end[1])
         said = (
-            f"{about}  {_name(state, new, names)}  {new.cause}",
+            f"{about}  {name}  {new.cause}",
             *(line for pair in found for line in pair),
         )
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}

@@ -333,7 +333,7 @@ def _step_text(sample: EpochSample) -> str:
     step = step_seconds(sample)
     if step is None:
         return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
-    return with_half_width(1000 * step.value, 1000 * step.half_width, "±")
+    return with_half_width(1000 * step.value, 1000 * step.half_width)
 
 
 def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:

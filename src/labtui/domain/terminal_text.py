@@ -123,7 +123,6 @@ _SIGNS = {
     **dict.fromkeys("…·•⋯", "."),
     "×": "x",
     "±": "~",
-    "σ": "S",  # a small one would be read as seconds
     "≤": "<",
     "≥": ">",
     **dict.fromkeys("‘’", "'"),

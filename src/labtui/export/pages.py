@@ -15,7 +15,7 @@ from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, slug, with_kind
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean, program_columns, table_of
-from labtui.results.rows import ResultRow, Results, of_rows, renamed
+from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.run_charts import accuracy_chart
 from labtui.results.scaling import scaling_lines
 
@@ -52,7 +52,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
         ),
         practice=contents.practice,
         mark=contents.mark,
-        notes=(*notes, *_unanswered(contents), *measurements.small_notes(contents.results), *missing),
+        notes=(*notes, *_unanswered(contents), *measurements.small_notes(contents.named), *missing),
     )
 
 
@@ -66,8 +66,10 @@ def _asks_for_accuracy(edition: Edition) -> bool:
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
-    hand_in = contents.edition.hand_in
-    return (hand_in.pages if hand_in is not None else ()) or default_pages(contents)
+    """The pages, with the networks of each as the edition calls them."""
+    hand_in, names = contents.edition.hand_in, contents.edition.names
+    pages = (hand_in.pages if hand_in is not None else ()) or default_pages(contents)
+    return tuple(replace(page, models=tuple(names.get(m, m) for m in page.models)) for page in pages)
 
 
 def charts_of_tasks(contents: LabContents) -> Iterable[ChartSpec]:
@@ -122,8 +124,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     charts = tuple(_charts(plan, results))
     blocks = (*_tables(contents, plan, results), *_listings(contents, plan, task))
     answers = tuple(_answers(contents, plan, task))
-    measured = {row.model for row in contents.named.rows}
-    unrun = still_to_run(contents.checks[task.id], _models(contents, plan), measured)
+    unrun = still_to_run(contents.checks[task.id], plan.models, networks(contents.named))
     warnings = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     if open_ := [str(each.number) for each in answers if not each.blocks]:
         which = f"question{'s' * (len(open_) > 1)} {', '.join(open_)}"
@@ -143,11 +144,6 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and any(row.practice for row in (*results.rows, *results.programs)),
     )
-
-
-def _models(contents: LabContents, plan: HandInPage) -> list[str]:
-    """The networks of a page, as the edition calls them."""
-    return [contents.edition.names.get(model, model) for model in plan.models]
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
@@ -232,13 +228,13 @@ def _provenance(results: Results) -> Iterable[str]:
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
     """The results of a page: those of its models, or of the task's runs; real ones alone, where there are any."""
-    results = contents.results
+    results = contents.named
     names = {task.id, *(name for check in task.checks for name in check.tasks)}
     planned = {
         (run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
         for each in contents.edition.tasks
         if each.id in names
-        for run in (plan.spec for plan in each.runs)
+        for run in (plan.spec.called(contents.edition.names) for plan in each.runs)
     }
 
     def mine(row: ResultRow) -> bool:
@@ -273,7 +269,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         if row.model in plan.models or (not plan.models and (row.model, row.processes, row.size) in timed)
     )
     programs = tuple(row for row in programs if not row.practice) or programs
-    return renamed(replace(of_rows(results, rows), programs=programs), contents.edition.names)
+    return replace(of_rows(results, rows), programs=programs)
 
 
 def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
@@ -295,8 +291,7 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
     if plan.table == "fractions":
-        models = _models(contents, plan)
-        fits = [fit for fit in contents.named.fits if not models or fit.model in models]
+        fits = [fit for fit in contents.named.fits if not plan.models or fit.model in plan.models]
         yield from (result_tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, program_columns(results.programs))

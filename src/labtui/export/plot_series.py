@@ -18,7 +18,7 @@ from labtui.results.scaling import COLOUR_OF_PART
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DASHES = {"ideal": "--", "reference": "--", "fit": "-"}
+_LAWS = {"Amdahl": ":", "Gustafson": "-."}
 
 
 def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
@@ -26,12 +26,16 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     places = (
         {series.name: at % len(drawing.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
     )
-    labelled = drawing.has_numbers(spec) and not panel
+    labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
     for series in spec.series:
-        if series.role in _DASHES and series.points:
-            axes.plot(*_path(series.points), _DASHES[series.role], color=drawing.AXIS, lw=1.7, zorder=2)
-            if not panel and (series.role != "ideal" or named or len(lines) == 1):
+        if series.role != "measured" and series.points:
+            look: Any = {**grey, "ls": _LAWS.get(series.short, "--"), "label": series.short}
+            axes.plot(*_path(series.points), **look)
+            if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
+    # Laws lie close to what was measured: a legend names them.
+    if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
+        axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
     others = (piece for each in spec.measured if each not in lines for piece in unbroken(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):

@@ -64,7 +64,7 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
         shown, sizes = numbers.percent_text(share), ", ".join(map(str, fit.n_gpus))
         bounds = numbers.bounds_text(share, shown) or shown
-        rows.append((clean(fit.model), fit.law.capitalize(), shown, bounds, limit, sizes))
+        rows.append((clean(fit.baseline.network), fit.law.capitalize(), shown, bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
 

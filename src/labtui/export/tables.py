@@ -82,7 +82,7 @@ _LATEX = str.maketrans(
     {mark: f"\\{mark}" for mark in "&%$#_{}"}
     | {mark: f"${mark}$" for mark in "<>|"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "σ": r"$\sigma$", "–": "--", '"': r"\textquotedbl{}"}
+    | {"±": r"$\pm$", "–": "--", '"': r"\textquotedbl{}"}
 )
 
 

@@ -249,8 +249,7 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 
 def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
-    models = [at.edition.names.get(model, model) for model in check.models]
-    of = f" of {' and '.join(models)}" if models else ""
+    of = f" of {' and '.join(at.edition.names.get(m, m) for m in check.models)}" if check.models else ""
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]

@@ -32,7 +32,7 @@ WIDE = 8
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """A mark. `lo` and `hi` bound `y`; `mark` says what they are: ``±`` rounding of digits, ``σ`` scatter of epochs.
+    """A mark. `lo` and `hi` bound `y`.
 
     `hollow` marks a warm-up epoch, `live` a run that is still going. `run` is the number of the last run behind it.
     """
@@ -44,7 +44,6 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     hollow: bool = False
     live: bool = False
     label: str = ""
-    mark: str = "±"
     run: int | None = None
 
     def __post_init__(self) -> None:
@@ -122,12 +121,8 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def captions(self) -> tuple[str, ...]:
         """The notes, and what the error bars are where one is drawn."""
-        tall = {
-            p.mark for s in self.measured for p in s.points if self.x_axis == "counts" and is_tall(self, p)
-        }
-        words = [words for mark, words in _ERROR_BARS.items() if mark in tall]
-        bars = f"Error bars: {' or '.join(words)}{', the larger' * (len(words) > 1)}." if words else ""
-        return (*self.notes, bars) if bars else self.notes
+        bars = self.x_axis == "counts" and any(is_tall(self, p) for s in self.measured for p in s.points)
+        return (*self.notes, _ERROR_BARS) if bars else self.notes
 
     @property
     def over_time(self) -> bool:
@@ -135,7 +130,9 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.x_axis in ("epochs", "seconds")
 
 
-_ERROR_BARS = {"σ": "the scatter between epochs", "±": "the rounding of the printed digits"}
+_ERROR_BARS = (
+    "Error bars: the rounding of the printed digits, or the scatter between epochs where that is more."
+)
 
 
 def is_tall(spec: ChartSpec, point: Point) -> bool:

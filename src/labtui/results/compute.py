@@ -172,7 +172,7 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     if mine.unit == "tokens":
         note = "The rate covers all steps, including the slow first ones."
     else:
-        note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
+        note = "The log gives a rate and no epoch: no batch is short."
         note += f" The epoch time is what {mine.images:,} images take at that rate." if images else ""
     return replace(
         row,

@@ -113,6 +113,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(CIFAR10_IMAGES if fits else (least + most) / 2, least, most)
 
     @property
+    def network(self) -> str:
+        """The network, with its data set where the lab has several: ``ViT-H/14 on tiny-224``."""
+        return " on ".join(filter(None, (self.model, self.data_set)))
+
+    @property
     def label(self) -> str:
         """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
         what = "; ".join(filter(None, (self.data_set, ", ".join(tuning_words(self.tuning)))))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
+from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import (
     clean,
@@ -45,17 +46,12 @@ def _titled(sentence: str, end: str) -> str:
     return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
-def _network(row: ResultRow) -> str:
-    """The network, with its data set where the lab has several: ``ViT-H/14 on tiny-224``."""
-    return " on ".join(map(clean, filter(None, (row.model, row.configuration.data_set))))
-
-
 def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
     """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
     n = row.n_gpus or 0
     text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
-    return f"An epoch of {_network(row)} takes {', '.join((text, *others))}"
+    return f"An epoch of {clean(row.configuration.network)} takes {', '.join((text, *others))}"
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -100,7 +96,7 @@ def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set
     one_model = lines[0].model == lines[1].model
     names = [clean(line.model) for line in lines]
     if one_model:
-        names = [clean(line.name.partition(" (")[2].removesuffix(")") or line.name) for line in lines]
+        names = list(map(clean, distinct([line.name for line in lines])))
     elif families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, rows, names)):
         return text
     if any(row.speedup is None for row in rows) or not (one_model or families & {"speedup", "efficiency"}):
@@ -136,7 +132,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
     if row is None:
         return ""
-    many, name = count_words(row.n_gpus or 0, start=True), _network(row)
+    many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
         return _titled(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
@@ -229,7 +225,11 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if not found:
         return ""
     row, parts = min(found, key=lambda each: _value(each[0].efficiency))
-    lost, many, name = lost_text(row.efficiency), count_words(row.n_gpus or 0), _network(row)
+    lost, many, name = (
+        lost_text(row.efficiency),
+        count_words(row.n_gpus or 0),
+        clean(row.configuration.network),
+    )
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != UNEXPLAINED:
@@ -277,7 +277,9 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
         mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
         shares = (f"{percent_text(fit.serial_fraction)} ({wholes[fit.law]})" for fit in mine)
         return f"Serial: {', '.join(shares)}"
-    values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
+    values = " and ".join(
+        f"{percent_text(fit.serial_fraction)} of {clean(fit.baseline.network)}" for fit in fits
+    )
     return f"Serial by Amdahl's law: {values}"
 
 

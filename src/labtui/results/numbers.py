@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -102,34 +101,24 @@ def clean(text: str) -> str:
     return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
 
 
-class Uncertainty(NamedTuple):
-    """A half-width in the value's unit (0: no bar), and ``σ`` for scatter or ``±`` for what the digits leave open."""
+def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> float:
+    """The half-width (0: no bar) of a number of a row that changes with its epoch time: the larger of reading, scatter.
 
-    half_width: float
-    mark: str
-
-
-def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> Uncertainty:
-    """Of a number of a row that changes with its epoch time; a `ratio` to its baseline has the scatter of both."""
+    A `ratio` to its baseline has the scatter of both.
+    """
     if ratio and row.is_baseline:
-        return Uncertainty(0.0, "±")
+        return 0.0
     reading = max(value.hi - value.value, value.value - value.lo)
     both = (row, row.baseline) if ratio and row.baseline is not None else (row,)
     scatter = abs(value.value) * math.hypot(*(_scatter_share(each) for each in both))
-    if scatter > reading:
-        return Uncertainty(scatter, "σ")
     one_epoch = row.scatter is None and not row.from_rate
     hidden = one_epoch and reading < _last_place(value.value) / 2
-    return Uncertainty(0.0 if hidden else reading, "±")
+    return scatter if scatter > reading else 0.0 if hidden else reading
 
 
 def _scatter_share(row: ResultRow) -> float:
     known = row.scatter is not None and row.epoch_seconds is not None and row.epoch_seconds.value > 0
     return row.scatter.deviation / row.epoch_seconds.value if known else 0.0  # type: ignore[union-attr]
-
-
-def widened(value: Interval, found: Uncertainty) -> Interval:
-    return Interval(value.value, value.value - found.half_width, value.value + found.half_width)
 
 
 def _last_place(value: float) -> float:
@@ -171,7 +160,7 @@ def _half_up(value: Decimal, place: int) -> Decimal:
     return (value.scaleb(-place)).to_integral_value(ROUND_HALF_UP).scaleb(place)
 
 
-def with_half_width(value: float, half_width: float, mark: str) -> str:
+def with_half_width(value: float, half_width: float) -> str:
     """``17.9 ±0.1``: three digits, the half-width in the same last place; without it where it is smaller than that."""
     text = three_digits(value)
     places = len(text.partition(".")[2])
@@ -181,18 +170,12 @@ def with_half_width(value: float, half_width: float, mark: str) -> str:
     steps = math.ceil(half_width / step - 0.5)
     if steps < 1:  # also a half: the digits themselves say no more
         return text
-    return f"{text} {mark}{' ' if mark.isalpha() else ''}{steps * step:,.{places}f}"
+    return f"{text} ±{steps * step:,.{places}f}"
 
 
 def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
-    """A row's number in three digits with the larger of its two uncertainties, and which it is.
-
-    ``14.0 ±0.5`` is what printing leaves open; ``59.8 σ 0.9`` is the scatter of the epochs. A dash for no number.
-    """
-    if value is None:
-        return ABSENT
-    found = uncertainty(row, value)
-    return with_half_width(value.value, found.half_width, found.mark)
+    """A row's number in three digits with its uncertainty: ``14.0 ±0.5``. A dash for no number."""
+    return ABSENT if value is None else with_half_width(value.value, uncertainty(row, value))
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -272,12 +255,7 @@ PRINTED = (
 _EPOCHS = Column("epochs", epochs_text, number=False)
 
 _NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, SPEEDUP, EFFICIENCY)
-_FACTORS = (
-    Column("batch factor", lambda row: percent_text(row.batch_factor)),
-    Column("step factor", lambda row: percent_text(row.step_factor)),
-)
-
-PRECISE = (*_WHAT, *_NUMBERS, *_FACTORS, _EPOCHS)
+PRECISE = (*_WHAT, *_NUMBERS, _EPOCHS)
 """Exact reading: with what the printed digits leave open, or how epochs differ where that is more."""
 
 AS_PRINTED = (*_WHAT, *PRINTED)
@@ -414,7 +392,7 @@ def fit_sentence(fit: LawFit) -> str:
     practice = ", small runs" if fit.baseline.small else ", practice" if fit.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
-    what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
+    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{practice}"
     return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from labtui.domain.model import Interval
 from labtui.domain.terminal_text import fitted_lines
 from labtui.results import messages
 from labtui.results.compute import own_rows
@@ -32,7 +31,7 @@ from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, lost_efficiency, outlooks, scaling_lines
 
 MAX_SENTENCES = 6
-SIGNS = "± is from rounding, σ the spread of the epochs where that is more. As printed: epoch 2 alone."
+SIGNS = "± is from rounding, or the scatter of the epochs where that is more. As printed: epoch 2 alone."
 
 
 def answer_text(results: Results, *, width: int | None = None) -> str:
@@ -83,7 +82,7 @@ def report_text(
 def _tables(results: Results, width: int | None) -> str:
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
-    precise = "Precise: all epochs but the first (± from rounding; σ spread of epochs, if larger)"
+    precise = "Precise: all epochs but the first (± from rounding, or the scatter of epochs if larger)"
     texts = (
         _reading(precise, results.rows, PRECISE, width),
         _reading("Each run by itself", own, PRECISE, width),
@@ -151,16 +150,12 @@ def scaling_sentences(results: Results) -> list[str]:
 
 def loss_text(row: ResultRow, clock: str) -> str:
     """Where the efficiency of a row went: the sum, a table of the parts, what else is known; `clock` of its GPUs."""
-    grid, nothing = [["part", "lost", "between", "known from"]], []
+    grid, nothing = [["part", "lost", "known from"]], []
     for part, points in zip(lost_efficiency(row), messages.lost_points(row), strict=True):
         if not float(points):
             nothing.append(part.name)
             continue
-        shown = f"{points} %"  # the parts add up as they are shown: a bound never leaves one out
-        low, high = min(part.share.lo, float(points) / 100), max(part.share.hi, float(points) / 100)
-        exact = part.share.lo == part.share.hi
-        between = "" if exact else bounds_text(Interval(part.share.value, low, high), shown)
-        grid.append([part.name, shown, between, part.evidence])
+        grid.append([part.name, f"{points} %", part.evidence])
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
     told = (
         f"Costs nothing: {', '.join(nothing)}." if nothing else "",
@@ -170,7 +165,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
         messages.energy_sentence(row),
         messages.pop_sentence(row),
     )
-    table = grid_text(grid, [False, True, True, False])
+    table = grid_text(grid, [False, True, False])
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 

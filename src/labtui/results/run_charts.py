@@ -111,7 +111,10 @@ def accuracy_chart(results: Results, model: str = "", *, target: float | None = 
             found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
             series.append(found)
     of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
-    message = messages.accuracy_message(best, target, of_best * (len(series) > 1))
+    trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
+    alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # else none is the best
+    compared = best if target is not None or alike else None
+    message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))

@@ -23,7 +23,7 @@ from labtui.results.charts import (
 )
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
-from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty, widened
+from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
 from labtui.results.programs import baseline_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
@@ -121,9 +121,9 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
 
 def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
     """A number of a row with the uncertainty that is shown; `ratio`: to its baseline."""
-    found = uncertainty(row, value, ratio=ratio)
-    look: dict[str, Any] = {"live": row.live, "mark": found.mark, "run": row.members[-1].run_id}
-    return interval_point(x, widened(value, found), label=label, **look)
+    half = uncertainty(row, value, ratio=ratio)
+    shown = Interval(value.value, value.value - half, value.value + half)
+    return interval_point(x, shown, label=label, live=row.live, run=row.members[-1].run_id)
 
 
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
@@ -297,7 +297,7 @@ def law_chart(results: Results, model: str) -> ChartSpec:
             continue
         rows = (base, *line.beyond)
         points = tuple(points_of("speedup", rows))
-        series.append(Series(name=line.name, short="measured", points=points, hue=MODEL_HUES.get(model)))
+        series.append(Series(name=line.name, points=points, hue=MODEL_HUES.get(model)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
@@ -305,8 +305,8 @@ def law_chart(results: Results, model: str) -> ChartSpec:
         ends = tuple(Point(x=n, y=n) for n in (counts[0], counts[-1]))
         series.append(Series(name="ideal", points=ends, role="ideal"))
     fractions = [
-        f"Serial fraction by {fit.law.capitalize()}'s law: {percent_text(fit.serial_fraction)}, from "
-        f"{fit.points} sizes."
+        f"Serial fraction of {fit.baseline.network} by {fit.law.capitalize()}'s law: "
+        f"{percent_text(fit.serial_fraction)}, from {fit.points} sizes."
         for fit in mine
     ]
     return make_chart(
