@@ -3,7 +3,7 @@
 Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -225,6 +225,12 @@ def finished_run(
         )
     )  # fmt: skip
     return news
+
+
+def finished_runs(task: str, runs: Iterable[RunSpec]) -> list[Change]:
+    """Runs 1, 2, … of a task as jobs 31331, 31332, …, from plan to end."""
+    numbered = enumerate(runs, 1)
+    return [news for n, run in numbered for news in finished_run(f"lt{n}", task, n, run, str(31330 + n))]
 
 
 def live_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from textual.pilot import Pilot
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, quoted
 from tests import changes
-from tests.tui.fed_session import FedSession, finished_run, log_text, online, spec, write_log
+from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
 from tests.tui.waiting import screens, text_of, until
 
 if TYPE_CHECKING:
@@ -132,19 +131,10 @@ async def test_the_law_lies_over_the_speedups(filled_session):
         await until(pilot, lambda: "fit" not in roles(app))
 
 
-@pytest.fixture
-def two_models(session: FedSession) -> Iterator[FedSession]:
-    for number, (model, gpus) in enumerate(
-        [(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2)], 1
-    ):
-        token = f"lt00000000000000000{number}"
-        session.feed(*finished_run(token, "10.7", number, spec(model, gpus), str(31330 + number)))
-    session.feed(*online())
-    yield session
-
-
-async def test_models_together_or_one_after_the_other(two_models):
-    async with screens(two_models, "charts") as (app, pilot):
+async def test_models_together_or_one_after_the_other(session):
+    runs = [spec(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2)]
+    session.feed(*finished_runs("10.7", runs), *online())
+    async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         while app.view_model.task_id != "10.7":
             await pilot.press("right_square_bracket")
@@ -160,20 +150,12 @@ async def test_models_together_or_one_after_the_other(two_models):
         await until(pilot, lambda: text(app, "strip") != first)
 
 
-@pytest.fixture
-def two_data_sets(session: FedSession) -> Iterator[FedSession]:
-    for number, (data_set, gpus) in enumerate(
-        [(data_set, gpus) for data_set in ("micro-224", "tiny-224") for gpus in (1, 2, 4)], 1
-    ):
-        what = replace(spec("ViT-H/14", gpus), data_set=data_set)
-        token = f"lt00000000000000000{number}"
-        session.feed(*finished_run(token, "10.7", number, what, str(31330 + number)))
-    session.feed(*online())
-    yield session
-
-
-async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(two_data_sets):
-    async with screens(two_data_sets, "charts") as (app, pilot):
+async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(session):
+    runs = [
+        replace(spec("ViT-H/14", n), data_set=each) for each in ("micro-224", "tiny-224") for n in (1, 2, 4)
+    ]
+    session.feed(*finished_runs("10.7", runs), *online())
+    async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.7")
         await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
@@ -261,9 +243,7 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
 
 
 async def test_why_there_is_no_speedup_is_said(session):
-    session.feed(
-        *finished_run("lt1", "10.5", 1, spec(), "9"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "10")
-    )
+    session.feed(*finished_runs("10.5", [spec(), spec(gpus=4)]))
     session.feed(changes.started(2, images=1_000), *online())
     async with screens(session) as (app, pilot):
         await pilot.press("c", "3")

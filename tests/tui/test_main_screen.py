@@ -24,6 +24,7 @@ from tests.tui.fed_session import (
     NOW,
     epoch,
     finished_run,
+    finished_runs,
     lab_session,
     live_run,
     log_text,
@@ -255,11 +256,10 @@ async def test_where_the_keys_go_is_seen(filled_session):
 
 
 async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_room(session):
-    for number, gpus in enumerate((1, 2, 4, 1, 2, 4), 1):
-        token = f"lt{number:018d}"
-        session.feed(*finished_run(token, "10.5", number, spec(gpus=gpus), str(31330 + number)))
-        write_log(session, token, log_text(spec(gpus=gpus), 5))
-    session.feed(*online())
+    runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
+    session.feed(*finished_runs("10.5", runs), *online())
+    for number, run in enumerate(runs, 1):
+        write_log(session, f"lt{number}", log_text(run, 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
         facts, log = (app.screen.query_one(name) for name in ("#run-facts", "#glance-tail"))
