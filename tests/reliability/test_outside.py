@@ -163,5 +163,5 @@ def test_absurd_numbers_of_a_stored_run_are_absent_or_counted():
     run: Any = SimpleNamespace(
         live=False, practice=False, run=SimpleNamespace(epochs=[epoch], epochs_planned=None)
     )
-    assert with_half_width(1.0, float("inf"), "±") == ABSENT
+    assert with_half_width(1.0, float("inf")) == ABSENT
     assert "1 epoch of 100,000,000,000,000,000,000" in measured._missing_epochs(run)
