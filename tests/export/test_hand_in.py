@@ -105,6 +105,14 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     assert compared and all("ResNet152: not run yet." in page_text(page) for page in compared)
 
 
+def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch15")
+    runs = {number: run for number, run in lab.state.runs.items() if run.task_id == "15.1"}
+    pages = hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents()).pages
+    shown = {page.kicker.split()[0]: page_text(page) for page in pages if page.kicker.startswith("15.")}
+    assert "10,4" in shown["15.1"] and not [task for task, text in shown.items() if "10,4" in text][1:]
+
+
 def test_the_edition_decides_what_is_drawn_as_bars(tmp_path):
     pages = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()).pages
     kinds = {spec.family: spec.kind for page in pages for spec in page.charts}

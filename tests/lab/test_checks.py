@@ -271,6 +271,24 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     assert check("10.5", replace(evidence, exports=new)).status == "done"
 
 
+def test_a_chart_of_another_tasks_runs_is_none_of_its_own():
+    chapter = load_edition("hpc4ai-ch12")
+    evidence = with_submissions(full(chapter), planned_at=900.0)
+    evidence = replace(evidence, exports=tuple(replace(e, at=999.0) for e in evidence.exports))
+    assert check("12.1", evidence, chapter).status == check("12.2", evidence, chapter).status == "done"
+    runs = evidence.state.runs.values()
+    later = {
+        run.token: replace(evidence.state.submissions[run.token], planned_at=1000.0)
+        for run in runs
+        if run.task_id == "12.2"
+    }
+    state = replace(evidence.state, submissions={**evidence.state.submissions, **later})
+    assert check("12.1", replace(evidence, state=state), chapter).status == "done"
+    assert check("12.2", replace(evidence, state=state), chapter).status == "stale"
+    box = check("12.2", with_runs(evidence, lambda run: None if run.task_id == "12.2" else run), chapter)
+    assert not [item for item in box.items if item.kind == "charts" and item.met]
+
+
 def test_unanswered_questions_are_counted_off():
     evidence = full()
     answers = {**evidence.answers, "10.4": AnswerSheet(("yes", "", "no"))}

@@ -230,17 +230,19 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     """The results of a page: those of its models, or of the task's runs; real ones alone, where there are any."""
     results = contents.named
     names = {task.id, *(name for check in task.checks for name in check.tasks)}
-    planned = {
-        (run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
-        for each in contents.edition.tasks
-        if each.id in names
-        for run in (plan.spec.called(contents.edition.names) for plan in each.runs)
-    }
+    planned: dict[tuple[object, ...], set[str]] = {}
+    for each in filter(None, map(contents.edition.task, names)):
+        for run in (plan.spec.called(contents.edition.names) for plan in each.runs):
+            key = (run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
+            planned.setdefault(key, set()).add(each.id)
 
-    def mine(row: ResultRow) -> bool:
+    def tasks_of(row: ResultRow) -> set[str]:
         made = row.configuration
         planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
-        return planned_as in planned or any(run.task_id in names for run in row.members)
+        return planned.get(planned_as, set()) | {run.task_id for run in row.members}
+
+    def mine(row: ResultRow) -> bool:
+        return not names.isdisjoint(tasks_of(row))
 
     data_sets = {data_set for *_, data_set, _ in planned}
 
@@ -257,6 +259,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     if scales or not (plan.models and set(plan.charts) - OF_RUNS):
         rows = own
     rows = [row for row in rows if not row.practice] or rows
+    if task.runs and not any(task.id in tasks_of(row) for row in rows):
+        rows = []  # what its runs are compared with is no result of the task
     if "accuracy" in plan.charts:
         rows = [
             replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)

@@ -250,25 +250,33 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     of = f" of {' and '.join(at.edition.names.get(m, m) for m in check.models)}" if check.models else ""
+    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
+    shown = any(each.run is not None and (each.met or _is_measured(each.run)) for each in matches)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
-        if not found:
+        if not found or (check.models and matches and not shown):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
         export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
-        later = _later_run(export, check, at.evidence)
+        later = _later_run(export, check, at.evidence, {each.task_id for each in matches})
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), practice=export.practice)
 
 
-def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> RunState | None:
-    """A measured run of the chart's models that was submitted after the chart was written."""
+def _is_measured(run: RunState) -> bool:
+    return bool(run.epochs) or run.throughput is not None
+
+
+def _later_run(
+    export: ExportFact, check: schema.ChartsCheck, evidence: Evidence, tasks: set[str]
+) -> RunState | None:
+    """A measured run of the chart's models, of these tasks if any, submitted after the chart was written."""
     if export.at is None:
         return None
     for _, run in sorted(evidence.state.runs.items(), reverse=True):
         submission = evidence.submission(run)
-        shown = bool(run.epochs) and run.spec.model in check.models
+        shown = _is_measured(run) and run.spec.model in check.models and (not tasks or run.task_id in tasks)
         if shown and submission is not None and submission.planned_at > export.at:
             return run
     return None
