@@ -79,7 +79,7 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     assert main(["submit", "7", "--halve", "2", "--wait", *LONG]) == 0
     captured = capsys.readouterr()
-    assert "1,024 images per GPU" in captured.err
+    assert "a batch of 1,024 per GPU" in captured.err
     assert "GPU-hours" in captured.err
     assert main(["watch"]) == 0
     rows = answer_of(capsys, "queue", "--offline")

@@ -67,7 +67,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             "in 1 job",
             "3:18 to 13:24",
             "GPU-h",
-            "2.0 at most",
+            "at most 2.0",
             "not asked yet",
             "Findings  none",
             "8,192",
@@ -182,7 +182,7 @@ async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
         await until(pilot, lambda: bool(frames))
         first = frames[0].splitlines()
         never.set()
-    assert any("3:18 to 13:24" in line for line in first) and "2.0 at most" in frames[0]
+    assert any("3:18 to 13:24" in line for line in first) and "at most 2.0" in frames[0]
     (split,) = (line for line in first if "GPUs idle" in line)
     assert split.endswith("J Split") and len(split) == right
 
@@ -307,7 +307,7 @@ async def test_a_batch_that_did_not_fit_is_told(session):
         assert "do not fit" not in text_of(app)
         focus_at(screen, 0, "per_gpu")
         await pilot.press("enter", *"4096", "enter")
-        await until(pilot, lambda: "4,096 images per GPU do not fit" in flat(app))
+        await until(pilot, lambda: "a batch of 4,096 per GPU does not fit" in flat(app))
         assert "only runs with the same can be compared" in flat(app)
         await pilot.press("enter", *"65536", "enter")
         many = "A batch of 65,536 images is more than the 50,000 of the data set."

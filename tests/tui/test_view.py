@@ -26,7 +26,16 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui.guidance import headline, next_step, oom_run, queued_here, result, status_line, title_state
+from labtui.tui.guidance import (
+    headline,
+    instead_of_chart,
+    next_step,
+    oom_run,
+    queued_here,
+    result,
+    status_line,
+    title_state,
+)
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
@@ -393,7 +402,7 @@ def test_only_a_later_job_answers_an_out_of_memory(token, open_):
 @pytest.mark.parametrize(
     ("batch", "label", "advice"),
     [
-        (8192, "Take the plan's batch", "The task plans 2,048 images per GPU, on every size."),
+        (8192, "Take the plan's batch", "The task plans a batch of 2,048 per GPU, on every size."),
         (2048, "Halve the batch", "Halve the batch on every size, then run all again."),
     ],
 )
@@ -404,6 +413,34 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     )
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert next_step(view).label == label and f"h  {label} " in card and advice in card
+
+
+def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():
+    run = one_run(1, spec(batch=7), outcome="oom", diagnosis=(OOM,), phase=RunPhase.FAILED, task_id="15.2")
+    met = CheckItem("the run ended", evidence="run 1", kind="runs")
+    check = TaskCheck(task_id="15.2", status="partial", items=(met,), missing="")
+    done = replace(
+        run,
+        run_id=2,
+        outcome="completed",
+        phase=RunPhase.DONE,
+        unit="tokens",
+        throughput=Interval.exact(10_485),
+    )
+    online = ConnectionState(status="online")
+    view = View(
+        state=LabState(runs={1: run}, connection=online),
+        edition=load_edition("hpc4ai-ch15"), task_id="15.2", run_id=1, checks={"15.2": check}, now=NOW,
+    )  # fmt: skip
+    view = make_view(view)
+    card = error_card(view, view.every[1], ROLES, 80).plain
+    assert (
+        "The task has its runs." in card and " h  " not in card and next_step(view).action != "smaller_batch"
+    )
+    assert headline(view) == "Run 1 failed: out of memory. The task asks for no more."
+    assert "has ended" in instead_of_chart(view), "no second epoch is planned"
+    both = seen(LabState(runs={2: done}, connection=online))
+    assert "tokens/s" in [column.title for column in table_of(replace(both, task_id="15.2"), ROLES, 120)[0]]
 
 
 def oom_and_done() -> LabState:
@@ -434,7 +471,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     view = seen(oom_and_done())
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "Run 3 trained with 2,048 images per GPU." in card and " h  " not in card
+    assert "Run 3 trained with a batch of 2,048 per GPU." in card and " h  " not in card
     assert oom_run(view) is None
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     model = ViewModel(SimpleNamespace(state=view.state), clock=lambda: NOW)  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
 
 
 def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
-    """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
+    """``ResNet50 on 1, 2 GPUs, batch 2,048 per GPU, 5 epochs``; a run that differs stands by itself."""
     if unknown := dict.fromkeys(name for spec in draft.runs for name in spec.unknown):
         what = ", ".join({"n_gpus": "GPUs", "batch_size": "batch"}.get(name, name) for name in unknown)
         return f"{plural(len(draft.runs), 'run')}; the file does not say: {what}, the log will"
@@ -86,8 +86,8 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     parts = []
     for (model, device, each, epochs), sizes in groups.items():
         where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{'s' * (max(sizes) != 1)}"
-        per = "images a step" if device == "cpu" else "images per GPU"
-        parts.append(f"{model} on {where}, {each:,} {per}, {plural(epochs, 'epoch')}")
+        per = "" if device == "cpu" else " per GPU"
+        parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}")
     return "; ".join(parts)
 
 

@@ -142,7 +142,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
             "held": submission.held,
             "accepted": submission.accepted,
         },
-        "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
+        "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
     }
     return dict(msgspec.to_builtins(row))

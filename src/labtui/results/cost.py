@@ -1,11 +1,12 @@
 """What computing time was spent and is left: GPU-hours of jobs and runs, GPU use in each epoch, time limits."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.domain.model import EpochSample, JobPhase, JobView, RunPhase
+from labtui.domain.model import JobPhase, JobView, RunPhase
+from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import fixed
@@ -91,14 +92,15 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
         cpus=submission.cpus * submission.nodes,
         wall_seconds=wall,
         allocated=gpus * wall / _HOUR,
-        used=min(gpus * wall / _HOUR, sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs)),
+        used=min(gpus * wall / _HOUR, sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)),
         running=running,
     )
 
 
-def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
-    """GPU-hours that trained: GPUs x time of all epochs, the first one too."""
-    return n_gpus * sum(sample.seconds.value for sample in epochs) / _HOUR
+def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
+    """GPU-hours that trained: GPUs x time of all epochs, the first one too; of the whole where no epoch is told."""
+    whole = run.total_seconds.value if run.total_seconds is not None else 0.0
+    return n_gpus * (sum(sample.seconds.value for sample in run.epochs) or whole) / _HOUR
 
 
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:

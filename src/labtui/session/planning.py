@@ -246,7 +246,7 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
     sizes = (
         "on all sizes, so that they stay comparable" if missing == mine else "as the runs that are done have"
     )
-    return Proposal(drafts=drafts, sentence=f"Out of memory: try {batch:,} images per GPU, {sizes}.")
+    return Proposal(drafts=drafts, sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.")
 
 
 def _smaller_batch(session: Session, run: RunState) -> int:
@@ -302,7 +302,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         specs = tuple(
             replace(spec, batch_size=min(batch, spec.per_gpu_batch) * spec.replicas) for spec in specs
         )
-        reason = f"It ran out of GPU memory: {batch:,} images per GPU instead of {before:,}."
+        reason = f"It ran out of GPU memory: a batch of {batch:,} per GPU instead of {before:,}."
     draft = _again(session, submission, specs, limit)
     if longer:
         limit = max(limit, time_limit(draft, session.edition, session.profile))

@@ -52,8 +52,8 @@ def next_step(view: View) -> NextStep:
     """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
     if not connected(view.state):
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
-    failed, runs = oom_run(view), view.count("runs")
-    if failed is not None and (runs.done < runs.of or not runs.of):
+    failed = oom_run(view)
+    if failed is not None and not _has_its_runs(view):
         return NextStep(
             after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
         )
@@ -88,17 +88,24 @@ def _made_good(view: View, line: RunLine) -> RunLine | None:
     return next((each for each in done if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
+def _has_its_runs(view: View) -> bool:
+    runs = view.count("runs")
+    return bool(runs.of) and runs.done == runs.of
+
+
 def after_oom(view: View, line: RunLine) -> tuple[str, str]:
     """What the key for a smaller batch does after a run that ran out of memory ("": it is done), and why."""
     from labtui.lab.plan import smaller_batch
 
+    if line.run.task_id == view.task_id and _has_its_runs(view):
+        return "", "The task has its runs."
     if (done := _made_good(view, line)) is not None:
-        return "", f"Run {done.run_id} trained with {done.run.spec.per_gpu_batch:,} images per GPU."
+        return "", f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
     spec, task = line.run.spec, view.edition.task(line.run.task_id) if view.edition is not None else None
     batch = smaller_batch(spec, task)
     if batch == spec.per_gpu_batch // 2:
         return "Halve the batch", "Halve the batch on every size, then run all again."
-    return "Take the plan's batch", f"The task plans {batch:,} images per GPU, on every size."
+    return "Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size."
 
 
 def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
@@ -201,11 +208,11 @@ def headline(view: View) -> str:
             f"No run yet. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
         )
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
-    training = any(line.phase is RunPhase.RUNNING and line.run.spec.program is None for line in view.lines)
+    training = any(line.phase is RunPhase.RUNNING and line.run.spec.epochs > 1 for line in view.lines)
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
-        return _how_they_ended(view)
+        return _how_they_ended(view) + " The task asks for no more." * _has_its_runs(view)
     return result_line(view)
 
 
@@ -228,7 +235,7 @@ def instead_of_chart(view: View) -> str:
         return next(reasons, "This chart needs runs on more than one size.")
     if view.task is None or not view.task.runs:
         return ""
-    timed = all(run.spec.program is not None for run in view.task.runs)
+    timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
     return f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
 
 

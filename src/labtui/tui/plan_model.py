@@ -247,9 +247,9 @@ class Plan:
             batches = sorted({run.per_gpu_batch for run in mine})
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
-                lines.append(f"{name}: {sizes} images per GPU; only runs with the same can be compared.")
+                lines.append(f"{name}: batches of {sizes} per GPU; only runs with the same can be compared.")
             if most is not None and batches[-1] >= most:
-                lines.append(f"{name}: {most:,} images per GPU do not fit.")
+                lines.append(f"{name}: a batch of {most:,} per GPU does not fit.")
         return lines
 
     @property

@@ -64,12 +64,12 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         bounds = f"{words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
         figures.append(Figure(words.clock_span(seconds.value), "", f"expected, {bounds}"))
     elif limit:
-        figures.append(Figure(words.clock_span(limit * 60), "", "at most, by the time limit"))
+        figures.append(Figure(words.clock_span(limit * 60), "", "at most"))
     most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
     if hours is not None and most:
-        figures.append(Figure(hours_text(hours.value), "GPU-h", f"expected, {hours_text(most)} at most"))
+        figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
     elif most:
-        figures.append(Figure(hours_text(most), "GPU-h", "at most, by the time limit"))
+        figures.append(Figure(hours_text(most), "GPU-h", "at most"))
     return tuple(figures)
 
 

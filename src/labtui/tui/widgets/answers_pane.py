@@ -326,7 +326,9 @@ def _numbers(text: Text, view: View) -> None:
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
         name = row.configuration.label if row.program is None else f"{row.name} {row.counted}"
-        rate = f", {rate_text(row.throughput)} img/s" if row.throughput is not None else ""
+        rate = (
+            f", {rate_text(row.throughput)} {row.configuration.unit}/s" if row.throughput is not None else ""
+        )
         time = (
             f"{with_uncertainty(row, row.epoch_seconds)} s{rate}" if row.program is None else time_text(row)
         )

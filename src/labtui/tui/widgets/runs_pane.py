@@ -146,6 +146,7 @@ def table_of(
     lines, own = view.lines, not view.task_id
     several = len({_model(line) for line in lines}) > 1
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
+    unit = next((line.run.unit for line in lines if line.row is not None), "images")
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     narrow = width < 84 or several or len(batches) > 1
     titles = {
@@ -156,7 +157,7 @@ def table_of(
         "batch": ("per GPU", 7),
         "size": ("size", 9),
         "epoch": ("time" if timed else "epoch", 11 if timed else 8),
-        "rate": ("img/s" if width < 84 else "images/s", 8),
+        "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(8, len(unit) + 2)),
         "speedup": ("speedup", 8),
         "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
         "training": ("training", 8),
@@ -304,7 +305,7 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
     """What happened to a run in one sentence, and one advice."""
     run, spec = line.run, line.run.spec
     if run.gpu_memory_ran_out:
-        size = f" at {spec.per_gpu_batch:,} images per GPU" if "batch_size" not in spec.unknown else ""
+        size = f" with a batch of {spec.per_gpu_batch:,} per GPU" if "batch_size" not in spec.unknown else ""
         return f"Run {run.run_id} ran out of GPU memory{size}.", advice
     if run.outcome == "oom":
         return f"Run {run.run_id} ran out of the node's main memory.", advice
