@@ -16,6 +16,7 @@ from pptx import Presentation
 from labtui.domain.errors import ExportError
 from labtui.export import notebook
 from labtui.export.documents import chart_height, pdf
+from labtui.export.drawing import panels
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.measurements import stamp_of
@@ -26,6 +27,7 @@ from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
+from labtui.results.run_charts import epoch_chart
 from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run
 
@@ -122,6 +124,32 @@ def test_a_share_that_falls_steeply_in_a_narrow_chart_is_labelled_beside_its_mar
     assert labels == [side]
 
 
+def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
+    results = compute_results(
+        replace(measured_run(n, [13.0 / n + 2] * 3), data_set=name)
+        for n in (1, 2)
+        for name in ("a", "b", "a much longer name than the others")
+    )
+    spec = epoch_chart(results)
+    document = replace(
+        document_of(tmp_path, "hpc4ai-ch10", full=False), pages=(Page(title="", charts=(spec,)),)
+    )
+    slides = presentation_of(pptx(document)).slides
+    spaces = [s.chart._chartSpace for slide in slides for s in slide.shapes if s.has_chart]
+    places = {tuple(space.xpath("c:chart/c:plotArea/c:layout//@val")) for space in spaces}
+    assert len(spaces) == len(panels(spec)) > 4 and len(places) == 1 and "inner" in min(places)
+    assert sum(bool(space.xpath("//c:valAx/c:title")) for space in spaces) == 1
+
+
+def test_the_chart_of_most_bars_has_most_room(tmp_path):
+    """Its numbers stand within the bars."""
+    document = document_of(tmp_path, "cc-mei-2025-lab5")
+    (page,) = (page for page in document.pages if page.kicker.startswith("8"))
+    slide = presentation_of(pptx(replace(document, pages=(page,)))).slides[1]
+    wide = max((shape for shape in slide.shapes if shape.has_chart), key=lambda shape: shape.width)
+    assert wide.chart.chart_title.text_frame.text == "Speedup"
+
+
 def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch12")
     charts = [
@@ -187,6 +215,16 @@ def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
     assert len(slides) >= 5 and {slide.shapes.title.text_frame.text for slide in slides} == {"What differs"}
     words = "\n".join(text for slide in slides for text in texts_of(slide))
     assert "print(79)" in words and "run 39" in words and "7  Code, continued" in words
+    for count in range(20, 40):
+        rows = tuple((f"run {n}", str(n)) for n in range(count))
+        page = Page(title="Sources", blocks=(replace(table, rows=rows, note="Each line is an epoch."),))
+        slides = list(presentation_of(pptx(replace(document, pages=(page,)))).slides)[1:]
+        assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), (
+            "no note without a row"
+        )
+    page = Page(title="Parts", blocks=(Listing((CodeLine("import keras", "9", part="1 libraries"),)),))
+    slides = presentation_of(pptx(replace(document, pages=(page,)))).slides
+    assert any("import keras   1 libraries" in text for text in texts_of(slides[1]))
 
 
 # --------------------------------------------------------------------------- PDF

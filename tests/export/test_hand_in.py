@@ -102,7 +102,11 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     runs = {number: run for number, run in lab.state.runs.items() if run.spec.model != "ResNet152"}
     pages = hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents()).pages
     compared = [page for page in pages if page.kicker.startswith(("10.6", "10.7"))]
-    assert compared and all("ResNet152: not run yet." in page_text(page) for page in compared)
+    said = (
+        ", ".join(f"ResNet152 · {size}" for size in ("1 GPU", "2 GPUs"))
+        + " and ResNet152 · 4 GPUs: not run yet."
+    )
+    assert compared and all(said in page_text(page) for page in compared)
 
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):

@@ -324,6 +324,31 @@ def test_the_state_of_a_run_is_never_cut(width):
     assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
 
 
+def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it():
+    """Chapter 12's comparison: one network on two data sets, and a size that was sent once more."""
+    chapter = load_edition("hpc4ai-ch12")
+    sent = [("tiny-224", 32), ("micro-224", 8), ("micro-224", 32), ("tiny-224", 4), ("micro-224", 4)]
+    runs = {}
+    for number, (data, gpus) in enumerate(sent, 1):
+        what = replace(spec(gpus=gpus, batch=128 * gpus), model="vit", data_set=data)
+        runs[number] = one_run(number, what, task_id="12.3")
+
+    def table(*numbers):
+        state = LabState(runs={number: runs[number] for number in numbers})
+        view = make_view(replace(seen(state), edition=chapter, task_id="12.3"))
+        columns, rows = table_of(view, ROLES, 86)
+        heads = [column.title for column in columns]
+        return heads[2], [tuple(map(str, row.cells[1:4])) for row in rows]
+
+    assert table(1, 2, 3, 4, 5) == ("data set", [
+        ("4", "tiny-224", "4"), ("1", "tiny-224", "32"),
+        ("5", "micro-224", "4"), ("2", "micro-224", "8"), ("3", "micro-224", "32"),
+    ])  # fmt: skip
+    assert table(2, 3)[0] == "GPUs", "of one data set nothing is said"
+    runs[2] = replace(runs[2], spec=replace(runs[2].spec, model="custom"))
+    assert table(2, 3) == ("model", [("2", "custom", "8"), ("3", "ViT-H/14", "32")])
+
+
 def test_batches_that_differ_stand_in_the_table_at_120_columns():
     runs = {number: one_run(number, spec(batch=batch)) for number, batch in enumerate((2048, 65536), 1)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)

@@ -244,16 +244,15 @@ def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
 def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
     from labtui.lab.plan import expected_learning_rate, planned_specs
 
-    specs = planned_specs(task)
+    specs = [spec.called(edition.names) for spec in planned_specs(task)]
     if specs and specs[0].program is not None:
         yield from (f"{spec.label}: {' '.join(spec.arguments)}" for spec in specs)
         return
     yield "model      device  GPUs global batch  per GPU epochs   rate"
     for spec in specs:
         per_gpu = f"{spec.per_gpu_batch:,}" if spec.n_gpus else "-"
-        model = spec.called(edition.names).model
         yield (
-            f"{model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "
+            f"{spec.model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "
             f"{spec.epochs:>6} {expected_learning_rate(edition, spec):>6g}"
         )
 

@@ -124,7 +124,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     charts = tuple(_charts(plan, results))
     blocks = (*_tables(contents, plan, results), *_listings(contents, plan, task))
     answers = tuple(_answers(contents, plan, task))
-    unrun = still_to_run(contents.checks[task.id], plan.models, networks(contents.named))
+    unrun = still_to_run(contents.checks[task.id], plan.models)
     warnings = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     if open_ := [str(each.number) for each in answers if not each.blocks]:
         which = f"question{'s' * (len(open_) > 1)} {', '.join(open_)}"

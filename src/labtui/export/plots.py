@@ -74,7 +74,7 @@ def pictures(
         figure.suptitle(title, size=TITLE, weight="bold", **place)
         note = " ".join(dict.fromkeys(map(clean, spec.captions)))
         room = WIDTH - 3.2 * spec.practice
-        figure.supxlabel(_wrapped(note, room, 14, 3) or " ", size=14, color=drawing.AXIS, **place)
+        figure.supxlabel(_wrapped(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
         if spec.practice:
             mark = drawing.SMALL_MARK if spec.small else drawing.PRACTICE_MARK
             figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)

@@ -242,7 +242,7 @@ class _Slides:
     # ----------------------------------------------------------------------- charts
 
     def charts(self) -> None:
-        """Charts beside each other, the first the widest; one of panels has a slide of its own."""
+        """Charts beside each other, that of most bars or else the first the widest; one of panels has its own slide."""
         page = self.page
         height, width = chart_height(page), 8.9 if page.facts else WIDTH
         if any(len(panels(spec)) > 1 for spec in page.charts):
@@ -252,10 +252,11 @@ class _Slides:
                 self.panelled(spec, width, 3.5 if rows_of(panels(spec)) == 1 else 4.7)
             return
         first = page.charts[0]
+        wide = max(page.charts, key=lambda spec: len(spec.series) * (spec.kind == "bars"))
         share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))
         x = LEFT
         for at, spec in enumerate(page.charts):
-            each = 1.35 * share if at == 0 and len(page.charts) > 1 else share
+            each = 1.35 * share if spec is wide and len(page.charts) > 1 else share
             self.chart(spec, (x, self.y, each - 0.1, height), named=at == 0 or not names_alike(spec, first))
             x += each
         self.y += height + 0.1
@@ -272,7 +273,8 @@ class _Slides:
         wide, high = width / columns, (height - 0.4) / rows
         for at, (name, mine) in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
-            self.chart(spec, place, chosen=mine, heading=clean(name))
+            x_label = spec.x_label if at == columns * (rows - 1) else ""  # once
+            self.chart(replace(spec, x_label=x_label), place, chosen=mine, heading=clean(name))
         self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words
@@ -357,9 +359,9 @@ class _Slides:
                 paragraph = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
                 mark = line.change if line.change in ("+", "-") else " "
                 _add_run(paragraph, Run(f"{line.number:>4} {mark} ", mono=True, tone="quiet"), 11)
-                if line.part:
-                    _add_run(paragraph, Run(f"{line.part}  ", bold=True, tone="accent"), 11)
                 _add_run(paragraph, Run(line.text[:130], mono=True), 11)
+                if line.part:
+                    _add_run(paragraph, Run(f"   {line.part}", bold=True, tone="accent"), 11)
             self.y += high * min(count, len(rest)) + _GAP
             rest = rest[count:]
 
@@ -372,7 +374,7 @@ class _Slides:
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
-        note = 0.3 * bool(block.note)  # stays with the last rows
+        note = (0.3 + _GAP) * bool(block.note)  # stays with the last rows
         self.need(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:

@@ -62,6 +62,9 @@ def add_chart(
         _dress_bars(chart, spec)
     else:
         _dress_lines(chart, spec, box, chosen, named=named)
+    if chosen:  # with room for a heading of two lines and the axis' title, whether a panel has them or not
+        area = chart._chartSpace.chart.plotArea
+        _move(area, "", 0.22, 0.65 / box[3], 0.74, 1 - 1.5 / box[3], edge=True)
     return chart
 
 
@@ -75,14 +78,15 @@ def _written(frame: Any, text: str) -> Any:
     return frame.paragraphs[0].runs[0].font
 
 
-def _move(element: Any, after: str, x: float, y: float, *, edge: bool = False) -> None:
-    """Where a title stands, or by how much a label is moved: shares of the chart."""
+def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool = False) -> None:
+    """Where a title or the plot stands, or by how much a label is moved: shares of the chart."""
     for old in element.findall(qn("c:layout")):
         element.remove(old)
-    mode = '<c:xMode val="edge"/><c:yMode val="edge"/>' if edge else ""
-    place = f'{mode}<c:x val="{x:.4f}"/><c:y val="{y:.4f}"/>'
-    layout = f"<c:layout {nsdecls('c')}><c:manualLayout>{place}</c:manualLayout></c:layout>"
-    element.find(qn(after)).addnext(parse_xml(layout))
+    mode = '<c:layoutTarget val="inner"/>' if size else ""
+    mode += '<c:xMode val="edge"/><c:yMode val="edge"/>' if edge else ""
+    place = "".join(f'<c:{tag} val="{at:.4f}"/>' for tag, at in zip("xywh", (x, y, *size), strict=False))
+    layout = parse_xml(f"<c:layout {nsdecls('c')}><c:manualLayout>{mode}{place}</c:manualLayout></c:layout>")
+    element.insert(element.index(element.find(qn(after))) + 1 if after else 0, layout)
 
 
 def _label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:

@@ -7,7 +7,6 @@ worth asking; it never fails a check, and a result counts as outside only when i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -261,28 +260,16 @@ def plan_words(spec: RunSpec) -> str:
     return f"{spec.label} ({batch})"
 
 
-def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[str]) -> str:
-    """Which planned runs of these models (of all, without any) were not made yet; "" when all were.
-
-    A model that no run of is among the `measured` ones is named as a whole where several of its runs are missing.
-    """
+def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
+    """Which planned runs of these models (of all, without any) were not made yet; "" when all were."""
     planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
     made = {spec.label for spec, run in planned if run}
     specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
-    counts = Counter(spec.model for spec in specs)
-    whole = {model for model, n in counts.items() if n > _NAMED_ONE_BY_ONE} - {*measured, ""}
-    names = list(
-        dict.fromkeys(
-            spec.model if spec.model in whole else plan_words(spec) if spec.label in made else spec.label
-            for spec in specs
-        )
-    )
+    names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
     if not names:
         return ""
     shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
-    if more > 0:
-        shown.append(plural(more, "more run"))
-    return not_run_yet(shown)
+    return not_run_yet([*shown, plural(more, "more run")] if more > 0 else shown)
 
 
 def not_run_yet(names: Sequence[str], where: str = "") -> str:
@@ -290,7 +277,7 @@ def not_run_yet(names: Sequence[str], where: str = "") -> str:
     return f"{listed(names)}: not run yet{where}."
 
 
-_NAMED_ONE_BY_ONE, _MAX_NAMED = 2, 3
+_MAX_NAMED = 3
 
 
 def listed(words: Sequence[str]) -> str:

@@ -115,7 +115,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def network(self) -> str:
         """The network, with its data set where the lab has several: ``ViT-H/14 on tiny-224``."""
-        return " on ".join(filter(None, (self.model, self.data_set)))
+        data = f"{self.data_set} data" if self.data_set == "synthetic" else self.data_set
+        return " on ".join(filter(None, (self.model, data)))
 
     @property
     def label(self) -> str:

@@ -225,11 +225,8 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if not found:
         return ""
     row, parts = min(found, key=lambda each: _value(each[0].efficiency))
-    lost, many, name = (
-        lost_text(row.efficiency),
-        count_words(row.n_gpus or 0),
-        clean(row.configuration.network),
-    )
+    lost, many = lost_text(row.efficiency), count_words(row.n_gpus or 0)
+    name = clean(row.configuration.network)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != UNEXPLAINED:

@@ -23,7 +23,7 @@ from labtui.results.charts import (
 )
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
-from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
+from labtui.results.numbers import law_lines, percent_text, rate_text, ratio_text, seconds_text, uncertainty
 from labtui.results.programs import baseline_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
@@ -304,18 +304,13 @@ def law_chart(results: Results, model: str) -> ChartSpec:
     if counts:
         ends = tuple(Point(x=n, y=n) for n in (counts[0], counts[-1]))
         series.append(Series(name="ideal", points=ends, role="ideal"))
-    fractions = [
-        f"Serial fraction of {fit.baseline.network} by {fit.law.capitalize()}'s law: "
-        f"{percent_text(fit.serial_fraction)}, from {fit.points} sizes."
-        for fit in mine
-    ]
     return make_chart(
         "laws",
         series,
         of=model,
         message=messages.laws_message(results, (model,)),
         x_ticks=_count_ticks(counts),
-        notes=tuple(dict.fromkeys([*fractions, *(remark for fit in mine for remark in fit.remarks)])),
+        notes=tuple(line.strip() for line in law_lines(mine)),
     )
 
 

@@ -257,11 +257,10 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
-    model = spec.variant or spec.called(plan.edition.names).model
     rate = spec.learning_rate if plan.job_file is not None else expected_learning_rate(plan.edition, spec)
     found = {
         "in": "✔" if row.included else "○",
-        "model": UNKNOWN if "model" in unknown else model,
+        "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",

@@ -139,20 +139,24 @@ class RunsPane(RunPane):
 def table_of(
     view: View, styles: Roles, width: int, marked: int | None = None
 ) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run; model and batch only where runs differ in them, GPUs only where they are known.
+    """One row a run, by size; what tells runs apart and batch only where they differ, GPUs only where they are known.
 
     What does not fit beside the state is left out. The `marked` run has a star at its number.
     """
-    lines, own = view.lines, not view.task_id
-    several = len({_model(line) for line in lines}) > 1
+    head, names = _apart(view)
+    order = list(dict.fromkeys(names.values()))
+    lines = sorted(
+        view.lines,
+        key=lambda line: (order.index(names[line.run_id]), line.run.spec.n_gpus or line.run.spec.processes),
+    )
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     unit = next((line.run.unit for line in lines if line.row is not None), "images")
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
-    narrow = width < 84 or several or len(batches) > 1
+    narrow = width < 84 or bool(head) or len(batches) > 1
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
-        "model": ("job" if own else "model", 10 if narrow else 14),
+        "model": (head, 10 if narrow else 14),
         "gpus": (counted(view), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
@@ -164,13 +168,18 @@ def table_of(
         "memory": ("GPU mem.", 8),
     }
     drop = {"batch", "rate"} if timed else {"size"}
-    drop |= set() if several or own else {"model"}
+    drop |= set() if head else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
-    least = ("", "training", "memory", "rate")
-    for name in (*least, *(("batch", "efficiency") if several else ("efficiency", "batch"))):
+    for name in (
+        "",
+        "training",
+        "memory",
+        "rate",
+        *(("batch", "efficiency") if head else ("efficiency", "batch")),
+    ):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= MIN_STATE:
@@ -181,20 +190,25 @@ def table_of(
         if name not in drop
     ]
     columns.append(TableColumn("state", "", width=max(MIN_STATE, room)))
-    keys = [column.key for column in columns]
     rows = [
-        Row(str(line.run_id), tuple(cells[key] for key in keys))
+        Row(str(line.run_id), tuple(cells[column.key] for column in columns))
         for line in lines
-        if (cells := _cells(view, line, styles, columns[-1].width, marked))
+        if (cells := _cells(view, line, styles, columns[-1].width, marked) | {"model": names[line.run_id]})
     ]
     return columns, rows
 
 
-def _model(line: RunLine) -> str:
-    """What tells a run from others of its size: variant, data set or model; the job, where it belongs to no task."""
-    spec, submission = line.run.spec, line.submission
-    own = submission.job_name if submission is not None and not line.run.task_id else ""
-    return own or spec.variant or spec.data_set or spec.model
+def _apart(view: View) -> tuple[str, dict[int, str]]:
+    """What tells the runs from others of their size ("" for nothing), and each run's, by its number."""
+    edition, lines = view.edition, view.lines
+    if not view.task_id:
+        return "job", {line.run_id: line.submission.job_name if line.submission else "" for line in lines}
+    specs = {line.run_id: line.run.spec.called(edition.names if edition else {}) for line in lines}
+    for head, name in ("script", "variant"), ("data set", "data_set"), ("model", "model"):
+        found = {run_id: getattr(spec, name) or "original" for run_id, spec in specs.items()}
+        if len(set(found.values())) > 1:
+            return head, found
+    return "", dict.fromkeys(specs, "")
 
 
 def counted(view: View) -> str:
@@ -212,7 +226,6 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": number or ink(str(line.run_id), styles.quiet),
-        "model": _model(line),
         "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
         "size": spec.size,
