@@ -323,7 +323,7 @@ async def test_the_selected_run_stays_selected_until_the_student_submits(filled_
         await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.every)
         assert app.view_model.run_id == 4
         monkeypatch.setattr(filled_session, "submit", send)
-        await open_plan(app, pilot)
+        await open_plan(app, pilot, again=True)
         await submit(pilot)
         await until(pilot, lambda: app.view_model.run_id == 7 and app.screen is app.main)
 

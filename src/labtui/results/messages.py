@@ -61,8 +61,8 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
     rows = _shared_size(lines) if len(lines) > 1 else []
     compared = (_many if len(lines) > 2 else _pair)(lines, rows, families) if rows else ""
-    so_far = ", so far" * any(row.live for line in lines for row in line.rows)
-    return f"{compared or _single(lines, families)}{so_far}"
+    said = compared or _single(lines, families)
+    return _titled(said, ", so far" * (said != "" and any(row.live for line in lines for row in line.rows)))
 
 
 def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
