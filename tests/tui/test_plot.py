@@ -258,7 +258,9 @@ def test_laws_are_curves_beside_the_points_and_named_once():
     cells = cells_of(replace(spec, series=(*spec.series, *laws)), 86, 25)
     text = "\n".join(rows_of(replace(spec, series=(*spec.series, *laws))))
     assert text.count("Amdahl") == text.count("Gustafson") == 1
-    dots = {at for (at, _), (sign, style) in cells.items() if sign in "⡀⠄⠂⠁" and style == "blue"}
+    hues = {style for sign, style in cells.values() if sign in "⡀⠄⠂⠁"} - {"white", "blue"}
+    dots = {at for (at, _), (sign, style) in cells.items() if sign in "⡀⠄⠂⠁" and style in hues}
+    assert len(hues) == 2, "each law has its own colour, and not that of the points"
     marks = [at for (at, _), (sign, _) in cells.items() if sign == "●"]
     assert len(dots) > 0.9 * (max(marks) - min(marks)) and "\u2836" not in text
 

@@ -139,13 +139,14 @@ class _Drawing:
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
         self.few = len(self.measured) <= FEW
-        self.laws = [each for each in spec.series if each.role == "fit"]
+        laws, hues = [each for each in spec.series if each.role == "fit"], look.series or (look.busy,)
+        self.laws = {law.name: hues[at % len(hues)] for at, law in enumerate(laws, len(self.measured))}
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in self.laws] + [self._ends(at)[0] for at in range(len(self.measured))]
+        ends = [each.short for each in laws] + [self._ends(at)[0] for at in range(len(self.measured))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -274,9 +275,8 @@ class _Drawing:
 
     def _dots(self, series: Series) -> None:
         """Single dots where all would be if nothing were lost, and where a law has it."""
-        law = series in self.laws
-        step = 1 + self.laws.index(series) % 2 if law else 3  # columns from dot to dot
-        style = self._style(0) if law else self.look.quiet
+        at = [*self.laws].index(series.name) if series.name in self.laws else 2
+        step, style = at % 3 + 1, self.laws.get(series.name, self.look.quiet)  # columns from dot to dot
         for before, after in pairwise(series.points):
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
@@ -357,7 +357,7 @@ class _Drawing:
             last = series.points[-1]
             ideal, row = series.role == "ideal", self._row(last.y)
             text = f" ideal {self._tick(self._fy(last.y))}" if ideal else f" {series.short}"
-            style = self.look.quiet if ideal else self._style(0)
+            style = self.laws.get(series.name, self.look.quiet)
             self._write([(margin, row)] if ideal else away(row), text, style)
 
     def _values(self) -> None:
