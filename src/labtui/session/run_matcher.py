@@ -127,7 +127,8 @@ class SubmissionReader:
     def _as_read(
         self, submission: SubmissionState, state: LabState, reads: Sequence[ParsedRun]
     ) -> list[RunState]:
-        report, match = self._report(), self._match
+        report = join_streams(self._readers["out"].report, self._readers["err"].report)
+        match = self._match
         index_of = {number: index for index, number in match.run_ids.items()}
         matched = match.run_ids.keys() | match.superseded
         others = (
@@ -182,9 +183,6 @@ class SubmissionReader:
         return len(tried) >= max(1, len(self._match.plan)) and all(
             run.outcome == "completed" for run in tried
         )
-
-    def _report(self) -> LogReport:
-        return join_streams(self._readers["out"].report, self._readers["err"].report)
 
 
 # --------------------------------------------------------------------------- which run of the log is which

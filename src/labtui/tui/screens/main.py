@@ -86,15 +86,11 @@ class MainScreen(FramedScreen):
         found = self.query(f"#pane-{name}")
         if found:
             return found.first()
-        pane = self._make_pane(name)
+        module = import_module(f"labtui.tui.widgets.{name}_pane")  # when it is first shown
+        pane = getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
         await self.query_one("#panes").mount(pane)
         pane.watch(self.app, "view", pane.show, init=False)
         return pane
-
-    def _make_pane(self, name: str) -> Any:
-        """Panes are imported when they are first shown."""
-        module = import_module(f"labtui.tui.widgets.{name}_pane")
-        return getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
 
     def _answers(self) -> AnswersPane:
         from labtui.tui.widgets.answers_pane import AnswersPane
