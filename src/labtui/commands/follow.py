@@ -264,10 +264,7 @@ def _news_of_run(
     end = (new.outcome, new.diagnosis)
     if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in end[1])
-        said = (
-            f"{about}  {name}  {new.cause}",
-            *(line for pair in found for line in pair),
-        )
+        said = (f"{about}  {name}  {new.cause}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
         yield row, about, said
 
