@@ -13,7 +13,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
@@ -77,10 +77,10 @@ class Parser(argparse.ArgumentParser):
         )
 
 
-def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
+def overview() -> argparse.ArgumentParser:
     """What `labtui` takes when no command is named; its help lists the commands."""
-    wide = max(map(len, commands)) + 2
-    lines = "\n".join(f"  {name:<{wide}}{text}" for name, text in commands.items())
+    wide = max(map(len, COMMANDS)) + 2
+    lines = "\n".join(f"  {name:<{wide}}{text}" for name, (_, text) in COMMANDS.items())
     parser = Parser(
         prog="labtui",
         description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
@@ -95,50 +95,37 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-COMMANDS: dict[str, str] = {
-    "practice": "open labtui on the practice cluster inside this program",
-    "init": "make a lab folder",
-    "labs": "list, show and check lab editions",
-    "doctor": "check the connection, the account, the paths and a small job",
-    "key": "set up the login by SSH key: make a key, install it, test it",
-    "submit": "submit the runs of a task, or a job file of your own",
-    "lint": "check job files and training scripts for mistakes",
-    "watch": "follow the runs until they end",
-    "queue": "show the jobs and the submission queue",
-    "log": "show a run's output",
-    "gpus": "show what the GPUs of a running job do",
-    "cancel": "cancel runs, or any job of yours",
-    "retry": "submit a run again: the same, with more time, or a smaller batch",
-    "hold": "hold waiting runs until they are released",
-    "release": "release held runs",
-    "check": "show which tasks are done, based on evidence",
-    "parse": "read training logs and print what they contain",
-    "results": "epoch time, throughput, speedup, efficiency; how exact they are",
-    "why": "where the efficiency went, or what differs between two runs",
-    "plot": "draw the charts into files",
-    "export": "write tables, plots and the slide deck",
-    "completion": "print a completion script for bash, zsh or fish",
-    "repair": "rebuild the database from job scripts and copies of the logs",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "practice": ("screens", "open labtui on the practice cluster inside this program"),
+    "init": ("lab_folders", "make a lab folder"),
+    "labs": ("lab_folders", "list, show and check lab editions"),
+    "doctor": ("doctor", "check the connection, the account, the paths and a small job"),
+    "key": ("doctor", "set up the login by SSH key: make a key, install it, test it"),
+    "submit": ("submit", "submit the runs of a task, or a job file of your own"),
+    "lint": ("job_files", "check job files and training scripts for mistakes"),
+    "watch": ("follow", "follow the runs until they end"),
+    "queue": ("status", "show the jobs and the submission queue"),
+    "log": ("follow", "show a run's output"),
+    "gpus": ("status", "show what the GPUs of a running job do"),
+    "cancel": ("job_actions", "cancel runs, or any job of yours"),
+    "retry": ("job_actions", "submit a run again: the same, with more time, or a smaller batch"),
+    "hold": ("job_actions", "hold waiting runs until they are released"),
+    "release": ("job_actions", "release held runs"),
+    "check": ("status", "show which tasks are done, based on evidence"),
+    "parse": ("parse", "read training logs and print what they contain"),
+    "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are"),
+    "why": ("why", "where the efficiency went, or what differs between two runs"),
+    "plot": ("results", "draw the charts into files"),
+    "export": ("results", "write tables, plots and the slide deck"),
+    "completion": ("cli", "print a completion script for bash, zsh or fish"),
+    "repair": ("doctor", "rebuild the database from job scripts and copies of the logs"),
 }
-
-
-_MODULES: dict[str, str] = {
-    **dict.fromkeys(("cancel", "hold", "release", "retry"), "job_actions"),
-    **dict.fromkeys(("doctor", "key", "repair"), "doctor"),
-    **dict.fromkeys(("init", "labs"), "lab_folders"),
-    **dict.fromkeys(("queue", "check", "gpus"), "status"),
-    **dict.fromkeys(("log", "watch"), "follow"),
-    **dict.fromkeys(("results", "plot", "export"), "results"),
-    "practice": "screens",
-    "lint": "job_files",
-    "completion": "cli",
-}
-"""The module of a command where it is not named for it. Its functions there: `NAME_arguments` and `run_NAME`."""
+"""The module of each command and what it does. Its functions there: `NAME_arguments` and `run_NAME`."""
 
 
 def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[..., int]]:
     """What adds a command's arguments to a parser, and what runs it; imports the command's module."""
-    module = importlib.import_module(f"labtui.commands.{_MODULES.get(name, name)}")
+    module = importlib.import_module(f"labtui.commands.{COMMANDS[name][0]}")
     return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 
 
@@ -147,14 +134,15 @@ def whole_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="labtui")
     parser.add_argument("--version", action="version", version=f"labtui {__version__}")
     commands = parser.add_subparsers(parser_class=Parser)
-    for name, sentence in COMMANDS.items():
+    for name, (_, sentence) in COMMANDS.items():
         command_functions(name)[0](commands.add_parser(name, help=sentence))
     return parser
 
 
 def _run_command(name: str, arguments: Sequence[str]) -> int:
     add_arguments, run = command_functions(name)
-    parser = Parser(prog=f"labtui {name}", description=f"{COMMANDS[name][:1].upper()}{COMMANDS[name][1:]}.")
+    sentence = COMMANDS[name][1]
+    parser = Parser(prog=f"labtui {name}", description=f"{sentence[:1].upper()}{sentence[1:]}.")
     add_arguments(parser)
     return int(run(parser.parse_args(arguments)))
 
@@ -165,7 +153,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         _refuse_misspelt(first)
-    named = overview(COMMANDS).parse_args(arguments)
+    named = overview().parse_args(arguments)
     from labtui.commands import screens
 
     return screens.open_folder(named.folder, trust=named.trust)

@@ -12,24 +12,17 @@ from labtui.domain.tuning import Tuning
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
 
-DEEDS: dict[Outcome, str] = {
-    "completed": "ran to its end",
-    "unfinished": "never finished",
-    "oom": "ran out of memory",
-    "time-limit": "was stopped by its time limit",
-    "cancelled": "was cancelled",
-    "failed": "failed",
+_ENDS: dict[Outcome, tuple[str, str]] = {
+    "completed": ("ran to its end", "done"),
+    "unfinished": ("never finished", "ended early"),
+    "oom": ("ran out of memory", "out of memory"),
+    "time-limit": ("was stopped by its time limit", "time limit"),
+    "cancelled": ("was cancelled", "cancelled"),
+    "failed": ("failed", "failed"),
 }
+DEEDS = {outcome: deed for outcome, (deed, _) in _ENDS.items()}
 """What happened to a run, after "it" or "a run that"."""
-
-CAUSES: dict[Outcome, str] = {
-    "completed": "done",
-    "unfinished": "ended early",
-    "oom": "out of memory",
-    "time-limit": "time limit",
-    "cancelled": "cancelled",
-    "failed": "failed",
-}
+CAUSES = {outcome: cause for outcome, (_, cause) in _ENDS.items()}
 """The same as a label."""
 
 

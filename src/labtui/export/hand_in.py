@@ -3,6 +3,7 @@
 Slides, report and notebook are made from the same `HandInDocument`, so they cannot differ in content.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -141,12 +142,7 @@ def one_line(text: str) -> str:
 
 def safe(text: str) -> str:
     """Text without characters that XML or a typesetter cannot carry; tabs and line breaks stay."""
-    return "".join(mark if mark in "\t\n" or _carried(mark) else "�" for mark in text)
-
-
-def _carried(mark: str) -> bool:
-    code = ord(mark)
-    return code >= 0x20 and not (0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF))
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "�", text)
 
 
 def chart_text(spec: ChartSpec) -> str:

@@ -17,23 +17,11 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, unread
-from labtui.slurm.states import FINISHED
+from labtui.slurm.states import FINISHED, OUTCOMES
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun, most_reliable
-
-_OUTCOME_OF_STATE: dict[str, Outcome] = {
-    "CANCELLED": "cancelled",
-    "PREEMPTED": "cancelled",
-    "TIMEOUT": "time-limit",
-    "DEADLINE": "time-limit",
-    "OUT_OF_MEMORY": "oom",
-    "FAILED": "failed",
-    "NODE_FAIL": "failed",
-    "BOOT_FAIL": "failed",
-}
-
 
 _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
@@ -314,7 +302,7 @@ def _node_failure(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
     """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
-    by_slurm = _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")
+    by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")
     if read is None or read.outcome == "unfinished":
         return by_slurm
     return by_slurm if read.outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED else read.outcome

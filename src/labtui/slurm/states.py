@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, Outcome, SubmissionStatus
 from labtui.domain.state import SubmissionState
 
 MAX_MINUTES = 7 * 24 * 60
@@ -54,6 +54,8 @@ def sentences() -> dict[str, Any]:
 _STATES = sentences()["states"]
 FINISHED: dict[str, str] = _STATES["finished"]
 """States after which a job never runs again, in plain words."""
+OUTCOMES: dict[str, Outcome] = _STATES["outcomes"]
+"""How a run ended whose job came to this state, where its log does not say."""
 SHORT: dict[str, str] = _STATES["short"]
 
 

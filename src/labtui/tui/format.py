@@ -19,26 +19,19 @@ TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "stal
 CONNECTION_GLYPHS = {"online": "●", "connecting": "○", "stale": "○", "offline": "○", "needs-login": "!"}
 CONNECTION_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 CONNECTION_WORDS = {"needs-login": "not logged in", "stale": "no answer"}
-PHASE_GLYPHS = {
-    RunPhase.WAITING: "◌",
-    RunPhase.QUEUED: "◔",
-    RunPhase.STARTING: "▷",
-    RunPhase.RUNNING: "▶",
-    RunPhase.DONE: "✔",
-    RunPhase.FAILED: "✘",
-    RunPhase.CANCELLED: "⊘",
-    RunPhase.UNKNOWN: "?",
+_PHASES = {
+    RunPhase.WAITING: ("◌", ""),
+    RunPhase.QUEUED: ("◔", ""),
+    RunPhase.STARTING: ("▷", "busy"),
+    RunPhase.RUNNING: ("▶", "busy"),
+    RunPhase.DONE: ("✔", "good"),
+    RunPhase.FAILED: ("✘", "bad"),
+    RunPhase.CANCELLED: ("⊘", ""),
+    RunPhase.UNKNOWN: ("?", "warn"),
 }
-PHASE_ROLES = {
-    RunPhase.STARTING: "busy",
-    RunPhase.RUNNING: "busy",
-    RunPhase.DONE: "good",
-    RunPhase.FAILED: "bad",
-    RunPhase.UNKNOWN: "warn",
-    "done": "good",
-    "partial": "busy",
-    "stale": "warn",
-}
+PHASE_GLYPHS = {phase: glyph for phase, (glyph, _) in _PHASES.items()}
+PHASE_ROLES: dict[str, str] = {phase: role for phase, (_, role) in _PHASES.items() if role}
+PHASE_ROLES |= {"partial": "busy", "stale": "warn"}
 """The role of a phase, or of a task's status, among `themes.Roles`; others are plain."""
 NOTHING = "·"
 """In a table: no value."""

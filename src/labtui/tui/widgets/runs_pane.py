@@ -294,11 +294,12 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     ground = f" on {styles.bad_ground}"
     text = Text()
     found = line.run.diagnosis[0] if line.run.diagnosis else None
-    where = f"{line.run.spec.n_gpus} GPUs" if line.run.spec.n_gpus != 1 else "1 GPU"
     if found is not None:
         for part in textwrap.wrap(found.text.strip(), max(20, width - 2)):
             text.append("▌ ", styles.bad).append(f"{part}\n", f"bold{ground}")
-        text.append("▌ ", styles.bad).append(f"{found.place}, run {line.run_id} on {where}\n\n", styles.quiet)
+        text.append("▌ ", styles.bad).append(
+            f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n", styles.quiet
+        )
     advice = found.advice if found is not None else ""
     keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     if line.run.gpu_memory_ran_out:
