@@ -79,9 +79,8 @@ def _complete(state: LabState, record: RunState, stream: Stream) -> bool:
 
 
 def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
-    if _complete(state, record, stream):
-        return True
-    return state.runs[record.run_id].phase not in _OPEN and state.submissions[record.token].job is None
+    never = state.runs[record.run_id].phase not in _OPEN and state.submissions[record.token].job is None
+    return never or _complete(state, record, stream)
 
 
 class _Printer:

@@ -4,8 +4,6 @@ Reads in chunks, so the size of a log does not matter. A log that cannot be read
 others are still reported; the exit code is then 2. It is 1 when no log tells anything: no epoch, rate or error.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools
@@ -13,14 +11,14 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
-from labtui.results.rows import is_step_time
+from labtui.results.rows import ResultRow, is_step_time
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
@@ -29,9 +27,6 @@ from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun
-
-if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
 
 MakeReader = Callable[..., LogReader]
 CHUNK = 1 << 20

@@ -44,11 +44,10 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
-from labtui.lab.plan import CONTROLS
+from labtui.lab.plan import CONTROLS, PlanOverrides
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
-    from labtui.lab.plan import PlanOverrides
     from labtui.session.planning import Proposal
     from labtui.session.preview import Preview
     from labtui.session.session import Session

@@ -341,7 +341,8 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
-        when = f" on {_utc(evidence.remote_at)}" if evidence.remote_at is not None else ""
+        seen = evidence.remote_at
+        when = f"{datetime.fromtimestamp(seen, UTC): on %Y-%m-%d %H:%M UTC}" if seen is not None else ""
         yield CheckItem(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
     else:
         yield CheckItem(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
@@ -356,10 +357,6 @@ def _reads_data(run: RunState, at: _At) -> bool:
         or submission.form != "own"
         or run.spec.script.rpartition("/")[2] in {script.rpartition("/")[2] for script in planned}
     )
-
-
-def _utc(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _hand_in(at: _At, check: schema.HandInCheck) -> Iterator[CheckItem]:

@@ -27,7 +27,7 @@ _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
 """A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
 
-_NOT_KEPT = {
+_NOT_KEPT = [
     "outcome",
     "practice",
     "first_line",
@@ -35,7 +35,7 @@ _NOT_KEPT = {
     "throughput",
     "throughput_printed",
     "batch_seconds",
-}
+]
 """What is decided of a run in a lab folder, and what any further line of its log may change: that is no news."""
 _KEPT = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_KEPT)
 

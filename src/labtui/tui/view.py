@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.tui import format as words
-from labtui.tui.format import NO_LINE
 
 if TYPE_CHECKING:
-    from labtui.domain.model import RunSpec
     from labtui.domain.profile import Profile
     from labtui.lab.checks import Progress, TaskCheck
     from labtui.lab.edition import Edition, Task
@@ -316,7 +314,7 @@ def connected(state: LabState) -> bool:
     """Whether what is shown is from now; a connection that was never tried is not lost."""
     connection = state.connection
     lost = connection.sentence or connection.status == "needs-login"
-    return not (connection.status in NO_LINE and lost)
+    return not (connection.status in words.NO_LINE and lost)
 
 
 def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
-from labtui.domain.state import LabState
+from labtui.domain.state import LabState, RunState
 from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, make_view, planned_sizes, runs_of
 
 if TYPE_CHECKING:
-    from labtui.domain.state import RunState
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
     from labtui.results.charts import ChartSpec

@@ -189,10 +189,6 @@ def _weights(part: Any) -> int:
 # --------------------------------------------------------------------------------------- data, ranks
 
 
-def _subset(_dataset: object, indices: Sized) -> Recorded:
-    return _sized("Subset", len(indices))
-
-
 def _sampler(
     dataset: Sized, world: int = 1, _rank: int = 0, *, drop_last: bool = False, **_options: object
 ) -> Recorded:
@@ -301,5 +297,5 @@ NAMES: dict[str, Any] = {
     "torch.utils.data.DataLoader": DataLoader,
     "torch.utils.data.DistributedSampler": _sampler,
     "torch.utils.data.distributed.DistributedSampler": _sampler,
-    "torch.utils.data.Subset": _subset,
+    "torch.utils.data.Subset": lambda _dataset, indices: _sized("Subset", len(indices)),
 }

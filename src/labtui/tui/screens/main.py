@@ -12,7 +12,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widgets import ContentSwitcher, Tab, Tabs
+from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.tui import STYLES
 from labtui.tui.guidance import instead_of_runs, next_step, oom_run
@@ -21,8 +21,6 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
 if TYPE_CHECKING:
-    from textual.widgets import OptionList
-
     from labtui.tui.widgets.answers_pane import AnswersPane
 
 

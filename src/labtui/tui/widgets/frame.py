@@ -22,7 +22,6 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.format import PHASE_ROLES
 from labtui.tui.guidance import NextStep, next_step, status_line, title_state
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import TaskLine, View
@@ -187,7 +186,7 @@ class TitleBar(Slice):
         left.append(f"  {row.title}" if row.task_id else row.title, "bold")
         phase, word, rest = title_state(view)
         sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "○")
-        right = ink(f"{sign} {word}", getattr(styles, PHASE_ROLES.get(phase, "soft")))
+        right = ink(f"{sign} {word}", getattr(styles, words.PHASE_ROLES.get(phase, "soft")))
         return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
 
 
@@ -198,7 +197,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     """
     current = row.task_id == view.task_id
     mark = "▌" if current else " "
-    role = getattr(styles, PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
+    role = getattr(styles, words.PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
     left = ink(mark, styles.busy).append(f" {row.sign} ", role)
     left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
