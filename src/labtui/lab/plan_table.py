@@ -16,7 +16,6 @@ from labtui.lab.expected_time import control_epochs
 from labtui.lab.plan import PlanRow, control_run
 from labtui.results.rows import ResultRow
 
-EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
     "gpus": "GPUs",
     "batch": "global batch",

@@ -12,7 +12,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import AcceptedFinding, JobForm, SubmissionDraft
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
-from labtui.lab.plan_table import EDITABLE, WORDS, changed, control_rows, forms_of, rows_of, without_option
+from labtui.lab.plan_table import WORDS, changed, control_rows, forms_of, rows_of, without_option
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
@@ -166,7 +166,7 @@ class Plan:
         """
         if self.job_file is not None:
             raise UsageError("Your job file says this. Press e to change it there.")
-        if column not in EDITABLE:
+        if column not in WORDS:
             raise UsageError("This follows from the other numbers.")
         if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
             raise UsageError("A CPU run has no GPUs to change.")

@@ -13,6 +13,7 @@ from textual.widgets import DataTable, Digits
 from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
+from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import after_oom, headline, result
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View
@@ -220,35 +221,25 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
     from labtui.results.numbers import rate_text, three_digits, time_text
 
     spec, row = line.run.spec, line.row
-    role = getattr(styles, words.PHASE_ROLES.get(line.phase, "quiet"))
+    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     number = ink(f"*{line.run_id}", f"bold {styles.busy}") if line.run_id == marked else None
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": number or ink(str(line.run_id), styles.quiet),
-        "gpus": words.NOTHING
-        if "n_gpus" in spec.unknown
-        else str(spec.n_gpus)
-        if spec.device == "gpu"
-        else "CPU",
-        "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING,
+        "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
+        "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
         "size": spec.size,
-        "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else words.NOTHING,
-        "rate": rate_text(row.throughput)
-        if row is not None and row.throughput is not None
-        else words.NOTHING,
-        "speedup": f"{words.ratio(row.speedup)}×"
-        if row is not None and row.speedup is not None
-        else words.NOTHING,
-        "efficiency": words.percent(row.weak_efficiency or row.efficiency)
-        if row is not None
-        else words.NOTHING,
-        "training": _training(line) or words.NOTHING,
-        "memory": _memory(line) or words.NOTHING,
+        "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
+        "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
+        "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
+        "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
+        "training": _training(line) or NOTHING,
+        "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
     }
     if spec.program is not None:
         cells["gpus"] = str(spec.processes)
-        cells["epoch"] = time_text(row) if row is not None else words.NOTHING
+        cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
 
 
@@ -265,7 +256,7 @@ def _memory(line: RunLine) -> str:
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The bar with the time left on a run that trains; else the state, and why its numbers do not count."""
-    role = getattr(styles, words.PHASE_ROLES.get(line.phase, "quiet"))
+    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.phase is RunPhase.RUNNING and line.run.spec.program is None and not line.cancelling:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
