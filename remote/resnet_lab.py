@@ -95,8 +95,8 @@ def _memory_sentence(args, error):
     found = re.search("OOM when allocating.*|.*out of memory.*", text)
     said = found.group() if found else text.splitlines()[0]
     return (
-        "Out of memory with a global batch of {} on {} replica(s), {} images each: give a smaller --batch_size. "
-        "TensorFlow says: {}: {}"
+        "Out of memory with a global batch of {} on {} replica(s), {} images each: "
+        "give a smaller --batch_size. TensorFlow says: {}: {}"
     ).format(
         args.batch_size,
         args.replicas,

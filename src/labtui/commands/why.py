@@ -91,7 +91,7 @@ def _compare(args: argparse.Namespace) -> int:
     from labtui.session.comparison import compare_runs
 
     if len(args.files) != 2:
-        raise UsageError("Two runs are compared.", "labtui why 3 7; `labtui queue` lists the runs.")
+        raise UsageError("Name two runs to compare.", "`labtui why 3 7`; `labtui queue` lists the runs.")
     args.folder = args.folder or "."
     numbers = [run_number(word) for word in args.files]
     with Open(args, start=False, looks=True) as lab:

@@ -121,9 +121,9 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
     scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
     largest = {row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, _speedup(row)))}
-    for model in dict.fromkeys(row.model for row in scaled):
-        many = count_words(largest[model].n_gpus or 0)
-        facts.append((_times(largest[model].speedup), f"{many} against one, {clean(model)}"))
+    for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
+        many, network = count_words(row.n_gpus or 0), clean(row.configuration.network)
+        facts.append((_times(row.speedup), f"{many} against one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
         share = numbers.percent_text(curve.best.accuracy)

@@ -342,7 +342,7 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
         return line.cause or line.phase.value
     if row is not None and getattr(row, "practice", view.practice) is not view.practice:
         return SMALL
-    return left_out or ("" if row is not None else "its log has no epoch that counts")
+    return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 
 
 def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
