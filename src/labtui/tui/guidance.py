@@ -53,7 +53,7 @@ def next_step(view: View) -> NextStep:
     if not connected(view.state):
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
     failed = oom_run(view)
-    if failed is not None and not _has_its_runs(view):
+    if failed is not None and not view.count("runs").full:
         return NextStep(
             after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
         )
@@ -88,16 +88,11 @@ def _made_good(view: View, line: RunLine) -> RunLine | None:
     return next((each for each in done if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
-def _has_its_runs(view: View) -> bool:
-    runs = view.count("runs")
-    return bool(runs.of) and runs.done == runs.of
-
-
 def after_oom(view: View, line: RunLine) -> tuple[str, str]:
     """What the key for a smaller batch does after a run that ran out of memory ("": it is done), and why."""
     from labtui.lab.plan import smaller_batch
 
-    if line.run.task_id == view.task_id and _has_its_runs(view):
+    if line.run.task_id == view.task_id and view.count("runs").full:
         return "", "The task has its runs."
     if (done := _made_good(view, line)) is not None:
         return "", f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
@@ -212,7 +207,7 @@ def headline(view: View) -> str:
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
-        return _how_they_ended(view) + " The task asks for no more." * _has_its_runs(view)
+        return _how_they_ended(view) + " The task asks for no more." * view.count("runs").full
     return result_line(view)
 
 

@@ -104,9 +104,8 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        if self.cancelling:
-            return "cancelling"
-        return self.live.value if self.live else words.TASK_WORDS.get(self.status, self.status)
+        live = "cancelling" if self.cancelling else self.live.value if self.live else ""
+        return live or words.TASK_WORDS.get(self.status, self.status)
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -114,6 +113,10 @@ class Count(msgspec.Struct, frozen=True):
 
     done: int
     of: int
+
+    @property
+    def full(self) -> bool:
+        return 0 < self.of == self.done
 
     def __str__(self) -> str:
         return f"{self.done}/{self.of}" if self.of else ""

@@ -141,6 +141,10 @@ class MainScreen(FramedScreen):
             self.call_after_refresh(self.focus_pane)
         self.refresh_bindings()
 
+    def on_resize(self) -> None:
+        """What stands where depends on the width."""
+        self.call_after_refresh(self.app.repaint)
+
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """What a key says that the task or the selected run has no use for; `b` is there where a task has a copy."""
         view = self.view

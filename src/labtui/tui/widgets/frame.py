@@ -204,8 +204,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     if width >= 60:
         cells = (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers"))
         for count in cells:
-            full = count.of and count.done == count.of
-            right.append(f"{str(count) or words.NOTHING:>9}", styles.good if full else styles.quiet)
+            right.append(f"{str(count) or words.NOTHING:>9}", styles.good if count.full else styles.quiet)
         right.append(" ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
