@@ -69,7 +69,7 @@ GALLERY = {
     "answers": (("a",), "No answer yet"),
     "plan": (("s",), "Findings  none"),
     "help": (("question_mark",), "Keys here"),
-    "palette": (("colon",), "Search"),
+    "palette": (("colon",), "Find an action"),
 }
 """Screens of the gallery: keys to get there, words that must be on the screen first."""
 

@@ -363,7 +363,7 @@ class _Drawing:
     def _values(self) -> None:
         """The values of all points but the last, beside their marks, where cells are free."""
         for at, series in enumerate(self.measured):
-            points = series.points
+            points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
                 text, column, row = value_text(self.spec, point), self._column(point.x), self._row(point.y)
@@ -372,7 +372,7 @@ class _Drawing:
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
                 spots = [(start, row + step) for step in (near, -near)[: 1 + alone] for start in starts]
-                style = self._style(at)
+                spots.append((column + 2, row))
                 self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
     def _corner_table(self) -> None:
