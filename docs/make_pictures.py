@@ -198,6 +198,7 @@ def several_nodes(place: Path) -> None:
     with PracticeCluster(factor=FACTOR) as cluster:
         settings = Settings(edition=NODES_LAB, **cluster.login.settings(edition.framework_scripts))
         folder = LabFolder.create(place / "several", settings, withheld=edition.withheld_scripts)
+        _of_nodes(NODES[0], folder.path, None)  # before its runs are done
         session = Session.open(folder.path)
         for draft in session.drafts(NODES_TASK):
             session.submit(draft)
@@ -207,11 +208,15 @@ def several_nodes(place: Path) -> None:
                 raise SystemExit("the runs on the practice cluster did not end")
             time.sleep(1)
         session.close()
-    for shot in NODES:
-        path = PICTURES / f"{shot.name}.svg"
-        svg = asyncio.run(take(shot, folder.path, NODES_TASK, NODES_RUN))
-        path.write_text(svg.rstrip() + "\n", newline="\n")
-        print(path.relative_to(ROOT))  # noqa: T201
+    for shot in NODES[1:]:
+        _of_nodes(shot, folder.path, NODES_RUN)
+
+
+def _of_nodes(shot: Shot, lab: Path, run: int | None) -> None:
+    path = PICTURES / f"{shot.name}.svg"
+    svg = asyncio.run(take(shot, lab, NODES_TASK, run))
+    path.write_text(svg.rstrip() + "\n", newline="\n")
+    print(path.relative_to(ROOT))  # noqa: T201
 
 
 def nodes(place: Path) -> None:
