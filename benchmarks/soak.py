@@ -142,12 +142,16 @@ async def soak(lab: Path, cluster_pid: int, seconds: float) -> Samples:
 
 
 def flat(samples: Samples) -> dict[str, float]:
-    """The largest value of the last fifth beside the largest of the second fifth."""
+    """What was held in the last fifth beside the second fifth: the most memory, the fewest threads and descriptors.
+
+    Those of a moment, for a connection or a question, come and go; a leak raises what is always there.
+    """
     fifth = max(1, len(samples.jobs) // 5)
     found: dict[str, float] = {}
     for name, values in vars(samples).items():
-        found[f"{name}_began"] = max(values[fifth : 2 * fifth] or values)
-        found[f"{name}_ended"] = max(values[-fifth:])
+        held = min if name.endswith(("threads", "descriptors")) else max
+        found[f"{name}_began"] = held(values[fifth : 2 * fifth] or values)
+        found[f"{name}_ended"] = held(values[-fifth:])
     return found
 
 

@@ -202,6 +202,7 @@ def test_a_sample_is_given_as_it_is():
         ("", "", 1, "no reason given"),
         ("", "srun: error: The practice cluster runs srun only inside a job: write a script.", 1, "no GPUs to ask."),
         ("", "It is late.", 1, "The GPUs of job 77 could not be read: It is late."),
+        ("", "no {x} in {0}", 1, "The GPUs of job 77 could not be read: no {x} in {0}."),
     ],
 )  # fmt: skip
 def test_why_a_job_shows_no_gpus(out, err, status, said):

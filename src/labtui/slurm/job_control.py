@@ -177,13 +177,10 @@ _NO_GPUS = {
 def _read_gpus(job_id: str, result: CommandResult) -> str:
     if result.status == 0 and "timestamp" in result.out:
         return result.out
-    words = " ".join(f"{result.err} {result.out}".split())
+    words = " ".join(f"{result.err} {result.out}".split()).rstrip(".") or "no reason given"
     found = next((each for key, each in _NO_GPUS.items() if key in words.lower()), None)
-    sentence, hint = found or (
-        f"The GPUs of job {{}} could not be read: {words.rstrip('.') or 'no reason given'}.",
-        "",
-    )
-    raise RemoteFailure(sentence.format(job_id), hint, detail=result.err.strip())
+    sentence, hint = found or (f"The GPUs of job {{}} could not be read: {words}.", "")
+    raise RemoteFailure(sentence.replace("{}", job_id, 1), hint, detail=result.err.strip())
 
 
 _OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"

@@ -5,7 +5,7 @@ missing, and `refused` says which and why.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -143,7 +143,7 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
         with_gpus = [words for words in lines if gpus_of(words[2])] or lines
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
-            cpus=_least(words[1] for words in with_gpus),
+            cpus=min((cpus for words in with_gpus if (cpus := _count(words[1])) is not None), default=None),
             gpus=min(gpus_of(words[2]) for words in with_gpus),
             nodes_from="sinfo",
         )
@@ -164,11 +164,6 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 def _count(text: str) -> int | None:
     return number(text.removesuffix("+"))
-
-
-def _least(values: Iterable[str]) -> int | None:
-    numbers = [number for value in values if (number := _count(value)) is not None]
-    return min(numbers, default=None)
 
 
 def _share(total: int | None, nodes: int | None) -> int | None:
