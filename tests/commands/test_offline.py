@@ -186,6 +186,23 @@ def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended
     assert "failed" in out and "Cancel it" not in out
 
 
+def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):
+    found = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(
+            *live_run("lt1", "10.5", 1, spec(), "7", 1), ended(1, "failed", (found,)),
+            *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 0), ended(2, "oom", (replace(found, kind="oom"),)),
+            *live_run("lt3", "10.5", 3, spec(gpus=4), "9", 1),
+            observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
+        )  # fmt: skip
+    assert main(["queue", "--offline"]) == 0
+    node, memory, limit = capsys.readouterr().out.splitlines()[1:]
+    assert "failed: node failure" in node and "failed: time limit" in limit
+    assert "failed: out of memory" in memory and "`labtui submit 10.5 --halve 2`" in memory
+    assert main(["check", "10.5"]) == 1
+    assert capsys.readouterr().out.startswith("✘ 10.5   failed ")
+
+
 def test_what_led_to_the_end_is_told_before_the_end(folder):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
     with Open(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:

@@ -96,7 +96,7 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     session.close()
     main(["check"])
     shown = capsys.readouterr().out
-    assert "◐ 10.5   begun" in shown and "partial" not in shown
+    assert "▶ 10.5   running" in shown and "◐ 10.3   begun" in shown and "partial" not in shown
     assert re.search(r"\d more: `labtui check 10\.5`\.\n", shown)
     main(["check", "10.5"])
     assert "more: labtui check" not in capsys.readouterr().out

@@ -119,6 +119,9 @@ def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
     assert (second.hollow, second.live) == (True, True)
     assert (third.hollow, third.live) == (False, True)
     assert any("in progress" in note for note in chart.notes)
+    results = compute_results([run(1, [29, 14]), run(4, [47, 5, 5], live=True)])
+    message = by_key(task_charts(results))["speedup"].message
+    assert message == "Four GPUs train ResNet50 2.80 times as fast as one, so far"
 
 
 def test_practice_never_shares_a_chart_and_is_marked():

@@ -113,6 +113,19 @@ def test_bars_that_are_no_training():
     assert parse_log("100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]\n".encode()).runs == ()
 
 
+def test_a_time_below_a_header_that_was_not_keras_own_is_the_epoch_s():
+    """Known when the next header comes, or the log ends; where Keras's own line is there, that one counts."""
+    own = [f"Epoch {n}/3\nepoch {n} took {10 + n}.5 seconds\n" for n in (1, 2, 3)]
+    (run,) = parse_log("".join(own).encode()).runs
+    assert (run.outcome, run.epochs_planned) == ("completed", 3)
+    assert [(each.epoch, each.seconds.value) for each in run.epochs] == [(1, 11.5), (2, 12.5), (3, 13.5)]
+    keras = [f"{text}25/25 - 9s - loss: 1.0 - 360ms/epoch\n" for text in own]
+    (run,) = parse_log("".join(keras).encode()).runs
+    assert [each.source for each in run.epochs] == ["keras"] * 3
+    (run,) = parse_log((keras[0] + own[1]).encode()).runs
+    assert [each.epoch for each in run.epochs] == [1], "a callback's line is not Keras's"
+
+
 def test_an_own_pattern_on_the_command_line(tmp_path, capsys):
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")

@@ -433,7 +433,7 @@ async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
         session.feed(*finished_run(f"lt{number}", "10.5", number, run, str(number)))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", session.drafts("10.5"))
-        await until(pilot, lambda: ready(app.screen) and "Every run is left out." in text_of(app))
+        await until(pilot, lambda: ready(app.screen) and "Every run is done or under way." in text_of(app))
         await pilot.press("s", "d")
         await until(pilot, lambda: ready(app.screen) and "Submit 1 job" in text_of(app))
         assert not session.requests

@@ -237,6 +237,34 @@ def test_the_time_left_is_at_most_what_the_job_has_left(epochs):
     assert seen(state).every[1].left_s == 4.0
 
 
+def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
+    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=(sample(1),), images=50_000)
+    job = sent(JobPhase.RUNNING, start_time=NOW - 100, seen_at=NOW - 90)
+    item = CheckItem(sentence="It ran.", missing="1 GPU: run 1 is running.", kind="runs")
+    checks = {"10.5": TaskCheck(task_id="10.5", status="partial", items=(item,), missing=item.missing)}
+    state = LabState(runs={1: run}, submissions={"lt1": job}, refreshed_at=NOW - 80)
+    view = seen(state, opened_at=NOW - 5, checks=checks)
+    unknown = f"unknown since {words.clock(NOW - 80)}"
+    assert view.every[1].word == unknown and title_state(view)[1] == "unknown"
+    assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
+    again = seen(replace(state, refreshed_at=NOW - 1), opened_at=NOW - 5, checks=checks)
+    assert again.every[1].word == "running"
+
+
+def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_runs_with_what_it_compares():
+    first = one_run(task_id="10.6", phase=RunPhase.DONE, outcome="completed", started=True)
+    first = replace(first, epochs=(sample(1), replace(sample(2), ended_at=NOW - 30)), images=50_000)
+    second = one_run(2, spec(gpus=2), task_id="10.6", phase=RunPhase.RUNNING, started=True)
+    job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
+    state = LabState(
+        runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW
+    )
+    view = make_view(replace(seen(state), task_id="10.6"))
+    assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
+    compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
+    assert [row.live for row in view.tasks if row.task_id == compares.id] == [RunPhase.RUNNING]
+
+
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     """The submission of one run, with its job."""
     job = JobView(job_id="7", phase=phase, **({"slurm_state": phase.value.upper()} | more))

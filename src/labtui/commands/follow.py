@@ -22,7 +22,7 @@ from labtui.commands.terminal import (
     say,
     say_error,
 )
-from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
+from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import reason_words
@@ -199,10 +199,8 @@ def all_over(state: LabState) -> bool:
 
 
 def _over(state: LabState, submission: SubmissionState) -> bool:
-    if submission.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
-        return True
-    if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
-        return False
+    if not submission.over or submission.job is None:
+        return submission.over
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
     complete = {stream for stream, log in submission.logs.items() if log.complete}
     return read and complete.issuperset(submission.remote_logs)

@@ -16,13 +16,10 @@ from labtui.commands.terminal import (
     show_manual_commands,
 )
 from labtui.domain.errors import UsageError
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import SubmissionStatus
 
 if TYPE_CHECKING:
     from labtui.domain.state import SubmissionState
-
-
-_NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +28,7 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--after", type=count, metavar="MIN", help="let Slurm end it MIN minutes after its start"
     )
-    parser.add_argument(
-        "--job", action="append", default=[], metavar="JOB", help="any job of yours, by its ID"
-    )
+    parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     add_folder_argument(parser)
     add_show_commands(parser)
 
@@ -49,7 +44,7 @@ def run_cancel(args: argparse.Namespace) -> int:
     with Open(args, start=False) as lab:
         tokens = {run_of(lab.state, number).token: number for number in args.runs}
         submissions = {token: lab.state.submissions[token] for token in tokens}
-        open_ones = {token: number for token, number in tokens.items() if not _over(submissions[token])}
+        open_ones = {token: number for token, number in tokens.items() if not submissions[token].over}
         for token in tokens.keys() - open_ones.keys():
             say(f"Run {tokens[token]} is already over: there is nothing to cancel.")
         if not open_ones:
@@ -107,11 +102,6 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
         elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
     return show_manual_commands(groups)
-
-
-def _over(submission: SubmissionState) -> bool:
-    job = submission.job
-    return submission.status in _NEVER_SENT or (job is not None and job.phase is JobPhase.FINISHED)
 
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:

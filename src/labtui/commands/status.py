@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,14 +21,14 @@ from labtui.commands.terminal import (
     say_error,
 )
 from labtui.domain.errors import LabError
-from labtui.domain.model import JobPhase, RunPhase
-from labtui.domain.profile import Profile
-from labtui.domain.state import LabState, RunState
+from labtui.domain.model import JobPhase
+from labtui.domain.state import LabState
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
-    from labtui.lab.checks import Progress, TaskCheck
-    from labtui.lab.edition import Edition
+    from labtui.domain.profile import Profile
+    from labtui.lab.checks import TaskCheck
+    from labtui.tui.view import RunLine, TaskLine, View
 
 
 def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
@@ -60,8 +59,12 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
+    from labtui.results.compute import compute_results
+    from labtui.results.measured import measured_from_state
     from labtui.slurm.job_evidence import live, unread
+    from labtui.tui.view import View, make_view
 
+    asked_at = 0.0 if args.offline else time.time()  # what was seen before is not taken for now
     with Open(args, start=False, looks=args.offline) as lab:
         if not args.offline:
             lab.tell_not_writable()
@@ -70,13 +73,14 @@ def run_queue(args: argparse.Namespace) -> int:
             _ask_once(lab, all_jobs=args.all)
         if args.all:
             return _all_jobs(lab, as_json=args.json)
-        rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
-        _add_warnings(rows, lab.state)
+        results, edition = compute_results(measured_from_state(lab.state)), lab.session.edition
+        view = make_view(View(state=lab.state, edition=edition, results=results, opened_at=asked_at))
+        rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
         bill = spent(lab.state, practice=lab.session.practice)
         if args.json:
             print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill})
         else:
-            _print_queue(rows, lab.state, lab.session.edition.names)
+            _print_queue(rows, view)
             _print_bill(bill)
     return 0
 
@@ -123,10 +127,11 @@ def _ask_once(lab: Open, *, all_jobs: bool) -> None:
         say(f"labtui: {problem.sentence}")
 
 
-def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
+def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
     from labtui.domain.state import waiting_reason
-    from labtui.results.cost import training_gpu_hours
+    from labtui.results.cost import limit_warning, training_gpu_hours
 
+    state, run = view.state, line.run
     submission = state.submissions[run.token]
     row = run_row(state, run) | {
         "batch_size": run.spec.batch_size,
@@ -144,64 +149,46 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
+        "limit_warning": limit_warning(submission.job, run, line.row, state.cluster_time),
     }
     return dict(msgspec.to_builtins(row))
 
 
-def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
-    """Whether a time limit will come before the end of a run in progress, as far as its epochs can tell."""
-    from labtui.results.compute import compute_results
-    from labtui.results.cost import limit_warning
-    from labtui.results.measured import measured_from_state
-
-    going = {run.run_id for run in state.runs.values() if run.phase is RunPhase.RUNNING}
-    found = compute_results(measured_from_state(state)).rows if going else ()
-    paces = {member.run_id: row for row in found for member in row.members}
-    for row in rows:
-        number = row["run"]
-        item = state.submissions[state.runs[number].token]
-        warning = limit_warning(item, state.runs, paces.get(number), state.cluster_time)
-        row["limit_warning"] = warning if number in going else ""
-
-
-def _print_queue(rows: list[dict[str, Any]], state: LabState, names: Mapping[str, str]) -> None:
+def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
+    names = view.edition.names if view.edition is not None else {}
+    wide = max(len(line.word) for line in view.every.values())
     aside = " " * len("  practice") if rows[0]["practice"] or rows[0]["small"] else ""
-    print(f"run  {'task':<6} {'model':<10} {'device':<7} {'state':<10} epochs{aside}  job")
+    print(f"run  {'task':<6} {'model':<10} {'device':<7} {'state':<{wide}} epochs{aside}  job")
     for row in rows:
-        job = row["job"] or {}
-        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}"
-        device = state.runs[row["run"]].spec.devices
-        model = names.get(row["model"], row["model"]) or job.get("name", "")
+        job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # what became of its job is another run's story
+        counted = row["epochs"]["read"] or not done
+        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
+        model = names.get(row["model"], row["model"]) or job.get("name", "")
         reason = "" if done else reason_words(job.get("phase"), job.get("reason", ""))
-        why = _how_it_ended(row) or reason or row["submission"]["sentence"]
+        why = _remedy(line) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
-            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {device:<7} {row['phase']:<10} {epochs:>6}{mark}"
-            f"  {job.get('job_id', '-'):<9} {why}"
+            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {line.run.spec.devices:<7} {line.word:<{wide}} "
+            f"{epochs:>6}{mark}  {job.get('job_id', '-'):<9} {why}"
         )
         if row["limit_warning"]:
             print_line(f"     {row['limit_warning']}")
-    if state.refreshed_at is not None:
-        say(f"read {max(0.0, time.time() - state.refreshed_at):.0f} s ago")
+    if view.state.refreshed_at is not None:
+        say(f"read {max(0.0, time.time() - view.state.refreshed_at):.0f} s ago")
 
 
-def _how_it_ended(row: dict[str, Any]) -> str:
-    """A run's end goes before its job's: one job carries several runs."""
-    if row["outcome"] == "oom" and not row["smaller_batch_helps"]:
-        return "out of the node's main memory: ask for more CPUs, memory comes with them"
-    if row["outcome"] == "oom":
-        return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` plans a smaller batch"
-    if row["outcome"] == row["cause"] == "failed" and row["diagnosis"]:
-        return str(row["diagnosis"][0]["text"])
-    if row["outcome"] in ("failed", "unfinished", "time-limit"):
-        return str(row["cause"]).removeprefix("failed")
-    if row["outcome"] is None and row["job"] and row["job"]["phase"] == JobPhase.FINISHED.value:
-        return f"the job is over ({row['job']['slurm_state']}); its log is being read to the end"
-    return ""
+def _remedy(line: RunLine) -> str:
+    """What explains the end of a run, or helps after it."""
+    run = line.run
+    if run.gpu_memory_ran_out:
+        return f"`labtui submit {run.task_id} --halve {run.run_id}` plans a smaller batch"
+    if run.outcome == "oom":
+        return "the node's main memory: ask for more CPUs, memory comes with them"
+    return run.diagnosis[0].text if run.outcome == "failed" and run.diagnosis else ""
 
 
 def _print_bill(bill: dict[str, Any]) -> None:
@@ -276,11 +263,14 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.lab.checks import check_all, progress
     from labtui.lab.plan import task_of
     from labtui.session.labs import gather_evidence
+    from labtui.tui.view import View, make_view
 
     with Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
+        view = View(state=lab.state, edition=edition, checks={check.task_id: check for check in checks})
+        lines = {line.task_id: line for line in make_view(view).tasks}
         bill = spent(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
@@ -291,19 +281,16 @@ def run_check(args: argparse.Namespace) -> int:
         print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
     else:
         for check in wanted:
-            _print_task(edition, check, full=bool(args.task))
+            _print_task(lines[check.task_id], check, full=bool(args.task))
         if not args.task:
-            _print_progress(far)
+            where = f"; next is task {far.current}" if far.current else ""
+            print(f"{far.done} of {far.total} tasks done{where}.")
     return 0 if all(check.done for check in wanted) else 1
 
 
-def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
-    from labtui.lab.plan import task_of
-    from labtui.tui.format import TASK_GLYPHS, TASK_WORDS
-
-    word = TASK_WORDS[check.status] + (" (practice)" if check.practice and check.status == "done" else "")
-    title = task_of(edition, check.task_id).title
-    print_wrapped(plain(f"{TASK_GLYPHS[check.status]} {check.task_id:<6} {word:<16} {title}"))
+def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
+    word = line.word + " (practice)" * (check.practice and check.status == "done")
+    print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1
         rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
@@ -314,8 +301,3 @@ def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
         print_wrapped(plain(f"         {mark:<5} {item.sentence}{shown}"))
     for note in check.notes:
         print_wrapped(plain(f"         note: {note}"))
-
-
-def _print_progress(far: Progress) -> None:
-    where = f"; next is task {far.current}" if far.current else ""
-    print(f"{far.done} of {far.total} tasks done{where}.")

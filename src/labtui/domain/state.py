@@ -31,6 +31,9 @@ from labtui.domain.profile import Profile
 from labtui.domain.run import CAUSES, DEEDS, RunRecord
 from labtui.domain.terminal_text import file_name
 
+NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
+"""What became of a submission that became no job."""
+
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """A mirror: how many bytes of which segment we hold, and whether it is known to be the whole log.
@@ -75,6 +78,11 @@ class SubmissionState(JobRequest, frozen=True, kw_only=True):
     def plans(self) -> dict[int, RunSpec]:
         """Its runs as they were planned, by their numbers (1, 2, 3 ... within the lab folder)."""
         return dict(zip(self.run_ids, self.runs, strict=True))
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is left to end: it became no job, or its job has ended."""
+        return self.status in NEVER_SENT or (self.job is not None and self.job.phase is JobPhase.FINISHED)
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
         """Where the copy of a log lies in the lab folder: its latest segment, or this one; "" without a job."""
@@ -311,11 +319,7 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 
 def holds_slot(submission: SubmissionState) -> bool:
     """Whether a submission occupies (or may occupy) a place in its queue."""
-    if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
-        return True
-    if submission.status is not SubmissionStatus.ACCEPTED:
-        return False
-    return submission.job is None or submission.job.phase is not JobPhase.FINISHED
+    return submission.status is not SubmissionStatus.WAITING and not submission.over
 
 
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:

@@ -12,12 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
 from labtui.export.measurements import Measurements, measurements_of, stored_state
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import NEVER_SENT, AnswerSheet
+from labtui.lab.evidence import AnswerSheet
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings

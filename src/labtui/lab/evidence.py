@@ -17,8 +17,7 @@ from functools import cached_property
 
 import msgspec
 
-from labtui.domain.model import SubmissionStatus
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import NEVER_SENT, LabState, RunState, SubmissionState
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
 from labtui.preflight.findings import imported_files
@@ -127,10 +126,6 @@ def _question(heading: re.Match[str], words: list[str]) -> int | None:
 
 def _normal(text: str) -> str:
     return re.sub(r"\W+", " ", text).strip().casefold()
-
-
-NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
-"""Submissions that Slurm never took."""
 
 
 class FileFact(msgspec.Struct, frozen=True, dict=True):

@@ -61,8 +61,9 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
     rows = _shared_size(lines) if len(lines) > 1 else []
     compared = (_many if len(lines) > 2 else _pair)(lines, rows, families) if rows else ""
-    said = compared or _single(lines, families)
-    return _titled(said, ", so far" * (said != "" and any(row.live for line in lines for row in line.rows)))
+    live = any(row.live for line in lines for row in line.rows)
+    said = compared or _single(lines, families, live=live)
+    return _titled(said, ", so far" * (said != "" and live))
 
 
 def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -127,14 +128,15 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
     return ""
 
 
-def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
+def _single(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
     rows = [line.last for line in lines if (line.last.n_gpus or 0) > 1 and line.last.speedup is not None]
     row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
     if row is None:
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
-        share = f", at {percent_text(row.efficiency)} efficiency" if row.efficiency is not None else ""
+        counts = row.efficiency is not None and not live  # "so far" needs the place
+        share = f", at {percent_text(row.efficiency)} efficiency" if counts else ""
         return _titled(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"

@@ -300,6 +300,14 @@ def _node_failure(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
     return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
 
 
+def ended_by_slurm(run: RunState, job: JobView) -> RunState:
+    """A run whose job is over and whose log is still read: as Slurm says where that holds for every run of the job."""
+    outcome = OUTCOMES.get(job.slurm_state)
+    if outcome is None or job.slurm_state == "FAILED":
+        return run
+    return replace(run, outcome=outcome, diagnosis=_node_failure(outcome, job))
+
+
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
     """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
     by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")

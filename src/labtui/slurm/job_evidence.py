@@ -38,9 +38,7 @@ def unread(state: LabState) -> tuple[SubmissionState, ...]:
     return tuple(
         item
         for item in state.submissions.values()
-        if item.job is not None
-        and item.job.phase is JobPhase.FINISHED
-        and any(state.runs[run_id].outcome is None for run_id in item.run_ids)
+        if item.job and item.over and any(state.runs[number].outcome is None for number in item.run_ids)
     )
 
 

@@ -23,9 +23,7 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
     run yet can have any up to the planned one.
     """
     job = submission.job
-    if submission.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN) or (
-        job is not None and job.phase is JobPhase.FINISHED
-    ):
+    if submission.over:
         return "It is over: there is nothing left to end.", "`labtui submit` makes a new run."
     if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
         return "It is being sent to Slurm.", "Try again in a moment."

@@ -102,6 +102,20 @@ class Fold:
         run.keep(sample, clock=clock)
         self.continued = True
 
+    def keep_printed(self, run: OpenRun, said: Epoch, number: int, seconds: Interval, line: int) -> None:
+        """Keep an epoch that one line tells, or what it adds to one that was told before."""
+        sample = EpochSample(
+            epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
+        )
+        if number in run.epochs:
+            run.merge_repeat(sample)
+            return
+        if run.last and number > run.last + 1:
+            run.refuse(_GAPS)
+        if run.like_a_total(seconds.value):
+            run.refuse(_TOTAL)
+        self.keep(run, sample)
+
     # ------------------------------------------------------------------ what goes wrong
 
     def without_gpu(self) -> None:
@@ -243,11 +257,13 @@ def _printed(fold: Fold, line: int, said: Epoch) -> None:
         # a full bar below a line ``Epoch k/N``: the header was not Keras's own; a second bar is the validation's
         number, run.keras.open = run.keras.open, None
         run.form, run.last_line = KERAS, line
-        fold.keep(run, _sample(said, number, seconds, line))
+        fold.keep_printed(run, said, number, seconds, line)
         return
     if said.number is None and said.form == "tqdm":
         return  # a bar that names no epoch, where no header opened one
     if run is not None and run.trains_otherwise(said):
+        if said.number in (None, run.keras.open):
+            run.keras.aside = said, seconds, line
         return
     if run is None or run.ended or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)
@@ -257,22 +273,8 @@ def _printed(fold: Fold, line: int, said: Epoch) -> None:
     if not run.epochs:
         run.shift = 1 if said.number == 0 else 0
     number = run.last + 1 if said.number is None else int(said.number) + run.shift
-    sample = _sample(said, number, seconds, line)
-    if number in run.epochs:
-        run.merge_repeat(sample)
-        return
-    if run.last and number > run.last + 1:
-        run.refuse(_GAPS)
-    if run.like_a_total(seconds.value):
-        run.refuse(_TOTAL)
-    fold.keep(run, sample)
+    fold.keep_printed(run, said, number, seconds, line)
     run.whole = True
-
-
-def _sample(said: Epoch, number: int, seconds: Interval, line: int) -> EpochSample:
-    return EpochSample(
-        epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
-    )
 
 
 # --------------------------------------------------------------------------- rates and ends

@@ -58,7 +58,7 @@ def next_step(view: View) -> NextStep:
             after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
         )
     item = view.check.next_item if view.check is not None else None
-    waits = view.live and (
+    waits = view.pending and (
         item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}
     )
     if waits:
@@ -143,8 +143,8 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
 
 def live_reason(view: View) -> str:
     """``Run 3 has 0:09 left.``, ``Run 4 is queued; Slurm expects it to start at 14:02.``, for example."""
-    training = [line for line in view.live if line.phase is RunPhase.RUNNING]
-    first = (training or view.live or (None,))[0]
+    training = [line for line in view.pending if line.phase is RunPhase.RUNNING]
+    first = (training or view.pending or (None,))[0]
     if first is None:
         return ""
     if first.left_s is not None:
@@ -159,10 +159,11 @@ def live_reason(view: View) -> str:
 
 def _while_running(view: View) -> NextStep:
     """What can be done while jobs are under way: the questions without an answer, else watching."""
-    answers = view.count("answers")
+    answers, reason = view.count("answers"), live_reason(view)
     if answers.done < answers.of:
-        return NextStep(f"Answer question {answers.done + 1}", live_reason(view), "pane('answers')")
-    return NextStep("Watch the log", live_reason(view), "pane('log')")
+        there_is_time = f"There is time: {reason[0].lower()}{reason[1:]}"
+        return NextStep(f"Answer question {answers.done + 1}", there_is_time, "pane('answers')")
+    return NextStep("Watch the log", reason, "pane('log')")
 
 
 def _go_on(view: View) -> NextStep:
@@ -249,8 +250,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line is None:
         return "open", "", ""
     if line.live in TRAINING and not line.cancelling:
-        jobs = [each.submission.job for each in view.lines if each.phase is line.live and each.submission]
-        ran = jobs[0].ran_s(words.cluster_now(view)) if jobs and jobs[0] is not None else 0.0
+        ran = next((each.took_s or 0.0 for each in view.lines if each.phase is line.live), 0.0)
         return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""

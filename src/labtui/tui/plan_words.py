@@ -83,7 +83,7 @@ def step(plan: Plan) -> NextStep:
     """What comes next: a fix, or Submit."""
     jobs = plural(len(plan.drafts), "job")
     if not plan.drafts:
-        return NextStep("Take a run back", "Every run is left out.", "drop_row", key="d")
+        return NextStep("Take a run back", nothing_to_send(plan), "drop_row", key="d")
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
@@ -91,6 +91,12 @@ def step(plan: Plan) -> NextStep:
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
+
+
+def nothing_to_send(plan: Plan) -> str:
+    """Why a plan has no job."""
+    made = all(row.spec in plan.already for row in plan.rows)
+    return "Every run is done or under way." if made else "Every run is left out."
 
 
 def _mend(plan: Plan, found: Found) -> NextStep:
@@ -119,7 +125,7 @@ def verdict_lines(plan: Plan, styles: Roles, width: int) -> Text:
 
 def _verdict(plan: Plan, styles: Roles) -> Text:
     if not plan.drafts or not plan.checked:
-        return ink("Checking the files ..." if plan.drafts else "Every run is left out.", styles.quiet)
+        return ink("Checking the files ..." if plan.drafts else nothing_to_send(plan), styles.quiet)
     if plan.problem is not None:
         job, error = plan.problem
         return _said("✘", styles.bad, f"Job {job + 1} cannot be made: {error.sentence}", error.hint, styles)

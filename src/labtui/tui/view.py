@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -30,23 +30,18 @@ LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 SMALL = "small run, in no chart"
 """Why the numbers of a real cluster's run on stand-in devices do not count."""
 OWN_JOBS = "Own jobs"
+FRESH_S = 60.0
+"""What the cluster said so shortly before the folder was opened holds until it is asked again."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
-_STOPPED = {
-    "CANCELLED": (RunPhase.CANCELLED, "cancelled"),
-    "TIMEOUT": (RunPhase.FAILED, "time limit"),
-    "OUT_OF_MEMORY": (RunPhase.FAILED, "out of memory"),
-    "NODE_FAIL": (RunPhase.FAILED, "node failure"),
-}
-"""How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run as every part of the screen shows it.
 
     `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" where they
-    do. `left_s` are the cluster's seconds to its end, `took_s` those of one that is over; None where nothing tells
-    them. `share` is what of it is done (0 to 1).
+    do. `left_s` are the cluster's seconds to its end, `took_s` those since it began, or that it took; None where
+    nothing tells them. `share` is what of it is done (0 to 1).
     """
 
     run: RunState
@@ -140,6 +135,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: Profile | None = None
     gpu_hours: float | None = None
     now: float = 0.0
+    opened_at: float = 0.0  # when this program opened the folder, by our clock
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
     every: Mapping[int, RunLine] = {}
@@ -161,8 +157,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.every.get(self.run_id) if self.run_id is not None else None
 
     @property
-    def live(self) -> tuple[RunLine, ...]:
-        return tuple(line for line in self.lines if line.live)
+    def pending(self) -> tuple[RunLine, ...]:
+        """The runs of the task whose end is still to come, or to be heard of."""
+        return tuple(line for line in self.lines if line.live or line.phase is RunPhase.UNKNOWN)
 
     @property
     def check(self) -> TaskCheck | None:
@@ -177,8 +174,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
         return tuple(
-            self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
+            self._task_line(task.id, task.title, mine.get(task.id) or self._compared(task))
+            for task in self.edition.tasks
         )
+
+    def _compared(self, task: Task) -> list[RunLine]:
+        """The runs under way of the tasks that a task without runs compares."""
+        runs = runs_of(self.state, self.edition, task.id) if not task.runs else ()
+        return [line for run in runs if (line := self.every[run.run_id]).live]
 
     @cached_property
     def rows(self) -> tuple[TaskLine, ...]:
@@ -282,23 +285,27 @@ def make_view(view: View) -> View:
     every = {}
     for run_id, run in view.state.runs.items():
         submission = view.state.submissions.get(run.token)
-        phase, cause = decided(run, submission, view.state)
+        phase, cause = _decided(view, run, submission)
         cancelling = run.token in view.cancelling and phase in LIVE
         line = RunLine(run=run, submission=submission, phase=phase, cause=cause, cancelling=cancelling)
         every[run_id] = _with_numbers(view, line, rows.get(run_id), left_out.get(run_id, ""))
     return replace(view, every=every)
 
 
-def decided(run: RunState, submission: SubmissionState | None, state: LabState) -> tuple[RunPhase, str]:
-    """Phase and cause of a run: what its log says, else its job's end, else what was seen last."""
+def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunPhase, str]:
+    """Phase and cause of a run: what its log says, else its job's end, else what was seen last, but not long ago."""
+    state = view.state
+    job = submission.job if submission is not None else None
+    over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
+    if submission is not None and job is not None and over and run.outcome is None:
+        from labtui.session.run_matcher import ended_by_slurm
+
+        run = ended_by_slurm(run, job)
+        run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
         return run.phase, run.cause if run.phase in ENDED_BADLY else ""
-    job = submission.job if submission is not None else None
-    if job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING):
-        from labtui.slurm.states import plain_state
-
-        known = _STOPPED.get(plain_state(job.slurm_state))
-        return known or (RunPhase.UNKNOWN, "(reading log)")
+    if over:
+        return RunPhase.UNKNOWN, "(reading log)"
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
             RunPhase.FAILED: "refused by Slurm",
@@ -308,7 +315,9 @@ def decided(run: RunState, submission: SubmissionState | None, state: LabState) 
         }
         return run.phase, causes.get(run.phase, "")
     since = job.unknown_since if job is not None and job.unknown_since else state.refreshed_at
-    if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not connected(state)):
+    seen_at = max(math.inf if job is None else job.seen_at, state.refreshed_at or 0.0)
+    heard = connected(state) and seen_at >= view.opened_at - FRESH_S
+    if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         return RunPhase.UNKNOWN, f"since {words.clock(since)}" if since else "until connected"
     return run.phase, ""
 
@@ -393,14 +402,16 @@ def _ended(line: RunLine, view: View, last: int) -> float | None:
 
 
 def _took(line: RunLine, view: View) -> float | None:
-    """Seconds of a run that is over: its job's; where it shares one, from the end of the run before to its own."""
+    """Seconds of a run: its job's; where it shares one, from the end of the run before to its own, or to now."""
     job = line.submission.job if line.submission is not None else None
-    if job is None or job.phase is not JobPhase.FINISHED or line.submission is None:
+    trains = line.phase in TRAINING
+    if job is None or line.submission is None or not (trains or job.phase is JobPhase.FINISHED):
         return None
+    now = words.cluster_now(view) if trains else None
     if len(line.submission.run_ids) == 1:
-        return job.ran_s(None) or None
-    began, ended = _ended(line, view, line.run_id - 1), _ended(line, view, line.run_id)
-    return ended - began if line.run.epochs and began is not None and ended is not None else None
+        return job.ran_s(now) or None
+    began, ended = _ended(line, view, line.run_id - 1), now if trains else _ended(line, view, line.run_id)
+    return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None
 
 
 def first_task(view: View) -> str:

@@ -39,6 +39,7 @@ class ViewModel:
     ) -> None:
         self.session = session
         self.clock = clock
+        self.opened_at = clock()
         self.factor = factor
         self.state: LabState = session.state
         self.edition: Edition | None = None
@@ -118,6 +119,7 @@ class ViewModel:
                 profile=self.session.profile,
                 gpu_hours=self._gpu_hours() if self.loaded else None,
                 now=self.clock(),
+                opened_at=self.opened_at,
                 cancelling=self.cancelling,
                 deck=self.deck,
             )

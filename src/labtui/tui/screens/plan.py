@@ -418,7 +418,7 @@ class PlanScreen(FramedScreen):
         if confirmed is None:
             return
         if not plan.drafts:
-            self.app.notify("Every run is left out.", severity="warning", markup=False)
+            self.app.notify(plan_words.nothing_to_send(plan), severity="warning", markup=False)
         elif self._read_again() or not plan.checked:
             self.sending = True
         elif plan.problem is not None:

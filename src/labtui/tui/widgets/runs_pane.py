@@ -373,7 +373,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     if submission is not None and line.phase is RunPhase.RUNNING:
         from labtui.results.cost import limit_warning
 
-        if warning := limit_warning(submission, view.state.runs, line.row, words.cluster_now(view)):
+        if warning := limit_warning(submission.job, line.run, line.row, words.cluster_now(view)):
             text.append(f"\n{warning}", styles.warn)
     return text
 
