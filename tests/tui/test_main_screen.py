@@ -227,9 +227,12 @@ async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch)
 
     monkeypatch.setattr(LabApp, "_display", noted)
     monkeypatch.setattr(session, "drafts", made)
+    monkeypatch.setattr(LabApp, "_age", lambda app: None)  # nothing else is painted meanwhile
     async with screens(session, "task") as (app, pilot):
         app.go_to_task("10.5")
-        await until(pilot, lambda: "No run yet" in text_of(app) and not app._batch_count)
+        await until(pilot, lambda: "No run yet" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: not (app._batch_count or app.view_model._checking.locked()))
+        await pilot.pause()
         await pilot.press("s")
         await until(pilot, lambda: "esc Back" in text_of(app))
         assert before == [True]
@@ -428,7 +431,7 @@ async def test_waiting_and_pending_are_explained(session):
                 start_estimate=NOW + 600,
             ),
         )
-        await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
+        await until(pilot, lambda: "run 1 is queued; Slurm expects it to start at" in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app)
 
 

@@ -249,9 +249,9 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
         return f"{clean(rows[0].model)}: no setting is faster than another by more than the uncertainty"
     rate = f"{rate_text(best)} {rows[0].configuration.unit} per second"
     times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
-    if len(name) + len(other) > 34:
+    if len(name) + len(other) > 28:
         return f"{rate} at best, {times} times the slowest of {len(rates)} runs"
-    return f"{name}: {rate}, {times} times {other}"
+    return f"{name}: {rate}, {times} times that of {other}"
 
 
 def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
