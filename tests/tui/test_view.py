@@ -256,9 +256,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_runs_with_what
     first = replace(first, epochs=(sample(1), replace(sample(2), ended_at=NOW - 30)), images=50_000)
     second = one_run(2, spec(gpus=2), task_id="10.6", phase=RunPhase.RUNNING, started=True)
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
-    state = LabState(
-        runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW
-    )
+    state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = make_view(replace(seen(state), task_id="10.6"))
     assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
