@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.domain.model import Interval, RunPhase, SubmissionStatus
+from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
@@ -269,6 +269,13 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     assert box.missing == "The epoch-time chart is older than run 5: export it again."
     new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
     assert check("10.5", replace(evidence, exports=new)).status == "done"
+    for seen_at, status in (
+        (2000.0, "stale"),
+        (1005.0, "done"),
+    ):  # it went on; its end was noticed a little later
+        job = JobView(job_id="7", phase=JobPhase.FINISHED, seen_at=seen_at)
+        went_on = with_submissions(full(), planned_at=900.0, job=job)
+        assert check("10.5", replace(went_on, exports=new)).status == status
 
 
 def test_a_chart_of_another_tasks_runs_is_none_of_its_own():

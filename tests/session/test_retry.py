@@ -183,3 +183,15 @@ def test_main_memory_says_nothing_about_the_batch():
     assert too_large(runs, "ResNet152") is None
     both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
+
+
+def test_after_a_time_out_it_is_said_where_the_queue_allows_no_more(bench):
+    ended(bench, "time-limit")
+    assert "min instead of 30" in retry_after(bench.session, 1).sentence
+    profile = bench.session.profile
+    bench.session.profile = replace(
+        profile, queues=tuple(replace(each, max_minutes=30) for each in profile.queues)
+    )
+    proposal = retry_after(bench.session, 1)
+    assert proposal.sentence.startswith("It ran out of time, and the queue allows no more than 30 min")
+    assert [each.time_limit_minutes for each in proposal.drafts] == [30]

@@ -431,7 +431,7 @@ async def test_waiting_and_pending_are_explained(session):
                 start_estimate=NOW + 600,
             ),
         )
-        await until(pilot, lambda: "run 1 is queued; Slurm expects it to start at" in flat(app))
+        await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app)
 
 

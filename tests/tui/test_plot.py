@@ -158,6 +158,12 @@ def test_what_still_runs_is_hollow_and_so_far():
     rows = rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True))
     text = "\n".join(rows)
     assert "○" in text and "2.53× so far" in text and text.count("●") == 2 and "1.68×" in text
+    first = Point(x=1, y=663.0, hollow=True, live=True)
+    alone = ChartSpec(
+        key="t", title="Time", x_label="GPUs", y_label="s", unit="s", x_ticks=((1, "1"), (2, "2")),
+        series=(Series(name="net", points=(first,)),),
+    )  # fmt: skip
+    assert "663 s warm-up" in "\n".join(rows_of(alone)), "no result"
 
 
 def test_the_cursor_has_a_mark_a_line_and_a_table():

@@ -29,6 +29,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import (
     headline,
     instead_of_chart,
+    live_reason,
     next_step,
     oom_run,
     queued_here,
@@ -251,7 +252,7 @@ def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
     assert again.every[1].word == "running"
 
 
-def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_runs_with_what_it_compares():
+def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_it_waits_for():
     first = one_run(task_id="10.6", phase=RunPhase.DONE, outcome="completed", started=True)
     first = replace(first, epochs=(sample(1), replace(sample(2), ended_at=NOW - 30)), images=50_000)
     second = one_run(2, spec(gpus=2), task_id="10.6", phase=RunPhase.RUNNING, started=True)
@@ -260,7 +261,30 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_runs_with_what
     view = make_view(replace(seen(state), task_id="10.6"))
     assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
-    assert [row.live for row in view.tasks if row.task_id == compares.id] == [RunPhase.RUNNING]
+    other = replace(view, task_id=compares.id)
+    assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
+    assert title_state(other)[1:] == ("open", live_reason(other).rstrip("."))
+
+
+def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():
+    run = one_run(phase=RunPhase.WAITING)
+    waits = replace(sent(JobPhase.QUEUED), status=SubmissionStatus.WAITING, job=None, held=True)
+    step = next_step(seen(LabState(runs={1: run}, submissions={"lt1": waits})))
+    assert (step.label, step.reason) == ("Release the runs", "Run 1: held. Press H to release.")
+    lost = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
+    first = one_run(phase=RunPhase.RUNNING, started=True)
+    runs = {1: first, 2: one_run(2, spec(gpus=2)), 3: one_run(3, spec(gpus=4))}
+    job = replace(sent(JobPhase.FINISHED, slurm_state="NODE_FAIL"), run_ids=(1, 2, 3))
+    view = seen(LabState(runs=runs, submissions={"lt1": job}))
+    never = ["failed: never started"] * 2
+    assert [line.word for line in view.lines] == ["failed: node failure", *never]
+    assert headline(view) == "Run 1 failed: node failure."
+    ended = {
+        number: replace(each, phase=RunPhase.FAILED, outcome="unfinished") for number, each in runs.items()
+    }
+    ended[1] = replace(ended[1], outcome="failed", diagnosis=(lost,))
+    again = seen(LabState(runs=ended, submissions={"lt1": job}))
+    assert [line.word for line in again.lines] == ["failed: node failure", *never], "no other word later"
 
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
@@ -532,7 +556,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
 
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():
     run = one_run(phase=RunPhase.DONE, outcome="completed")
-    told = replace(run, total_seconds=Interval.around(525.0, 0.5), gpu_memory=Interval(53.0, 53.0, 53.99))
+    told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
     view = seen(LabState(runs={1: told}))
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts

@@ -122,7 +122,7 @@ def run_watch(args: argparse.Namespace) -> int:
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
         if all_over(lab.state):
-            say(nothing_to_watch(lab.state))
+            say(_OVER if lab.state.runs else _NO_RUN)
         else:
             lab.session.start()
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
@@ -186,11 +186,8 @@ class _Notifier:
                 self._desktop.show(notice)
 
 
-def nothing_to_watch(state: LabState) -> str:
-    """Why there is nothing to follow."""
-    if not state.runs:
-        return "Nothing to watch: no run has been submitted yet (labtui submit TASK)."
-    return "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
+_NO_RUN = "Nothing to watch: no run has been submitted yet (labtui submit TASK)."
+_OVER = "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
 
 
 def all_over(state: LabState) -> bool:

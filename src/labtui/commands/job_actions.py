@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers, as `labtui queue` shows them, and when."""
     add_run_argument(parser, "runs", nargs="*")
-    parser.add_argument(
-        "--after", type=count, metavar="MIN", help="let Slurm end it MIN minutes after its start"
-    )
+    parser.add_argument("--after", type=count, metavar="MIN", help="end it MIN minutes after its start")
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     add_folder_argument(parser)
     add_show_commands(parser)

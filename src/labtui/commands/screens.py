@@ -296,9 +296,8 @@ def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
     plan = IncidentPlan(
         cluster, names, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)
     )
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.closing(plan), contextlib.suppress(KeyboardInterrupt):
         signal.pause()
-    plan.close()
     return 0
 
 
@@ -306,8 +305,5 @@ def _show(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: boo
     from labtui.practice.incidents import IncidentPlan
 
     happened: list[IncidentNote] = []
-    plan = IncidentPlan(cluster, names, happened.append)
-    try:
+    with contextlib.closing(IncidentPlan(cluster, names, happened.append)):
         return show(folder, incidents=happened, practice_factor=cluster.clock.factor, kept=kept)
-    finally:
-        plan.close()

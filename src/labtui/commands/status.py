@@ -51,9 +51,7 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
     add_folder_argument(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
-    parser.add_argument(
-        "--all", action="store_true", help="all your jobs in the queue, those of other programs, too"
-    )
+    parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")
     add_json_argument(parser)
 
 
@@ -177,7 +175,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         )
         if row["limit_warning"]:
             print_line(f"     {row['limit_warning']}")
-    if view.state.refreshed_at is not None:
+    if view.state.refreshed_at and not all(item.over for item in view.state.submissions.values()):
         say(f"read {max(0.0, time.time() - view.state.refreshed_at):.0f} s ago")
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec, plural
-from labtui.domain.state import RunState
+from labtui.domain.state import RunState, SubmissionState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
@@ -44,6 +44,11 @@ class CheckItem(msgspec.Struct, frozen=True):
     kind: str = ""
     run: RunSpec | None = None
     task_id: str = ""
+
+    @property
+    def of_runs(self) -> bool:
+        """Whether it is met by runs, those of another task too."""
+        return self.kind in ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
 
     @property
     def met(self) -> bool:
@@ -82,7 +87,7 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     practice = any(item.met and item.practice for item in items)
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
-    begun = own or any(item.met and item.effort and item.kind not in _OF_RUNS for item in items)
+    begun = own or any(item.met and item.effort and not item.of_runs for item in items)
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
@@ -92,10 +97,6 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
         task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
     )
     return replace(found, missing=found.next_item.missing) if found.next_item is not None else found
-
-
-_OF_RUNS = ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
-"""Conditions that runs meet, those of another task too: only a run of its own begins a task."""
 
 
 def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:
@@ -126,7 +127,8 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
             item = CheckItem(sentence, not_run_yet([name], elsewhere))
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
-            again, shown = _again(match, matches), cite_run(match.run, at.evidence)
+            told = match.run.outcome is not None or match.run.epochs
+            again, shown = _again(match, matches), cite_run(match.run, at.evidence) if told else ""
             item = CheckItem(
                 sentence, why or again, shown, stale=not why and bool(again), practice=match.practice
             )
@@ -271,15 +273,23 @@ def _is_measured(run: RunState) -> bool:
 def _later_run(
     export: ExportFact, check: schema.ChartsCheck, evidence: Evidence, tasks: set[str]
 ) -> RunState | None:
-    """A measured run of the chart's models, of these tasks if any, submitted after the chart was written."""
+    """A measured run of the chart's models, of these tasks if any, that went on after the chart was written."""
     if export.at is None:
         return None
     for _, run in sorted(evidence.state.runs.items(), reverse=True):
         submission = evidence.submission(run)
         shown = _is_measured(run) and run.spec.model in check.models and (not tasks or run.task_id in tasks)
-        if shown and submission is not None and submission.planned_at > export.at:
+        if shown and submission is not None and _news_at(submission) > export.at:
             return run
     return None
+
+
+def _news_at(submission: SubmissionState) -> float:
+    """When a submission last brought something for a chart, by our clock: as it was sent, or its job began or ended."""
+    seen = (
+        submission.job.seen_at - 15.0 if submission.job is not None else 0.0
+    )  # s: an end is seen some time later
+    return max(submission.planned_at, seen)
 
 
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:

@@ -15,9 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.state import LOG_ENDINGS, LabState, RunState, SubmissionState
+from labtui.domain.state import LOG_ENDINGS, NEVER_SENT, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
 from labtui.session.settings import Settings
@@ -272,10 +272,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
 
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
-    if run.outcome is None and submission.status not in (
-        SubmissionStatus.REFUSED,
-        SubmissionStatus.WITHDRAWN,
-    ):
+    if run.outcome is None and submission.status not in NEVER_SENT:
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
     limit = minutes or submission.time_limit_minutes
     reason = "The same settings again." if submission.job is not None else "It was not sent before."
@@ -311,7 +308,10 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
 
 
 def _more_time(submission: SubmissionState, minutes: int) -> str:
-    return f"It ran out of time: {minutes} min instead of {submission.time_limit_minutes}."
+    before = submission.time_limit_minutes
+    if minutes <= before:
+        return f"It ran out of time, and the queue allows no more than {minutes} min: train fewer epochs."
+    return f"It ran out of time: {minutes} min instead of {before}."
 
 
 def _again(

@@ -27,6 +27,9 @@ _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
 """A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
 
+_NEVER_BEGAN = ("oom", "failed")
+"""Ends of a job that are no end of a run which had not begun: what ended the job was the run before it."""
+
 _NOT_KEPT = [
     "outcome",
     "practice",
@@ -281,8 +284,8 @@ def _ended(
         else _against_plan(run, report, index)
     )
     outcome = _outcome(read, job)
-    if read is None and report.runs and outcome in ("oom", "failed"):
-        outcome = "unfinished"  # it never began: what ended the job was the run before it
+    if read is None and report.runs and outcome in _NEVER_BEGAN:
+        outcome = "unfinished"
     if read is None and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
     found = (*found, *_diagnosis(report, read), *_node_failure(outcome, job))
@@ -300,11 +303,16 @@ def _node_failure(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
     return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
 
 
-def ended_by_slurm(run: RunState, job: JobView) -> RunState:
-    """A run whose job is over and whose log is still read: as Slurm says where that holds for every run of the job."""
+def ended_by_slurm(run: RunState, job: JobView, *, began: bool) -> RunState:
+    """A run whose job is over and whose log is still read: as Slurm says where that holds for every run of the job.
+
+    `began`: a run of the job had begun, so one that had not never will.
+    """
     outcome = OUTCOMES.get(job.slurm_state)
     if outcome is None or job.slurm_state == "FAILED":
         return run
+    if began and not run.started and outcome in _NEVER_BEGAN:
+        outcome = "unfinished"
     return replace(run, outcome=outcome, diagnosis=_node_failure(outcome, job))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,14 +55,10 @@ def next_step(view: View) -> NextStep:
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
     failed = oom_run(view)
     if failed is not None and not view.count("runs").full:
-        return NextStep(
-            after_oom(view, failed)[0], f"Run {failed.run_id} ran out of memory.", "smaller_batch"
-        )
+        said = f"Run {failed.run_id} ran out of memory."
+        return NextStep(after_oom(view, failed)[0], said, "smaller_batch")
     item = view.check.next_item if view.check is not None else None
-    waits = view.pending and (
-        item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}
-    )
-    if waits:
+    if view.pending and (item is None or item.of_runs):
         return _while_running(view)
     if item is not None and view.check is not None and view.check.missing:
         return _what_is_missing(view, view.check.missing, item)
@@ -108,7 +105,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
         return NextStep(f"Go to {item.task_id}", missing, "go_on", task_id=item.task_id)
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
-        reason = f"{words.run_numbers([line.run_id for line in again])} failed: {again[0].cause}."
+        reason = _ended(again)
         return NextStep("Run again", reason, "retry_run", again, key=".")
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
@@ -126,7 +123,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
-    """The last run of each planned size that never completed, where it failed or ran out of time."""
+    """The last run of each planned size that never completed, where it failed or was cancelled."""
     task = view.task
     planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
     last = {}
@@ -136,9 +133,7 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
     for line in view.lines:
         if line.phase is RunPhase.DONE:
             last.pop(line.run.spec.label, None)
-    return tuple(
-        line for line in last.values() if line.phase is RunPhase.FAILED and line.run.outcome != "oom"
-    )
+    return tuple(line for line in last.values() if line.phase in ENDED_BADLY and line.run.outcome != "oom")
 
 
 def live_reason(view: View) -> str:
@@ -151,18 +146,21 @@ def live_reason(view: View) -> str:
         return f"Run {first.run_id} has {words.clock_span(first.left_s)} left."
     job = first.submission.job if first.submission is not None else None
     if first.phase is RunPhase.QUEUED and job is not None and job.start_estimate:
-        return (
-            f"Run {first.run_id} is queued; Slurm expects it to start at {words.clock(job.start_estimate)}."
-        )
-    return f"Run {first.run_id} is {first.word}."
+        start = words.clock(job.start_estimate)
+        return f"Run {first.run_id} is queued; Slurm expects it to start at {start}."
+    return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
 
 def _while_running(view: View) -> NextStep:
     """What can be done while jobs are under way: the questions without an answer, else watching."""
     answers, reason = view.count("answers"), live_reason(view)
+    held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
+    if len(held) == len(view.pending):
+        return NextStep(
+            "Release the runs", f"{words.run_numbers(held)}: held. Press H to release.", "pane('runs')"
+        )
     if answers.done < answers.of:
-        there_is_time = f"There is time: {reason[0].lower()}{reason[1:]}"
-        return NextStep(f"Answer question {answers.done + 1}", there_is_time, "pane('answers')")
+        return NextStep(f"Answer question {answers.done + 1}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
 
 
@@ -184,6 +182,8 @@ def _go_on(view: View) -> NextStep:
 def instead_of_runs(view: View) -> str:
     """For a task that plans no runs: where the next runs are."""
     task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
+    if view.loading:
+        return "The lab's text is still being read. Try again in a moment."
     if task is None and tasks:
         return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:
@@ -200,9 +200,8 @@ def headline(view: View) -> str:
     if view.loading:
         return ""
     if not view.lines:
-        return (
-            f"No run yet. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
-        )
+        to_run = f"No run yet. Press s to submit {plural(planned, 'run')}."
+        return to_run if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
     training = any(line.phase is RunPhase.RUNNING and line.run.spec.epochs > 1 for line in view.lines)
     if training and not measured:
@@ -216,9 +215,15 @@ def _how_they_ended(view: View) -> str:
     """``Runs 6, 7 were cancelled.``, ``Run 6 failed: time limit.``: what became of the newest job."""
     newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
     failed = [line for line in newest if line.phase is RunPhase.FAILED]
-    numbers = [line.run_id for line in failed or newest]
-    was = "" if failed else "was " if len(numbers) == 1 else "were "
-    return f"{words.run_numbers(numbers)} {was}{(failed or newest)[0].word}."
+    return _ended(failed or newest)
+
+
+def _ended(lines: Sequence[RunLine]) -> str:
+    """How these runs ended, those that ended as the first did."""
+    word = lines[0].word
+    numbers = [line.run_id for line in lines if line.word == word]
+    was = "" if lines[0].phase is RunPhase.FAILED else "was " if len(numbers) == 1 else "were "
+    return f"{words.run_numbers(numbers)} {was}{word}."
 
 
 def instead_of_chart(view: View) -> str:
@@ -256,7 +261,8 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines:
         return "open", "no run yet", ""
-    return line.live or line.status, line.word, ""
+    waits = live_reason(view).removesuffix(".") if line.live is None else ""
+    return line.live or line.status, line.word, waits
 
 
 def _largest(view: View) -> ResultRow | None:

@@ -66,9 +66,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cancellable(self) -> bool:
         """Whether its job may still be there."""
-        job = self.submission.job if self.submission is not None else None
-        over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
-        return (self.live and not self.cancelling) or (self.phase is RunPhase.UNKNOWN and not over)
+        lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
+        return (self.live and not self.cancelling) or lost
 
     @property
     def sign(self) -> str:
@@ -174,14 +173,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
         return tuple(
-            self._task_line(task.id, task.title, mine.get(task.id) or self._compared(task))
-            for task in self.edition.tasks
+            self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
         )
-
-    def _compared(self, task: Task) -> list[RunLine]:
-        """The runs under way of the tasks that a task without runs compares."""
-        runs = runs_of(self.state, self.edition, task.id) if not task.runs else ()
-        return [line for run in runs if (line := self.every[run.run_id]).live]
 
     @cached_property
     def rows(self) -> tuple[TaskLine, ...]:
@@ -207,8 +200,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             elif runs.done < runs.of or not runs.of:
                 gone = same == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
                 live = RunPhase.FAILED if RunPhase.FAILED in same else RunPhase.CANCELLED if gone else None
-        furthest = [line.cancelling for line in lines if line.phase is live]
-        cancelling = bool(furthest) and all(furthest)
+        cancelling = live in LIVE and all(line.cancelling for line in lines if line.phase is live)
         return TaskLine(task_id=task_id, title=title, status=status, live=live, cancelling=cancelling)
 
     @property
@@ -300,7 +292,8 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
     if submission is not None and job is not None and over and run.outcome is None:
         from labtui.session.run_matcher import ended_by_slurm
 
-        run = ended_by_slurm(run, job)
+        began = any(state.runs[number].started for number in submission.run_ids)
+        run = ended_by_slurm(run, job, began=began)
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
         return run.phase, run.cause if run.phase in ENDED_BADLY else ""
@@ -360,19 +353,13 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
 def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
     """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects."""
     run, passed = line.run, _in_epoch(line, view)
-    if (
-        line.phase is not RunPhase.RUNNING
-        or line.cancelling
-        or "epochs" in run.spec.unknown
-        or not run.spec.epochs
-    ):
+    trains = line.phase is RunPhase.RUNNING and not line.cancelling
+    if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
     job = line.submission.job if line.submission is not None else None
-    most = (
-        job.time_limit_s - job.ran_s(words.cluster_now(view))
-        if job is not None and job.time_limit_s
-        else math.inf
-    )
+    most = math.inf
+    if job is not None and job.time_limit_s:
+        most = job.time_limit_s - job.ran_s(words.cluster_now(view))
     if row is not None and row.epoch_seconds is not None:
         pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
         return min(most, max(0.0, pace * missing - min(pace, passed))), pace * run.spec.epochs

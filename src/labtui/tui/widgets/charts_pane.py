@@ -63,7 +63,8 @@ class ChartView(Widget, can_focus=False):
 
     def _heading(self, spec: ChartSpec | None, look: Roles) -> Text:
         text = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
-        return text.append(f"  {plain(spec.y_label)}" if spec is not None else "", look.quiet)
+        told = spec is None or spec.y_label.casefold() == self.heading.casefold()
+        return text.append("" if told or spec is None else f"  {plain(spec.y_label)}", look.quiet)
 
 
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
@@ -352,7 +353,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
         known = row is not None and row.efficiency is not None and self.view_name != "efficiency"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and known else ""
-        far = "so far" if point.live else ""
+        far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
         origin = where if left.cell_len + len(where) < self.size.width else run
         first = ends(left, ink(origin, styles.soft), self.size.width)

@@ -328,7 +328,8 @@ class _Drawing:
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
         value = value_text(self.spec, last)
         texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
-        texts = [f"{texts[0]} so far", *texts] if last.live else texts
+        far = "warm-up" if last.hollow else "so far"
+        texts = [f"{texts[0]} {far}", *texts] if last.live or last.hollow else texts
         told = self.few or at == self.cursor.series or not name
         return [*(texts if told else ()), *((name, f"{name[:8]}…") if name else ())]
 

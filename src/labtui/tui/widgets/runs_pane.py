@@ -3,6 +3,7 @@
 A run that failed comes first: the log's own error line, one sentence, one advice, its keys.
 """
 
+import math
 import textwrap
 
 from rich.text import Text
@@ -245,7 +246,9 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
 
 def _training(line: RunLine) -> str:
     """The whole training as its script printed it; "" where it did not."""
-    return words.clock_span(line.run.total_seconds.value) if line.run.total_seconds is not None else ""
+    return (
+        words.clock_span(math.floor(line.run.total_seconds.lo)) if line.run.total_seconds is not None else ""
+    )
 
 
 def _memory(line: RunLine) -> str:
@@ -326,7 +329,7 @@ def explained(line: RunLine, advice: str) -> tuple[str, str]:
     if run.outcome == "time-limit" or line.cause == "time limit":
         epoch = min(len(run.epochs) + 1, spec.epochs)
         reached = f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
-        return reached, "Press R to run it with more time."
+        return reached, "Press R to run it again, with more time where the queue allows."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
         return line.submission.sentence, line.submission.hint
     unexplained = "" if run.diagnosis or line.cause != "failed" else "; its log does not say why"

@@ -360,6 +360,8 @@ class TailView(ScrollView, can_focus=True):
         begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
         self._widest = max(self._widest, cell_len(text))
         self._resize()
+        if end + 8 + cell_len(self.read_as.get(line, "")) < self.scrollable_content_region.width:
+            begin, end = 0, 1  # it is seen from the line's beginning
         place = Region(begin, self.file.row(line), end - begin, 1)
         self.scroll_to_region(place, animate=False, center=True, immediate=True, force=True)
 
