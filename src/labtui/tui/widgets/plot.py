@@ -328,10 +328,9 @@ class _Drawing:
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
         value = value_text(self.spec, last)
         texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
-        far = "warm-up" if last.hollow else "so far"
-        texts = [f"{texts[0]} {far}", *texts] if last.live or last.hollow else texts
+        far = " warm-up" if last.hollow else " so far" if last.live else ""
         told = self.few or at == self.cursor.series or not name
-        return [*(texts if told else ()), *((name, f"{name[:8]}…") if name else ())]
+        return [*((f"{texts[0]}{far}", *texts) if told else ()), *((name, f"{name[:8]}…") if name else ())]
 
     def _names(self, order: Sequence[int]) -> None:
         """What each line is called, at its end: beside it, else with its mark on the next free row of the margin."""
