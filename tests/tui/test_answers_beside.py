@@ -89,7 +89,7 @@ async def test_the_answers_have_their_places_where_they_are_the_first_pane(fille
 
 async def test_wide_screens_show_the_chart_of_the_question(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: "Images per second" in text_of(app) and bool(app.view_model.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
         await pilot.press("ctrl+n", "ctrl+n")
         await until(pilot, lambda: chart.spec is not None and chart.spec.key == "speedup")
@@ -107,7 +107,7 @@ async def test_wide_screens_show_the_chart_of_the_question(filled_session):
 
 async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_session, painting, monkeypatch):
     async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: "Images per second" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
         made: list[str] = []
         for place, name in ((ChartView, "render"), (Static, "update")):

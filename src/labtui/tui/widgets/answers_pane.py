@@ -27,7 +27,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.charts_pane import VIEWS, ChartView, first_chart
+from labtui.tui.widgets.charts_pane import ChartView, first_chart
 from labtui.tui.widgets.frame import Acts, Said, key, say
 
 SAVE_AFTER = 1.0
@@ -188,8 +188,7 @@ class AnswersPane(Container, Acts):
         chart = chart_beside(view, self.question)
         beside = self.query_one("#answer-chart", ChartView)
         beside.set_class(chart is None, "-nothing")
-        beside.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
-        beside.spec = chart
+        beside.show(chart)
 
     # ------------------------------------------------------------------ the text
 

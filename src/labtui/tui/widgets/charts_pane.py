@@ -44,6 +44,10 @@ class ChartView(Widget, can_focus=False):
     """Stands above the chart, with the unit; "" for none."""
     chosen: reactive[bool] = reactive(False)
 
+    def show(self, spec: ChartSpec | None) -> None:
+        """A chart under what is drawn in it."""
+        self.heading, self.spec = spec.heading.split(",")[0] if spec is not None else "", spec
+
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())

@@ -97,8 +97,7 @@ class RunsPane(RunPane):
         glance.display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
         chart.display = spec is not None and failed is None
-        chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
-        chart.spec = spec
+        chart.show(spec)
         chart.cursor = NO_CURSOR
         facts = Text("")
         if line is not None:
