@@ -20,10 +20,8 @@ from labtui.session.labs import load_edition, open_answers
 from labtui.session.settings import Settings
 from tests.lab.published import published_lab
 
-EDITIONS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
 DAY = date(2026, 3, 5)
 
-SHORT = "Yes."
 LONG = "\n\n".join(
     f"Paragraph {n}: the all-reduce after each step costs time that does not shrink with the number of GPUs, "
     "so the efficiency falls, and with a larger per-GPU batch it would fall less. " * 3
@@ -47,7 +45,7 @@ EVERYTHING = (
     + '1\n```\n\n<script>alert(1)</script> \\#read("/etc/passwd") '
     + "averylongwordwithoutanyblank" * 12
 )
-ANSWERS = {"short": SHORT, "long": LONG, "languages": LANGUAGES, "maths": MATHS, "everything": EVERYTHING}
+ANSWERS = {"long": LONG, "languages": LANGUAGES, "maths": MATHS, "everything": EVERYTHING}
 
 
 class Lab(msgspec.Struct, frozen=True):
@@ -82,21 +80,12 @@ def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> L
 
 def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, float, float, str]]]]:
     """Of each page: width, height, and the words with their boxes in points (poppler reads them)."""
-    text = subprocess.run(
-        ["pdftotext", "-bbox", str(path), "-"], check=True, capture_output=True, text=True, encoding="utf-8"
-    ).stdout
+    done = subprocess.run(["pdftotext", "-bbox", str(path), "-"], check=True, capture_output=True)
     pages = []
-    for size, body in re.findall(r'<page width="([^>]*)">(.*?)</page>', text, re.DOTALL):
+    for size, body in re.findall(r'<page width="([^>]*)">(.*?)</page>', done.stdout.decode(), re.DOTALL):
         width, height = (float(number) for number in re.findall(r"[\d.]+", size))
-        words = [
-            (float(a), float(b), float(c), float(d), word)
-            for a, b, c, d, word in re.findall(
-                r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>',
-                body,
-                re.DOTALL,
-            )
-        ]
-        pages.append((width, height, words))
+        boxes = re.findall(r'<word xMin="(\S+)" yMin="(\S+)" xMax="(\S+)" yMax="(\S+)">(.*?)</word>', body)
+        pages.append((width, height, [(*map(float, box), word) for *box, word in boxes]))
     return pages
 
 

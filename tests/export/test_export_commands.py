@@ -23,32 +23,28 @@ from tests.results.test_results_command import folder as stored  # noqa: F401 - 
 LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.31338.out")]
 
 
-# --------------------------------------------------------------------------- plot
-
-
-def test_plot_draws_bare_logs(tmp_path, capsys):
-    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg"])
-    assert code == 0
-    names = {path.name for path in tmp_path.iterdir()}
-    for key in ("epoch-time", "throughput", "speedup", "efficiency"):
-        assert {f"{key}-ResNet50.svg", f"{key}-ResNet152.svg", f"{key}.svg"} <= names
-    assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
-
-
 def test_plot_draws_one_chart_in_each_format_that_is_named(tmp_path, capsys):
-    out = ["--out", str(tmp_path), "--format", "svg,pdf", "--chart", "speedup-ResNet50"]
-    assert main(["plot", *LOGS, *out, "--kind", "lines"]) == 0
+    assert main(["plot", *LOGS, "--list"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    for key in ("epoch-time", "throughput", "speedup", "efficiency"):
+        assert {f"{key}-ResNet50", f"{key}-ResNet152", key} <= listed
+    out = ["--out", str(tmp_path), "--format", "svg,pdf", "--chart"]
+    assert main(["plot", *LOGS, *out, "nonsense"]) == 2
+    assert "speedup" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert main(["plot", *LOGS, *out, "speedup-ResNet50", "--kind", "lines"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"speedup-ResNet50.svg", "speedup-ResNet50.pdf"}
-    capsys.readouterr()
 
 
-def test_plot_says_why_a_small_run_is_in_no_chart(tmp_path, capsys):
+def test_plot_draws_bare_logs_and_says_why_a_small_run_is_in_no_chart(tmp_path, capsys):
     small = tmp_path / "small.out"
     command = "+ python ResNet50.py --epochs 2 --batch_size 512 --n_gpus 2 --device cpu\n"
     log = Path(LOGS[0]).read_text(encoding="utf-8").split(" Model ResNet50 2 GPUs")[1].split(" Model ")[0]
     small.write_text(f"{command} Model ResNet50 2 GPUs{log}", encoding="utf-8")
     assert main(["plot", LOGS[1], str(small), "--out", str(tmp_path / "p"), "--format", "svg"]) == 0
-    assert "ResNet50 on 2 GPUs is a small run: not in the charts" in capsys.readouterr().err
+    names, said = {path.name for path in (tmp_path / "p").iterdir()}, capsys.readouterr()
+    assert {"epoch-time-ResNet152.svg", "throughput-ResNet152.svg", "efficiency-ResNet152.svg"} <= names
+    assert {Path(line).name for line in said.out.splitlines()} == names
+    assert "ResNet50 on 2 GPUs is a small run: not in the charts" in said.err
 
 
 def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, capsys, monkeypatch):
@@ -62,13 +58,6 @@ def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, capsys, m
         assert shown in text and "vit" not in text
     assert main(["results", "--json"]) == 0
     assert {row["model"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"vit"}
-
-
-def test_plot_lists_and_knows_what_it_has(tmp_path, capsys):
-    assert main(["plot", *LOGS, "--list"]) == 0
-    assert "efficiency-loss" in capsys.readouterr().out
-    assert main(["plot", *LOGS, "--out", str(tmp_path), "--chart", "nonsense"]) == 2
-    assert "speedup" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
@@ -94,9 +83,6 @@ def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811
     capsys.readouterr()
 
 
-# --------------------------------------------------------------------------- export
-
-
 def test_export_writes_everything(stored, capsys):  # noqa: F811
     assert main(["export", "--json"]) == 0
     captured = capsys.readouterr()
@@ -115,32 +101,19 @@ def test_export_writes_everything(stored, capsys):  # noqa: F811
 
 
 def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, capsys):  # noqa: F811
-    assert (
-        main(["export", "--deck", "none", "--report", "none", "--no-plots", "--out", str(tmp_path / "out")])
-        == 0
-    )
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "results.csv", "results.json", "results.md", "results.tex",
-    ]  # fmt: skip
+    tables_only = ["--deck", "none", "--report", "none", "--no-plots"]
+    assert main(["export", *tables_only, "--out", str(tmp_path / "out")]) == 0
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["results.csv", "results.json", "results.md", "results.tex"]
     assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
     capsys.readouterr()
 
 
 def test_export_makes_the_report_that_is_asked_for(tmp_path):
     lab = make_lab(tmp_path / "lab", "sa-miri-2021-ex12")
-    report = export_lab(lab.folder.path, state=lab.state)
+    report = export_lab(lab.folder.path, plots=False, state=lab.state)
     names = {path.name for path in report.files}
     assert names >= {"report.pdf", "analysis.ipynb"} and not names & {"deck.pptx", "deck.pdf"}
-
-
-def test_a_lab_with_nothing_still_gets_its_deck(tmp_path):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
-    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert {path.name for path in report.files} >= {"deck.pptx", "deck.pdf", "results.csv"}
-    assert any("no steady epoch time" in note for note in report.notes)
-
-
-# --------------------------------------------------------------------------- what can go wrong
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str = "") -> None:
@@ -174,15 +147,21 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
 
 
-def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_path, monkeypatch):
+def test_of_a_lab_with_nothing_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(
+    tmp_path, monkeypatch
+):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
     deck = lab.folder.path / "deck.pptx"
     deck.write_bytes(b"last week's deck")
-    failing(monkeypatch, "replace", errno.EACCES, "deck.pptx")
-    with pytest.raises(ExportError) as caught:
-        export_lab(lab.folder.path, state=lab.state)
+    with monkeypatch.context() as patched:
+        failing(patched, "replace", errno.EACCES, "deck.pptx")
+        with pytest.raises(ExportError) as caught:
+            export_lab(lab.folder.path, state=lab.state)
     said = caught.value.sentence
     assert "Permission denied" in said and "deck.pptx" in said and "unchanged" in said and caught.value.hint
     assert deck.read_bytes() == b"last week's deck"
     assert (lab.folder.path / "deck.pdf").is_file() and (lab.folder.path / "results.csv").is_file()
     assert not list(lab.folder.path.glob(".*.part"))
+    report = export_lab(lab.folder.path, formats=("pptx",), plots=False, state=lab.state, today=DAY)
+    assert {path.name for path in report.files} >= {"deck.pptx", "results.csv"}
+    assert any("no steady epoch time" in note for note in report.notes)
