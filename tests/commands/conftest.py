@@ -116,19 +116,11 @@ def labtui(tmp_path: Path) -> Labtui:
 
 
 def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str]:
-    """``labtui init`` for a cluster under test."""
-    options = {
-        "--lab": "hpc4ai-ch10",
-        "--cluster": "mn5",
-        "--host": student.host,
-        "--port": str(student.port),
-        "--user": student.user,
-        "--identity": str(student.key),
-        "--host-key": student.host_key,
-        "--account": student.account,
-        "--root": f"{student.scratch}/{labtui.folder.parent.name}",
-    } | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    return ["init", str(labtui.folder), *(word for pair in options.items() if pair[1] for word in pair)]
+    """``labtui init`` for a cluster under test; `changes` go last, and count."""
+    root = f"{student.scratch}/{labtui.folder.parent.name}"
+    lab = ["--lab=hpc4ai-ch10", "--cluster=mn5", f"--account={student.account}", f"--root={root}"]
+    more = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
+    return ["init", str(labtui.folder), *lab, *student.options, *more]
 
 
 @pytest.fixture

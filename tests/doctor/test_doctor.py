@@ -35,6 +35,7 @@ from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
 from labtui.slurm.site_profile import Choices, site_profile
 from tests.real_cluster import Cluster, Student
+from tests.session.small_job import make_lab
 from tests.slurm.recorded import PROBE
 
 PROFILE = Profile(
@@ -233,11 +234,8 @@ def doctor_checks(
     capsys: pytest.CaptureFixture[str], student: Student, *more: str, port: int = 0
 ) -> tuple[int, dict[str, dict[str, str]]]:
     """The doctor's exit status, and its checks by key."""
-    words = [
-        "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(port or student.port), "--user",
-        student.user, "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
-    ]  # fmt: skip
-    status = main(words)
+    options = [*student.options, f"--port={port or student.port}", "--json", *more]
+    status = main(["doctor", "--cluster", "mn5", *options])
     report = json.loads(capsys.readouterr().out)
     return status, {check["key"]: check for check in report["checks"]}
 
@@ -308,14 +306,9 @@ def test_trouble_of_the_cluster_is_found(student, cluster, capsys, name):
 
 @pytest.mark.cluster
 def test_a_lab_folder_says_who_and_where(student, tmp_path, capsys):
-    (tmp_path / "lab.toml").write_text(
-        f'[lab]\nedition = "x"\n[cluster]\nprofile = "mn5"\nhost = "{student.host}"\nport = {student.port}\n'
-        f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
-        f'account = "{student.account}"\ndata_dir = "/gone"\n'
-    )
-    status = main(["doctor", str(tmp_path), "--trust"])
+    folder = make_lab(tmp_path / "lab", student, student.port, data_dir="/gone")
+    assert main(["doctor", str(folder.path)]) == 1
     report = capsys.readouterr().out
-    assert status == 1
     first, _, *rows = report.splitlines()
     assert "1 wrong" in first, "the verdict comes first"
     assert any(re.match("✘ Data +problem  The data folder /gone does not exist.", row) for row in rows)

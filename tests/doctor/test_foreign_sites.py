@@ -57,20 +57,12 @@ def new_labtui(place: Path) -> Labtui:
     return Labtui(home, place / "lab")
 
 
-def connection_options(cluster: Cluster) -> list[str]:
-    student = cluster.student
-    return [
-        "--host", student.host, "--port", str(student.port), "--user", student.user,
-        "--identity", str(student.key), "--host-key", student.host_key,
-    ]  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def lab(site: tuple[SiteName, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Labtui:
     """A lab folder on this cluster, made once; its places are given as options."""
     labtui, cluster = new_labtui(tmp_path_factory.mktemp(site[0])), site[1]
     places = ["--python", PYTHON, "--data-dir", cluster.student.data_dir]
-    labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), *places)
+    labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", *cluster.student.options, *places)
     return labtui
 
 
@@ -94,7 +86,7 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
 def test_from_nothing_to_a_chart(site, tmp_path):
     labtui = new_labtui(tmp_path)
     name, cluster = site
-    words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
+    words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *cluster.student.options]
     answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
     shown, questions = at_a_terminal(labtui, words, answers)
     assert 0 < questions <= MAX_ANSWERS, shown

@@ -47,13 +47,10 @@ def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str =
             gpus=gpus_per_node, python=python,
         )
     )  # fmt: skip
-    options = {
-        "--lab": TEXTS / "edition.toml", "--cluster": profile, "--host": student.host, "--port": student.port,
-        "--root": f"{student.scratch}/{folder.name}", "--user": student.user, "--identity": student.key,
-        "--host-key": student.host_key,
-    }  # fmt: skip
+    lab = [f"--lab={TEXTS / 'edition.toml'}", f"--cluster={profile}"]
     labtui = Labtui(folder / "home", folder / "lab")
-    labtui("init", str(labtui.folder), *(str(word) for pair in options.items() for word in pair))
+    root = f"--root={student.scratch}/{folder.name}"
+    labtui("init", str(labtui.folder), *lab, *student.options, root)
     return labtui
 
 

@@ -61,6 +61,12 @@ class Student:
     data_dir: str
     container: str
 
+    @property
+    def options(self) -> list[str]:
+        """Where labtui's commands log in, and with what."""
+        values = {"host": self.host, "port": self.port, "user": self.user, "identity": self.key}
+        return [f"--{name}={value}" for name, value in (values | {"host-key": self.host_key}).items()]
+
 
 class Cluster:
     """A running cluster in `folder`; made by `Cluster.start` or `Cluster.attach`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import SubmissionState
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
+from labtui.session.settings import Settings, changed
 from labtui.slurm.job_script import STARTED_GUARD
 from tests.real_cluster import Student
 
@@ -31,8 +31,8 @@ printf 'no newline at the end'
 """A small job, to be filled in with `str.format`; it goes on only as the first of its submission."""
 
 
-def make_lab(path: Path, student: Student, port: int) -> LabFolder:
-    """A lab folder of this student; `port` may be a proxy's."""
+def make_lab(path: Path, student: Student, port: int, **more: str) -> LabFolder:
+    """A lab folder of this student; `port` may be a proxy's, `more` are settings."""
     settings = Settings(
         edition="hpc4ai-ch10",
         profile="mn5",
@@ -44,7 +44,7 @@ def make_lab(path: Path, student: Student, port: int) -> LabFolder:
         account=student.account,
         root=f"{student.scratch}/labtui-{path.name}",
     )
-    return LabFolder.create(path, settings)
+    return LabFolder.create(path, changed(settings, **more))
 
 
 def draft(account: str) -> SubmissionDraft:

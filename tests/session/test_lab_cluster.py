@@ -10,7 +10,7 @@ from labtui.doctor.findings import Check
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, requirements_of
 from labtui.session.settings import Settings, profile_of_host
-from tests.real_cluster import Student
+from tests.session.small_job import make_lab
 
 
 @pytest.fixture
@@ -30,18 +30,15 @@ def settable(**settings: str) -> Check:
     return Check(key="x", title="X", status="problem", sentence="s", action="settings", settings=settings)
 
 
-def test_a_setting_is_corrected_and_nothing_else(folder):
+def test_a_setting_that_a_check_may_correct_is_corrected_and_nothing_else(folder):
+    before = folder.settings()
+    fix_check(settable(host="evil.example", identity="/etc/passwd"), folder)
+    assert folder.settings() == before
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
     sentence = fix_check(settable(account="nct_345"), folder)
     assert "account = nct_345" in sentence
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
-
-
-def test_only_settings_that_a_check_may_correct(folder):
-    before = folder.settings()
-    fix_check(settable(host="evil.example", identity="/etc/passwd"), folder)
-    assert folder.settings() == before
 
 
 def test_a_key_that_others_can_read(folder, tmp_path):
@@ -74,17 +71,9 @@ def test_a_known_login_host_brings_its_profile(host, profile):
     assert profile_of_host(host) == profile
 
 
-def real_folder(path: Path, student: Student, **settings: str) -> LabFolder:
-    values = {
-        "host": student.host, "port": student.port, "user": student.user, "identity": str(student.key),
-        "host_key": student.host_key, "account": student.account,
-    } | settings  # fmt: skip
-    return LabFolder.create(path, Settings(edition="hpc4ai-ch10", profile="mn5", **values))  # type: ignore[arg-type]
-
-
 @pytest.mark.cluster
 def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
-    folder = real_folder(tmp_path / "lab", student, account="nct_325")
+    folder = make_lab(tmp_path / "lab", student, student.port, account="nct_325")
     assert main(["doctor", str(folder.path), "--fix"]) == 1
     assert folder.settings().account == student.account
     capsys.readouterr()

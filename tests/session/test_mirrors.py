@@ -34,8 +34,7 @@ def run(bench: Bench):
 def test_epochs_count_once_whatever_is_cut_between(bench):
     token = accepted(bench)
     whole = keras_log(5, 4, 4, 4, 4)
-    seed = 20260
-    chooser = random.Random(seed)
+    chooser = random.Random(20260)
     position = 0
     while position < len(whole):
         step = chooser.randrange(1, 60)
@@ -49,6 +48,7 @@ def test_epochs_count_once_whatever_is_cut_between(bench):
     bench.run(300, lambda: run(bench).phase is RunPhase.DONE)
     assert [sample.epoch for sample in run(bench).epochs] == [1, 2, 3, 4, 5]
     assert bench.mirror(token) == whole
+    assert not [path for path in bench.path.rglob("*") if path.stat().st_mode & 0o077], "for the owner alone"
 
 
 def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
@@ -86,9 +86,7 @@ def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_b
     path = first.session.log_path(token, "out")
     first.session.close()
     first.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
-    path.write_bytes(
-        keras_log(5, 4)
-    )  # copied by a process that was killed before it could store what it read
+    path.write_bytes(keras_log(5, 4))  # by a process that was killed before it could store what it read
     second = open_bench(first.cluster)
     second.run(60, lambda: len(run(second).epochs) == 2)
     assert second.mirror(token) == keras_log(5, 4)
@@ -166,13 +164,6 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench):
         ("oom", "out of memory"),
         ("unfinished", "never started"),
     ]
-
-
-def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench):
-    accepted(bench, n_gpus=2)
-    bench.cluster.write("100", keras_log(5, 4, n_gpus=4, batch=512))
-    bench.run(60)
-    assert run(bench).epochs == ()
 
 
 def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):

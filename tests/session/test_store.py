@@ -40,11 +40,6 @@ def epoch(number: int, seconds: float = 5.0, run_id: int = 1) -> Change:
     return changes.epoch(run_id, sample)
 
 
-def many(count: int) -> LabState:
-    """A state of so many submissions, each with some text."""
-    return after(*(planned(number) for number in range(1, count + 1)))
-
-
 def stored(path: Path) -> LabState:
     with contextlib.closing(Store(path)) as store:
         return store.load()
@@ -94,14 +89,6 @@ def test_a_byte_that_turned_is_no_row(place, byte):
         from_json(unsealed(bytes(data).decode()), SubmissionState)
 
 
-def test_files_are_for_the_owner_alone(bench):
-    token = accepted(bench)
-    bench.cluster.write("100", keras_log(5))
-    bench.run(40, lambda: bench.session.log_path(token, "out") is not None)
-    for path in bench.path.rglob("*"):
-        assert path.stat().st_mode & 0o077 == 0, path
-
-
 def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     """Its runs are as planned until their logs are read again."""
     path = tmp_path / "labtui.db"
@@ -122,38 +109,35 @@ def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     assert stored(path) == state
 
 
-def test_a_newer_database_is_left_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("version", "read_only", "says"), [(99, False, "newer labtui"), (3, True, "another version")]
+)
+def test_a_database_of_another_version_is_left_alone_and_closed_again(
+    tmp_path, monkeypatch, version, read_only, says
+):
     path = tmp_path / "labtui.db"
     Store(path).close()
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="newer labtui"):
-        Store(path)
+    opened: list[sqlite3.Connection] = []
+    monkeypatch.setattr(
+        "labtui.session.store._connect",
+        lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0],
+    )
+    with pytest.raises(StoreError, match=says):
+        Store(path, read_only=read_only)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
     assert path.read_bytes() == before
 
 
-class FullDisk:
-    """A store that refuses to write while `full`."""
+def test_a_full_disk_loses_nothing_and_sends_nothing(bench, monkeypatch):
+    def full(*_: object) -> None:
+        raise StoreError("The disk of this computer is full.", "Free some space.")
 
-    def __init__(self, store: Store) -> None:
-        self._write = store.write
-        self.full = False
-        store.write = self.write  # type: ignore[method-assign]
-
-    def write(self, *args, **more):
-        if self.full:
-            raise StoreError(
-                "The disk of this computer is full: the lab folder cannot be written.", "Free some space."
-            )
-        return self._write(*args, **more)
-
-
-def test_a_full_disk_loses_nothing_and_sends_nothing(bench):
-    disk = FullDisk(bench.session._store)
     accepted(bench)
-    disk.full = True
+    monkeypatch.setattr(bench.session._store, "write", full)
     with pytest.raises(StoreError):
         bench.session.submit(draft())
     assert len(bench.session.state.submissions) == 1
@@ -163,7 +147,7 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench):
     bench.run(60, lambda: only(bench).job.phase is JobPhase.FINISHED)
     assert any(problem.key == "store" for problem in bench.session.state.problems)
     assert bench.cluster.count("submit") == 1
-    disk.full = False
+    monkeypatch.undo()
     bench.cluster.write("100", keras_log(5, 4, 3)[len(keras_log(5, 4)) :])
     bench.run(40, lambda: len(bench.session.state.runs[1].epochs) == 3)
     assert bench.session.state.problems == ()
@@ -174,15 +158,15 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench):
 
 def test_a_really_full_file_system_is_a_sentence(tmp_path):
     """SQLite's own limit of pages stands for the disk: the error is the same."""
-    store = Store(tmp_path / "labtui.db")
-    store._connection.execute("PRAGMA max_page_count = 30")
-    with pytest.raises(StoreError, match="disk"):
-        store.write(LabState(), many(2000))
-    assert store.load() == LabState()
-    store._connection.execute("PRAGMA max_page_count = 100000")
-    store.write(LabState(), many(2000))
-    assert len(store.load().submissions) == 2000
-    store.close()
+    many = after(*(planned(number) for number in range(2000)))
+    with contextlib.closing(Store(tmp_path / "labtui.db")) as store:
+        store._connection.execute("PRAGMA max_page_count = 30")
+        with pytest.raises(StoreError, match="disk"):
+            store.write(LabState(), many)
+        assert store.load() == LabState()
+        store._connection.execute("PRAGMA max_page_count = 100000")
+        store.write(LabState(), many)
+        assert len(store.load().submissions) == 2000
 
 
 def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
@@ -208,21 +192,6 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
 def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
-
-
-def test_a_database_of_another_version_is_closed_again(tmp_path):
-    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db:
-        db.execute("PRAGMA user_version = 3")
-    opened: list[sqlite3.Connection] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "labtui.session.store._connect",
-            lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0],
-        )
-        with pytest.raises(StoreError, match="another version"):
-            Store(tmp_path / "other.db", read_only=True)
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        opened[0].execute("SELECT 1")
 
 
 def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path):
