@@ -6,9 +6,9 @@ import pytest
 from labtui.commands.cli import main
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import LogReport, ParsedRun
+from labtui.training_logs.runs import LogReport
 from tests.training_logs import samples
-from tests.training_logs.samples import imagenet, keras
+from tests.training_logs.samples import keras
 
 
 def read(text: str) -> LogReport:
@@ -16,16 +16,6 @@ def read(text: str) -> LogReport:
     report = parse_log(text.encode())
     assert parse_log(text[i : i + 7].encode() for i in range(0, len(text), 7)) == report
     return report
-
-
-def only_run(text: str) -> ParsedRun:
-    report = read(text)
-    assert len(report.runs) == 1, report.runs
-    return report.runs[0]
-
-
-def kinds(report: LogReport) -> list[str]:
-    return [found.kind for found in report.diagnosis]
 
 
 BANNER_4 = samples.banner("ResNet50", 4, 8192)
@@ -44,42 +34,6 @@ def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text):
     assert run.n_gpus == 1 and run.contradictions == (found.text,)
     assert "4 GPUs" in found.text and f"line {found.line}: " in found.text
     assert found.kind == "contradiction" and "counts 1 GPU," in found.advice
-
-
-def test_totals_of_every_rank_are_one_run():
-    head = "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  128 global\n             32 per device\nStep\tImg/sec\ttotal_loss\n"
-    steps = [
-        f"{n}\timages/sec: {rate} +/- 0.3 (jitter = 1.0)\t8.1\n"
-        for n in (1, 10)
-        for rate in (330.1, 329.8, 330.3, 330.0)
-    ]
-    totals = [
-        f"{'-' * 64}\ntotal images/sec: {rate}\n{'-' * 64}\n" for rate in (1320.21, 1320.24, 1320.19, 1320.22)
-    ]
-    run = only_run(head * 4 + "".join(steps) + "".join(totals))
-    assert run.throughput is not None and run.outcome == "completed" and run.interleaved
-    assert run.throughput.lo <= 1320.19 and run.throughput.hi >= 1320.24 and run.throughput.half_width < 0.1
-
-
-def woven(*trainings: str) -> str:
-    """Their lines in turn."""
-    parts = [training.splitlines(keepends=True) for training in trainings]
-    return "".join(line for lines in zip(*parts, strict=True) for line in lines)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        woven(keras(1, 5, 5, 25), keras(1, 5, 5, 49)),
-        woven(keras(1, 5, 5, 25), keras(1, 5, 10, 49)),
-        woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")),
-    ],
-)
-def test_two_trainings_without_marks_are_refused(text):
-    report = read(text)
-    assert "mixed-trainings" in kinds(report)
-    assert all(run.epochs == () and run.throughput is None for run in report.runs[-1:])
-    assert any("two trainings" in note or "trainings of" in note for note in report.runs[-1].notes)
 
 
 TRACE = (

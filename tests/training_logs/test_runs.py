@@ -7,7 +7,6 @@ from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
 from tests.training_logs import samples
-from tests.training_logs.samples import runs_of
 
 
 def epochs(seconds: list[int], steps: int = 25) -> str:
@@ -15,20 +14,6 @@ def epochs(seconds: list[int], steps: int = 25) -> str:
         f"Epoch {number}/{len(seconds)}\n{steps}/{steps} - {time}s - loss: 2.0\n"
         for number, time in enumerate(seconds, start=1)
     )
-
-
-def test_bars_of_several_ranks():
-    """A bar's last piece has lost the rank that stands at the beginning of its line."""
-    first, second = (
-        samples.old_epoch(seconds=5, step="500ms/step"),
-        samples.new_epoch(seconds=9, step="900ms/step"),
-    )
-    text = (
-        "0: Epoch 1/2\n1: Epoch 1/2\n0: " + first + "0: Epoch 2/2\n1: " + second + "1: Epoch 2/2\n0: " + first
-    )
-    (run,) = runs_of(text + "1: " + second)
-    assert [(one.epoch, one.printed_seconds) for one in run.epochs] == [(1, 5), (2, 5)]
-    assert run.interleaved
 
 
 COMMANDS = {
@@ -72,18 +57,6 @@ def test_lines_that_start_no_training(text):
     assert read_command(text) is None
 
 
-def test_a_container_without_gpu_access_is_a_cpu_run_whatever_the_banner_says():
-    report = parse_log(
-        (
-            "+ singularity exec /x.sif python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n"
-            + samples.banner("ResNet50", 2, 4096)
-            + epochs([220, 215])
-        ).encode()
-    )
-    assert (report.runs[0].device, report.runs[0].n_gpus) == ("cpu", 0)
-    assert [(found.kind, found.line) for found in report.diagnosis] == [("no-gpu", 1)]
-
-
 def test_tensorflows_own_warning_makes_a_cpu_run():
     warning = b"WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
     out = parse_log((samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
@@ -91,28 +64,6 @@ def test_tensorflows_own_warning_makes_a_cpu_run():
     joined = join_streams(out, parse_log(warning, stream="err"))
     assert (joined.runs[0].device, joined.runs[0].n_gpus) == ("cpu", 0)
     assert [(found.kind, found.stream) for found in joined.diagnosis] == [("no-gpu", "err")]
-    inside = parse_log(warning + (samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
-    assert (inside.runs[0].device, inside.runs[0].n_gpus) == ("cpu", 0)
-
-
-def test_the_head_of_labtuis_own_job_script():
-    text = (
-        "---- labtui job ----\ntoken:     k3v9\nlab:       hpc4ai-ch10\npractice:  yes\n"
-        "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=2048 epochs=2 script=mine.py learning_rate=0.01\n"
-        "run-2:     model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=2 script=mine.py\n"
-        "job:       31337 ResNet50-k3v9\n---- end ----\n\n"
-        "+ python mine.py --epochs 2\n"
-        + samples.mllog("device", "gpu", practice=False)
-        + epochs([29, 14])
-        + "\n+ python mine.py --epochs 2\n"
-        + epochs([31, 8])
-    )
-    runs = runs_of(text)
-    assert [(run.n_gpus, run.batch_size, run.device, run.practice) for run in runs] == [
-        (1, 2048, "gpu", True),
-        (2, 4096, "gpu", True),
-    ]
-    assert runs[0].learning_rate == 0.01
 
 
 def test_a_jobs_name_may_be_given():

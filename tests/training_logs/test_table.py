@@ -20,12 +20,44 @@ def shown(run: ParsedRun) -> str:
     rate = "" if run.throughput is None else f", {run.throughput.value:.6g}/s"
     words = "".join(
         f", {word}"
-        for word, said in (("woven", run.interleaved), ("contradicted", run.contradictions))
+        for word, said in (
+            ("woven", run.interleaved),
+            ("contradicted", run.contradictions),
+            ("practice", run.practice),
+        )
         if said
     )
     return f"{run.model or '-'} {run.device or '-'}{gpus}{size}:{epochs}{rate}, {run.outcome}{words}"
 
 
+TRAINER = (
+    "{{'train_runtime': 247.4258, 'train_samples_per_second': {}, 'train_loss': 1.1304, 'epoch': 2.0}}\n"
+)
+TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
+LAUNCH = "+ python bind_launch.py {}--epochs 70 --batch_size 64\n"
+EVERY_RANK = (
+    "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  128 global\n             32 per device\nStep\tImg/sec\ttotal_loss\n"
+    * 4
+    + "".join(
+        f"{n}\timages/sec: {rate} +/- 0.3 (jitter = 1.0)\t8.1\n"
+        for n in (1, 10)
+        for rate in (330.1, 329.8, 330.3, 330.0)
+    )
+    + "".join(f"total images/sec: {rate}\n" for rate in (1320.21, 1320.24, 1320.19, 1320.22))
+)
+NON_GPU = (
+    "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
+)
+LABTUIS = (
+    "---- labtui job ----\ntoken:     k3v9\nlab:       hpc4ai-ch10\npractice:  yes\n"
+    "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=2048 epochs=2 script=mine.py learning_rate=0.01\n"
+    "run-2:     model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=2 script=mine.py\n"
+    "job:       31337 ResNet50-k3v9\n---- end ----\n\n"
+)
+OLD_BAR, NEW_BAR = (
+    samples.old_epoch(seconds=5, step="500ms/step"),
+    samples.new_epoch(seconds=9, step="900ms/step"),
+)
 WORKERS = (
     "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', "
     "task_id = 0, num_workers = 2, local_devices = ('/job:worker/replica:0/task:0/device:GPU:0', "
@@ -65,6 +97,12 @@ TF_CNN = (
 def marked(text: str, *marks: str) -> str:
     """Each line as several processes print it, behind their marks."""
     return "".join(mark + line for line in text.splitlines(keepends=True) for mark in marks)
+
+
+def woven(*trainings: str) -> str:
+    """Their lines in turn."""
+    lines = zip(*(training.splitlines(keepends=True) for training in trainings), strict=True)
+    return "".join(line for several in lines for line in several)
 
 
 def records(*numbers: float, start: str = "", stop: str = "", every: int = 1) -> str:
@@ -130,7 +168,21 @@ CASES = {
         "- -: 1*=125 2*=125 3=125, completed"),
     "a training prolonged in the same script": (keras(1, 5, 5) + keras(6, 10, 10),
         "- -: 1*=13.6 2=13.6 3=13.6 4=13.6 5=13.6, completed | - -: 6*=13.6 7=13.6 8=13.6 9=13.6 10=13.6, completed"),
+    "a container without GPU access, whatever the banner says": (COMMAND.replace("--nv ", "").format(50, 4096, 2) + banner("ResNet50", 2, 4096) + keras(1, 2, 2),
+        "ResNet50 cpu 0 x 4096: 1*=13.6 2=13.6, completed"),
+    "TensorFlow's own warning makes a CPU run": (NON_GPU + banner("ResNet50", 1, 2048) + keras(1, 2, 2),
+        "ResNet50 cpu 0 x 2048: 1*=13.6 2=13.6, completed"),
+    "the head of labtui's own job script": (LABTUIS + "+ python mine.py --epochs 2\n" + mllog("device", "gpu", practice=False) + keras(1, 2, 2) + "\n+ python mine.py --epochs 2\n" + keras(1, 2, 2),
+        "mine gpu 1 x 2048: 1*=13.6 2=13.6, completed, practice | mine gpu 2 x 4096: 1*=13.6 2=13.6, completed, practice"),
     # one run per rank
+    "totals of every rank": (EVERY_RANK, "ResNet50 - x 128:, 1320.21/s, completed, woven"),
+    "trainers of four ranks": ("".join(map(TRAINER.format, (404.161, 404.2, 404.1, 404.3))), "- -:, 404.2/s, completed, woven"),
+    "two trainings without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 5, 49)), "- -:, unfinished, woven"),
+    "two trainings of other lengths without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 10, 49)), "- -:, unfinished | - -:, completed"),
+    "two of PyTorch without marks": (woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")), "- -:, unfinished"),
+    "bars of several ranks": ("0: Epoch 1/2\n1: Epoch 1/2\n0: " + OLD_BAR + "0: Epoch 2/2\n1: " + NEW_BAR + "1: Epoch 2/2\n0: " + OLD_BAR + "1: " + NEW_BAR, "- -: 1*=5 2=5, completed, woven"),
+    "nine echoes of a launcher": (LAUNCH.format("--nproc 8 train.py ") * 9 + "hello\n", "- - x 64:, unfinished"),
+    "nine echoes of a launcher alone": (LAUNCH.format("") * 9, "- - x 64:, unfinished"),
     "two benchmarks": (BENCHMARK.format(330.12) + BENCHMARK.format(640.5),
         "- -:, 330.12/s, completed | - -:, 640.5/s, completed"),
     "two totals of benchmarks": ("total images/sec: 330.12\ntotal images/sec: 640.50\n",
@@ -170,6 +222,10 @@ CASES = {
         "- - x 64: 1*=0.9, completed | - - x 128: 1*=0.9, completed"),
     "batches that begin amid an epoch, after a record that ended one": (imagenet(0, 20, 1)[: -8 * (len(imagenet(0, 20, 1)) // 20)] + mllog("epoch_stop", epoch_num=1, seconds=6.5) + "".join(imagenet(0, 20, 1).splitlines(keepends=True)[5:]),
         "- -: 1*=6.5, unfinished | - -: 1*=10, completed"),
+    "a trainer's rate after an unfinished fit": (keras(1, 2, 5) + TRAINER.format(404.161), "- -: 1*=13.6 2=13.6, unfinished | - -:, 404.161/s, completed"),
+    "a benchmark's rate after an unfinished fit": (keras(1, 2, 5) + BENCHMARK.format(466.31), "- -: 1*=13.6 2=13.6, unfinished | - -:, 466.31/s, completed"),
+    "timm's rate after an unfinished fit": (keras(1, 2, 5) + TIMM, "- -: 1*=13.6 2=13.6, unfinished | - -:, 2925.71/s, unfinished"),
+    "a header that comes again is another training of one epoch": (keras(1, 1, 1) * 3, "- -: 1*=13.6, completed | - -: 1*=13.6, completed | - -: 1*=13.6, completed"),
     "a fit after PyTorch's lines": (PYTORCH + imagenet(0, 20, 1) + keras(1, 2, 5),
         "ResNet50 - x 128: 1*=10, 256/s, completed | - -: 1*=13.6 2=13.6, unfinished"),
     "hand-written epochs, then bars": ("".join(f"Epoch {n} | Time: 10.{n}0s\n" for n in (1, 2, 3)) + "".join(f"Epoch {n}: 100%|###| 196/196 [05:31<00:00, 0.6it/s]\n" for n in (1, 2, 3)),
@@ -260,6 +316,9 @@ CASES = {
 
 
 NOTES = {
+    "two trainings without marks": "trainings",
+    "two trainings of other lengths without marks": "trainings",
+    "two of PyTorch without marks": "trainings",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "an aborted run": '"aborted"',
     "blocks of the same label are counted on": "same numbers",
@@ -272,12 +331,20 @@ NOTES = {
     "a running total": "running total",
     "a running total of two": "running total",
 }
+KINDS = {
+    "two trainings without marks": "mixed-trainings",
+    "two trainings of other lengths without marks": "mixed-trainings",
+    "two of PyTorch without marks": "mixed-trainings",
+    "a container without GPU access, whatever the banner says": "no-gpu",
+    "TensorFlow's own warning makes a CPU run": "no-gpu",
+}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_log_is_read_as(name):
     text, runs = CASES[name]
     report = parse_log(text.encode())
+    assert KINDS.get(name, "") in [*(found.kind for found in report.diagnosis), ""]
     assert " | ".join(map(shown, report.runs)) == runs
     assert parse_log(text[i : i + 7].encode() for i in range(0, len(text), 7)) == report
     assert NOTES.get(name, "") in " ".join(note for run in report.runs for note in run.notes)

@@ -3,23 +3,9 @@
 
 import pytest
 
-from labtui.results.measured import measured_from_reports, steady_samples
-from labtui.training_logs.reader import parse_log
 from tests.training_logs.samples import mllog, runs_of
 
 KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step\n"
-TRAINER = (
-    "{'train_runtime': 247.4258, 'train_samples_per_second': 404.161, 'train_loss': 1.1304, 'epoch': 2.0}\n"
-)
-BENCHMARK = "1\timages/sec: 249.3 +/- 0.0 (jitter = 0.0)\t8.169\ntotal images/sec: 466.31\n"
-TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
-
-
-@pytest.mark.parametrize("other", [TRAINER, BENCHMARK, TIMM])
-def test_a_rate_after_an_unfinished_fit_is_another_run(other):
-    first, second = runs_of(KERAS + other)
-    assert (len(first.epochs), first.throughput, first.outcome) == (2, None, "unfinished")
-    assert (second.epochs, second.throughput is not None) == ((), True)
 
 
 def test_records_that_stop_lend_nothing_to_the_fit_that_follows():
@@ -54,13 +40,6 @@ def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
     assert ("Line 1 gives 659" in note and "line 5 says 12,900" in note) or "12,900.0" in note
 
 
-def test_the_trainers_of_four_ranks_are_one_run():
-    text = "".join(TRAINER.replace("404.161", rate) for rate in ("404.161", "404.2", "404.1", "404.3"))
-    (run,) = runs_of(text)
-    assert run.interleaved and run.unit == "samples"
-    assert run.throughput is not None and run.throughput.contains(404.1) and run.throughput.contains(404.3)
-
-
 def test_steps_that_are_called_samples_are_no_rate():
     head = "  Num examples = 10,000\n  Num Epochs = 3\n  Instantaneous batch size per device = 32\n"
     text = (
@@ -75,14 +54,6 @@ def test_steps_that_are_called_samples_are_no_rate():
 def test_a_metrics_unit_comes_from_its_line():
     (run,) = runs_of("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s\n")
     assert run.epochs[0].metrics == {"Acc": pytest.approx(0.8), "Loss": 0.52}
-
-
-def test_nine_echoes_of_a_launcher_are_one_run_without_its_name():
-    command = "+ python bind_launch.py --nproc 8 train.py --epochs 70 --batch_size 64\n"
-    (run,) = runs_of(command * 9 + "hello\n")
-    assert (run.model, run.epochs_planned) == (None, 70)
-    other = command.replace("bind_launch.py --nproc 8 train.py", "bind_launch.py")
-    assert runs_of(other * 9)[0].model is None
 
 
 @pytest.mark.parametrize(
@@ -114,21 +85,3 @@ ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
 def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(head, epoch):
     runs = runs_of((head + epoch) * 2)
     assert [(len(run.epochs), run.outcome, run.interleaved) for run in runs] == [(1, "completed", False)] * 2
-
-
-def test_an_epoch_header_that_comes_again_is_another_training_of_one_epoch():
-    assert [len(run.epochs) for run in runs_of(FIT * 3)] == [1, 1, 1]
-
-
-def test_a_last_epoch_that_reached_its_target_early_is_not_steady():
-    def steady(*seconds: int) -> list[int]:
-        text, now = mllog("run_start"), 0
-        for number, length in enumerate(seconds, start=1):
-            text += mllog("epoch_start", ms=now, epoch_num=number)
-            now += 1000 * length
-            text += mllog("epoch_stop", ms=now, epoch_num=number)
-        (run,) = measured_from_reports([("job", parse_log(text.encode()))])
-        return [sample.epoch for sample in steady_samples(run)]
-
-    assert steady(40, 30, 30, 30, 14) == [2, 3, 4]
-    assert steady(40, 30, 30, 30, 16) == [2, 3, 4, 5]
