@@ -18,9 +18,10 @@ from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import results_json
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport
+from tests.training_logs import samples
 from tests.training_logs.test_bars import bars
 
-from .helpers import PUBLISHED, mllog
+from .helpers import PUBLISHED
 
 NUMBERS = (
     "epoch_seconds",
@@ -33,70 +34,43 @@ NUMBERS = (
 )
 
 
-def keras_log(gpus: int, step: float, *, epochs: int = 4, batch: int = 64, steps: int = 20) -> str:
-    """A training of the lab's form whose epochs differ by more than printing hides."""
-    lines = [f"Model ResNet50 {gpus} GPU", f"Batch size: {batch * gpus}", f"Num_replicas: {gpus}"]
-    for epoch in range(1, epochs + 1):
-        seconds = steps * step * (3 if epoch == 1 else 1 + 0.02 * epoch)
-        ms = round(1000 * seconds / steps)
-        lines += [f"Epoch {epoch}/{epochs}"]
-        lines += [
-            f"{steps}/{steps} - {seconds:.0f}s - loss: 1.2 - accuracy: 0.5 - {seconds:.0f}s/epoch - {ms}ms/step"
-        ]
-    return "\n".join(lines) + "\n"
+def keras_log(gpus: int, step: float, steps: int) -> str:
+    """Four epochs that differ by more than printing hides."""
+    text = samples.banner("ResNet50", gpus, 64 * gpus)
+    for epoch, factor in enumerate((3, 1.04, 1.06, 1.08), start=1):
+        seconds, ms = steps * step * factor, round(1000 * step * factor)
+        text += f"Epoch {epoch}/4\n{steps}/{steps} - {seconds:.0f}s - loss: 1.2 - {seconds:.0f}s/epoch - {ms}ms/step\n"
+    return text
 
 
 def mlperf_log() -> str:
-    lines = [
-        mllog("submission_benchmark", "POINT_IN_TIME", "resnet50"),
-        mllog("num_replicas", "POINT_IN_TIME", 2),
-        mllog("global_batch_size", "POINT_IN_TIME", 512),
-        mllog("train_samples", "POINT_IN_TIME", 10_000),
-        mllog("run_start", "INTERVAL_START", None),
-    ]
+    facts = {
+        "submission_benchmark": "resnet50",
+        "num_replicas": 2,
+        "global_batch_size": 512,
+        "train_samples": 10_000,
+    }
+    text = "".join(samples.mllog(*fact) for fact in facts.items()) + samples.mllog("run_start")
     for epoch, seconds in enumerate((9.0, 4.1, 4.3), start=1):
-        lines += [mllog("epoch_start", "INTERVAL_START", None, epoch_num=epoch)]
-        lines += [mllog("epoch_stop", "INTERVAL_END", None, epoch_num=epoch, seconds=seconds, steps=20)]
-    lines += [mllog("run_stop", "INTERVAL_END", None, status="success")]
-    return "\n".join(lines) + "\n"
+        text += samples.mllog("epoch_start", epoch_num=epoch)
+        text += samples.mllog("epoch_stop", epoch_num=epoch, seconds=seconds, steps=20)
+    return text + samples.mllog("run_stop", status="success")
 
 
-def pytorch_log() -> str:
-    lines = ["python main.py -a resnet50 -b 256 --gpus 2 --epochs 3 /data"]
-    for epoch in range(3):
-        lines += [
-            f"Epoch: [{epoch}][{batch:3d}/100]\tTime  0.5{epoch}0 ( 0.5{epoch}0)\tData  0.010 ( 0.010)\tLoss 6.9 (6.9)"
-            for batch in (1, 50, 100)
-        ]
-        lines += [f" * Acc@1 {10 + epoch}.000 Acc@5 30.000"]
-    return "\n".join(lines) + "\n"
-
-
-def bar_log() -> str:
-    one = bars("2.6 to 2.15", [2.0, *[0.11] * 24], separate=True).decode()
-    two = bars("2.6 to 2.15", [0.3, *[0.12] * 24], separate=True).decode()
-    return (
-        "Model ResNet50 1 GPU\nBatch size: 64\nEpoch 1/3\n" + one + "Epoch 2/3\n" + two + "Epoch 3/3\n" + two
-    )
-
-
-RATE = """TensorFlow:  1.12
-Model:       resnet50
-Batch size:  256 global
-Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']
-Step\tImg/sec\ttotal_loss
-1\timages/sec: 952.1 +/- 0.0 (jitter = 0.0)\t8.169
-10\timages/sec: 951.3 +/- 0.4 (jitter = 1.1)\t8.169
-----------------------------------------------------------------
-total images/sec: 951.12
-----------------------------------------------------------------
-"""
+RATE = (
+    "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  256 global\n"
+    "Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']\nStep\tImg/sec\ttotal_loss\n"
+    "1\timages/sec: 952.1 +/- 0.0 (jitter = 0.0)\t8.169\ntotal images/sec: 951.12\n"
+)
+LONG, SHORT = (bars("2.6 to 2.15", [first, *[0.12] * 24], separate=True).decode() for first in (2.0, 0.3))
 LOGS = {
     "the book's log": (PUBLISHED / "ResNet50.31337.out").read_text(),
-    "three sizes in one log": keras_log(1, 0.5) + keras_log(2, 0.55, steps=10) + keras_log(4, 0.6, steps=5),
+    "three sizes in one log": keras_log(1, 0.5, 20) + keras_log(2, 0.55, 10) + keras_log(4, 0.6, 5),
     "MLPerf records": mlperf_log(),
-    "ImageNet example": pytorch_log(),
-    "progress bars": bar_log(),
+    "ImageNet example": "python main.py -a resnet50 -b 256 --gpus 2 --epochs 3 /data\n"
+    + "".join(f"{samples.imagenet(n, 100, 49, 0.5 + n / 100)} * Acc@1 {10 + n}.000\n" for n in range(3)),
+    "progress bars": samples.banner("ResNet50", 1, 64)
+    + "".join(f"Epoch {n}/3\n{epoch}" for n, epoch in ((1, LONG), (2, SHORT), (3, SHORT))),
     "a rate": RATE,
 }
 
