@@ -25,28 +25,6 @@ def test_records_give_the_time_and_keras_what_it_prints():
     assert [line.split(" - ")[1] for line in shown] == ["31s", "8s"]  # the line a reader sees, not the record
 
 
-def test_an_epoch_is_one_whichever_line_comes_first():
-    keras = "13/13 - 31s - loss: 2.2603 - 31s/epoch - 2s/step\n"
-    start = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
-    stop = mllog("epoch_stop", epoch_num=1, seconds=31.25)
-    for text in (start + keras + stop, start + stop + keras):
-        (sample,) = only_run(text).epochs
-        assert (sample.seconds.value, sample.printed_seconds) == (31.25, 31)
-
-
-def test_a_record_glued_to_a_bar():
-    bar = samples.new_bar(25, 25, "0s", "200ms/step - loss: 2.0")
-    text = (
-        "Epoch 1/1\n"
-        + mllog("epoch_start", epoch_num=1)
-        + "\r"
-        + bar
-        + mllog("epoch_stop", epoch_num=1, seconds=6.5)
-    )
-    run = only_run(text + "\b" * 40 + "\r" + samples.new_bar(25, 25, "6s", "200ms/step - loss: 2.0") + "\n")
-    assert [(sample.seconds.value, sample.printed_seconds) for sample in run.epochs] == [(6.5, 6)]
-
-
 @pytest.mark.parametrize(
     "between", ["", "13/13 - 8s ", ':::MLLOG {"key": "epoch_st', ":::MLLOG ", ':::MLLOG {"key": 3}']
 )
@@ -72,16 +50,6 @@ def test_other_programs_clocks():
     assert [sample.seconds.value for sample in run.epochs] == pytest.approx([59.5] * 3)
     assert run.epochs[2].metrics == {"eval_accuracy": pytest.approx(0.2)}
     assert (run.model, run.batch_size, run.images, run.outcome) == ("resnet", 3264, 1281167, "completed")
-
-
-def test_cpu_devices_that_stand_in_for_gpus_are_a_small_run():
-    text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
-    run = only_run(text)
-    assert (run.device, run.n_gpus, run.practice, run.small) == ("gpu", 2, False, True)
-    real = only_run(
-        samples.banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1)
-    )
-    assert (real.device, real.n_gpus, real.stand_in) == ("cpu", 0, False)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def shown(run: ParsedRun) -> str:
             ("woven", run.interleaved),
             ("contradicted", run.contradictions),
             ("practice", run.practice),
+            ("stand-in", run.stand_in),
         )
         if said
     )
@@ -32,6 +33,11 @@ def shown(run: ParsedRun) -> str:
 
 TRAINER = (
     "{{'train_runtime': 247.4258, 'train_samples_per_second': {}, 'train_loss': 1.1304, 'epoch': 2.0}}\n"
+)
+START = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
+STOP, LINE = (
+    mllog("epoch_stop", epoch_num=1, seconds=31.25),
+    "13/13 - 31s - loss: 2.26 - 31s/epoch - 2s/step\n",
 )
 TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
 LAUNCH = "+ python bind_launch.py {}--epochs 70 --batch_size 64\n"
@@ -173,7 +179,7 @@ CASES = {
     "TensorFlow's own warning makes a CPU run": (NON_GPU + banner("ResNet50", 1, 2048) + keras(1, 2, 2),
         "ResNet50 cpu 0 x 2048: 1*=13.6 2=13.6, completed"),
     "the head of labtui's own job script": (LABTUIS + "+ python mine.py --epochs 2\n" + mllog("device", "gpu", practice=False) + keras(1, 2, 2) + "\n+ python mine.py --epochs 2\n" + keras(1, 2, 2),
-        "mine gpu 1 x 2048: 1*=13.6 2=13.6, completed, practice | mine gpu 2 x 4096: 1*=13.6 2=13.6, completed, practice"),
+        "mine gpu 1 x 2048: 1*=13.6 2=13.6, completed, practice, stand-in | mine gpu 2 x 4096: 1*=13.6 2=13.6, completed, practice, stand-in"),
     # one run per rank
     "totals of every rank": (EVERY_RANK, "ResNet50 - x 128:, 1320.21/s, completed, woven"),
     "trainers of four ranks": ("".join(map(TRAINER.format, (404.161, 404.2, 404.1, 404.3))), "- -:, 404.2/s, completed, woven"),
@@ -273,6 +279,11 @@ CASES = {
     "a block of ten thousand": (blocks((1, 10_000, 60)), "- -: 1*..10000=0.006, unfinished"),
     "blocks of training steps are none": (mllog("run_start") + mllog("block_start", "training_step", ms=0) + mllog("block_stop", "training_step", ms=900),
         "- -:, unfinished"),
+    "a record after Keras's line": (START + LINE + STOP, "- -: 1*=31.25, completed"),
+    "a record before Keras's line": (START + STOP + LINE, "- -: 1*=31.25, completed"),
+    "a record glued to a bar": (START + samples.joined([samples.new_bar(25, 25, "0s", "1s/step") + STOP, samples.new_bar(25, 25, "31s", "1s/step")]), "- -: 1*=31.25, completed"),
+    "CPU devices that stand in for GPUs": (banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2), "ResNet50 gpu 2 x 64:, unfinished, stand-in"),
+    "a CPU that stands in for nothing": (banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1), "ResNet50 cpu 0 x 64:, unfinished"),
     "the record of an end after the next header": (banner("ResNet50", 1, 256) + mllog("run_start") + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\nEpoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n" + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success"),
         "ResNet50 gpu 1 x 256: 1*=24.01 2=14.35, completed"),
     # epochs that are none, and how runs end

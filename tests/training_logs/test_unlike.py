@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.training_logs import samples
 from tests.training_logs.samples import mllog, runs_of
 
 KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step\n"
@@ -85,3 +86,18 @@ ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
 def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(head, epoch):
     runs = runs_of((head + epoch) * 2)
     assert [(len(run.epochs), run.outcome, run.interleaved) for run in runs] == [(1, "completed", False)] * 2
+
+
+def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
+    """Steps x mean, as wide as the digits and the batches that were not printed leave it."""
+    head = "+ python main.py -a resnet50 --batch-size 128 --epochs 1 /data\n"
+    (run,) = runs_of(head + samples.PYTORCH_OLD)
+    (epoch,) = run.epochs
+    assert (epoch.epoch, epoch.steps, epoch.ms_per_step) == (1, 20, 633)
+    assert (epoch.seconds.value, epoch.seconds.half_width) == pytest.approx((12.66, 0.01))
+    assert epoch.metrics == {"Loss": 6.9, "Prec@1": 0.1}
+    assert run.throughput is not None and run.throughput.value == pytest.approx(128 / 0.633)
+    (run,) = runs_of(samples.imagenet(0, 1005) + " * Acc@1 10.130 Acc@5 30.862\n")
+    (epoch,) = run.epochs
+    assert epoch.seconds.contains(502.5) and epoch.seconds.half_width > 1
+    assert epoch.metrics["val_acc1"] == 10.13
