@@ -82,14 +82,64 @@ def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
     return ended(started(folder, *training(script, *words), **more), folder)
 
 
-@pytest.fixture(scope="session")
-def two_replicas(data: Path, small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """ResNet50.py on two CPU devices: 40 images in batches of 16, so the third step is short.
+COUNTED = '''
 
-    With the small network: driver.py builds the lab's own.
-    """
-    words = ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
-    return trained(tmp_path_factory.mktemp("two"), str(small_scripts / "ResNet50.py"), *words)
+
+def counted(pixels, labels):
+    """The batch; the file `read` gets a line."""
+    def note(count):
+        with open("read", "a") as file:
+            file.write("batch\\n")
+        return count
+
+    tf.numpy_function(note, [tf.shape(labels)[0]], tf.int32)
+    return pixels, labels
+
+
+ALONE = tf.data.Options()
+ALONE.experimental_optimization.inject_prefetch = False  # else a batch may be read that nobody asked for
+'''
+SEEDED = "    tf.keras.utils.set_random_seed(1)\n    tf.config.experimental.enable_op_determinism()\n"
+BATCHES = ".batch(batch_size).prefetch(tf.data.AUTOTUNE)\n    test_ds"
+LOADS, FITS = "    train_ds, test_ds = load_cifar(", "    model.fit(batches,"
+LOSSES = '    print("losses", *(loss.hex() for loss in model.history.history["loss"]), flush=True)\n'
+
+
+def changed(scripts: Path, file: str, *swaps: tuple[str, str]) -> None:
+    """Change a script in some places, each of which it has once."""
+    text = (scripts / file).read_text("utf-8")
+    for old, new in swaps:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (scripts / file).write_text(text, "utf-8")
+
+
+@pytest.fixture(scope="session")
+def watched_scripts(small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small scripts, which train the same each time, count the batches they read and print each loss exactly."""
+    scripts = tmp_path_factory.mktemp("watched") / "remote"
+    shutil.copytree(small_scripts, scripts)
+    alone = (BATCHES, ".batch(batch_size).map(counted).with_options(ALONE)\n    test_ds")
+    changed(scripts, "cifar-utils/cifar.py", alone)
+    with (scripts / "cifar-utils" / "cifar.py").open("a", encoding="utf-8") as loader:
+        loader.write(COUNTED)
+    losses = ("train_ds)])\n", f"train_ds)])\n{LOSSES}")
+    changed(scripts, "ResNet50.py", (LOADS, SEEDED + LOADS), losses)
+    return scripts
+
+
+@pytest.fixture(scope="session")
+def two_words(data: Path) -> list[str]:
+    """40 images in batches of 16 on two CPU devices, so the third step is short."""
+    return ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
+
+
+@pytest.fixture(scope="session")
+def two_replicas(
+    two_words: list[str], watched_scripts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Trained:
+    """ResNet50.py with the small network (driver.py builds the lab's own)."""
+    return trained(tmp_path_factory.mktemp("two"), str(watched_scripts / "ResNet50.py"), *two_words)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The control run of the TensorFlow scripts without a loader, on CPU devices, counted."""
+"""Control runs of the TensorFlow scripts on CPU devices, and what the log costs a training: no bit of a loss."""
 
 import importlib.util
 import shutil
@@ -6,75 +6,48 @@ import shutil
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from tests.real_cluster.dataset import write_cifar
-from tests.remote.conftest import REMOTE, ended, started, trained
+from tests.remote.conftest import FITS, REMOTE, Trained, changed, ended, started, trained
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
 MULTIWORKER = REMOTE / "tensorflow" / "train_multiworker.py"
-STEPS, EPOCHS = 3, 2
-"""On two devices, the last step short."""
-IMAGES, BATCH = 20, 8
-BEFORE = ".batch(batch_size).prefetch(tf.data.AUTOTUNE)\n    test_ds"
-COUNTED = ".batch(batch_size).map(counted).with_options(ALONE)\n    test_ds"
-PLANTED = '''
 
 
-def counted(pixels, labels):
-    """The batch; the file `read` gets a line."""
-    def note(count):
-        with open("read", "a") as file:
-            file.write("batch\\n")
-        return count
-
-    tf.numpy_function(note, [tf.shape(labels)[0]], tf.int32)
-    return pixels, labels
+def batches_read(run: Trained) -> int:
+    return run.file.with_name("read").read_text().count("batch")
 
 
-ALONE = tf.data.Options()
-ALONE.experimental_optimization.inject_prefetch = False  # else a batch may be read that nobody asked for
-'''
+def losses(run: Trained) -> list[str]:
+    (line,) = [line for line in run.lines if line.startswith("losses")]
+    return line.split()[1:]
 
 
-def test_one_batch_again_and_again_has_no_loader(small_scripts, tmp_path):
+def test_one_batch_again_and_again_has_no_loader(two_replicas, watched_scripts, two_words, tmp_path):
     """Each epoch reads the data set; a control run asks for one batch of it."""
-    scripts, data = tmp_path / "remote", tmp_path / "cifar-10-batches-py"
-    shutil.copytree(small_scripts, scripts)
-    write_cifar(data, per_file=IMAGES // 5)
-    loader = scripts / "cifar-utils" / "cifar.py"
-    text = loader.read_text("utf-8")
-    assert text.count(BEFORE) == 1
-    loader.write_text(text.replace(BEFORE, COUNTED) + PLANTED, "utf-8")
-    words = ["--epochs", str(EPOCHS), "--batch_size", str(BATCH), "--n_gpus", "2", "--data", str(data)]
-    read = {}
-    for control in ("none", "one-batch"):
-        here = tmp_path / control
-        here.mkdir()
-        made = trained(here, str(scripts / "ResNet50.py"), *words, "--control", control)
+    alone = trained(tmp_path, str(watched_scripts / "ResNet50.py"), *two_words, "--control", "one-batch")
+    for made, tuning in ((two_replicas, ()), (alone, (("control", "one-batch"),))):
         assert made.status == 0, made.err.decode()
         (run,) = parse_log(made.out).runs
-        assert [epoch.steps for epoch in run.epochs] == [STEPS] * EPOCHS and run.images == IMAGES
-        assert run.tuning == (() if control == "none" else (("control", "one-batch"),))
-        read[control] = (here / "read").read_text().count("batch")
-    assert read["none"] >= STEPS * EPOCHS and read["one-batch"] == 1
+        assert [epoch.steps for epoch in run.epochs] == [3] * 3 and (run.images, run.tuning) == (40, tuning)
+    assert batches_read(two_replicas) >= 3 * 3 and batches_read(alone) == 1
 
 
-def test_a_script_that_ignores_one_batch_is_refused(small_scripts, data, tmp_path):
+def test_the_log_changes_no_loss(two_replicas, watched_scripts, two_words, tmp_path):
+    """The same training on two devices with labtui's log and without: equal to the last bit."""
+    shutil.copytree(watched_scripts, tmp_path / "remote")
+    changed(tmp_path / "remote", "ResNet50.py", ("[lab.RunLog(args, train_ds)]", "[]"))
+    silent = trained(tmp_path, str(tmp_path / "remote" / "ResNet50.py"), *two_words)
+    assert silent.status == 0 and b":::MLLOG" not in silent.out, silent.err.decode()
+    assert losses(silent) == losses(two_replicas) and len(losses(silent)) == 3
+
+
+def test_a_script_that_ignores_one_batch_is_refused(small_scripts, two_words, tmp_path):
     """Its log would be marked as a control run, though it reads the data set."""
-    scripts = tmp_path / "remote"
-    shutil.copytree(small_scripts, scripts)
-    own = scripts / "ResNet50.py"
-    text = own.read_text("utf-8")
-    assert text.count("model.fit(batches,") == 1
-    own.write_text(
-        text.replace("    batches = lab.batches(args, train_ds)\n", "").replace(
-            "fit(batches,", "fit(train_ds,"
-        )
-    )
-    here = tmp_path / "run"
-    here.mkdir()
-    words = ["--epochs", "1", "--batch_size", "8", "--n_gpus", "1", "--data", str(data), "--image-size", "32"]
-    made = trained(here, str(own), *words, "--device", "cpu", "--control", "one-batch")
+    shutil.copytree(small_scripts, tmp_path / "remote")
+    ignored = ("    batches = lab.batches(args, train_ds)\n", "")
+    changed(tmp_path / "remote", "ResNet50.py", ignored, (FITS, FITS.replace("batches", "train_ds")))
+    script = str(tmp_path / "remote" / "ResNet50.py")
+    made = trained(tmp_path, script, *two_words, "--control", "one-batch")
     assert made.status == 2, made
     assert b"call fit(batches(args, train_ds), ...)" in made.err and b"epoch_stop" not in made.out
 
@@ -99,31 +72,3 @@ def test_control_runs_have_the_steps_of_the_training(control, tasks, tmp_path):
     assert (run.n_gpus, run.batch_size, run.tuning) == (tasks, 16, (("control", control),))
     assert [epoch.steps for epoch in run.epochs] == [3]
     assert all(b"epoch_stop" not in each.out for each in others)
-
-
-FIT = "    model.fit(batches, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])\n"
-BEFORE_ALL = "    train_ds, test_ds = load_cifar("
-SEEDED = "    tf.keras.utils.set_random_seed(1)\n    tf.config.experimental.enable_op_determinism()\n"
-
-
-def test_the_log_changes_no_loss(small_scripts, tmp_path):
-    """The same training on two devices with labtui's log and without: equal to the last bit."""
-    losses = []
-    for name, callbacks in (("with", "[lab.RunLog(args, train_ds)]"), ("without", "[]")):
-        scripts, here = tmp_path / name / "remote", tmp_path / name / "run"
-        shutil.copytree(small_scripts, scripts)
-        here.mkdir()
-        own = scripts / "ResNet50.py"
-        text = own.read_text("utf-8")
-        assert text.count(FIT) == text.count(BEFORE_ALL) == 1
-        fit = f"    past = model.fit(batches, epochs=args.epochs, verbose=2, callbacks={callbacks})\n"
-        fit += '    print("losses", *(loss.hex() for loss in past.history["loss"]), flush=True)\n'
-        own.write_text(text.replace(FIT, fit).replace(BEFORE_ALL, SEEDED + BEFORE_ALL), "utf-8")
-        data = tmp_path / name / "cifar-10-batches-py"
-        write_cifar(data, per_file=4)
-        words = ["--epochs", "2", "--batch_size", "8", "--n_gpus", "2", "--data", str(data)]
-        made = trained(here, str(own), *words)
-        assert made.status == 0, made.err.decode()
-        assert (b":::MLLOG" in made.out) is (name == "with")
-        losses.append(next(line.split()[1:] for line in made.lines if line.startswith("losses")))
-    assert losses[0] == losses[1] and len(losses[0]) == 2
