@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_target
 from labtui.doctor.findings import Requirements, trial_options
+from labtui.domain import decode
 from labtui.domain.errors import LoginRefused
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer, check_options
@@ -200,7 +201,7 @@ def _tried(
     connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
 ) -> SiteSetup:
     text, unknown = site_profile(host, slurm, site, choices, date.today().isoformat())
-    profile = msgspec.convert(tomllib.loads(text), Profile)
+    profile = decode.convert(tomllib.loads(text), Profile)
     qos = choices.qos if profile.queue_option == "partition" else ""
     options = trial_options(profile, Requirements(qos=qos), account=profile.default_account, gpus=1)
     trial = connection.ask(check_options(options))

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from labtui.domain import decode
 from labtui.domain.errors import DataError
 from labtui.lab.cross_references import cross_references
 from labtui.lab.edition import Edition
@@ -58,7 +59,7 @@ def parse_edition(
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)
     try:
-        found = msgspec.convert(merged(_under(data, base), data), Edition)
+        found = decode.convert(merged(_under(data, base), data), Edition)
     except msgspec.ValidationError as error:
         place, sentence = _schema_problem(str(error))
         raise _error(path, own_line(text, base, place), sentence) from None

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from labtui.cluster.local_files import make_private, write_atomic
+from labtui.domain import decode
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.commands import PROGRAMS
 from labtui.practice.controller import Controller
@@ -155,7 +156,7 @@ class StateFile:
             DataError: the file is damaged.
         """
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=SavedCluster)
+            return decode.from_json(self._path.read_bytes(), SavedCluster)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:

@@ -31,6 +31,7 @@ from labtui.cluster.local_files import (
     stat_inside,
     write_private,
 )
+from labtui.domain import decode
 from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import (
@@ -271,7 +272,7 @@ class LabFolder(msgspec.Struct, frozen=True):
     def _brought(self) -> dict[str, str]:
         """The digest of each script that labtui wrote here, by name: a later labtui may bring another one."""
         try:
-            return msgspec.json.decode(self.read(_BROUGHT_FILE), type=dict[str, str])
+            return decode.from_json(self.read(_BROUGHT_FILE), dict[str, str])
         except (OSError, msgspec.MsgspecError):
             return {}
 

@@ -25,6 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside, stat_inside
+from labtui.domain import decode
 from labtui.domain.errors import FolderError, LabError, StoreError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.state import Change, LabState
@@ -288,7 +289,7 @@ class Mailbox:
                 ).fetchone() or (1, None)
                 if answer is not None:
                     db.execute("DELETE FROM requests WHERE id = ?", (number,))
-                    found = msgspec.json.decode(answer, type=Answer)
+                    found = decode.from_json(answer, Answer)
                     if found.sentence:
                         raise LabError(found.sentence, found.hint)
                     return found.token
@@ -314,7 +315,7 @@ class Mailbox:
                 "RETURNING id, request",
                 (time.time() - 2 * TAKEN_WITHIN_S,),
             ).fetchone()
-        return (row[0], msgspec.json.decode(row[1], type=Request)) if row else None
+        return (row[0], decode.from_json(row[1], Request)) if row else None
 
     def put(self, number: int, answer: Answer) -> None:
         """Answer a request."""

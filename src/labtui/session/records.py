@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.errors import FolderError
 from labtui.domain.model import JobView
 from labtui.domain.state import LabState, PathStatus, RunState, SubmissionState
@@ -78,7 +79,7 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
         for run in value.get("runs", ()):  # earlier versions kept the figures of a whole run apart
             totals = run.pop("totals", None) or {}
             run.update(totals, **{"totals_line": totals["line"]} if totals else {})
-    return msgspec.convert(value, kind, strict=False)
+    return decode.convert(value, kind, strict=False)
 
 
 def _with_runs(value: Any) -> dict[str, Any]:
@@ -230,7 +231,7 @@ def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
     plans: dict[int, Any] = {}
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
         try:
-            event = msgspec.json.decode(unsealed(data))
+            event = decode.from_json(unsealed(data), dict[str, Any])
             kind, token = event["type"], event.get("token", "")
             if kind == "submission-planned":
                 runs = {run["run_id"]: run["spec"] for run in event.pop("runs")}
@@ -241,7 +242,7 @@ def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sqlite3.DatabaseError(f"event {row_id} cannot be read") from error
     full = ({**item, "runs": [plans[number] for number in item["run_ids"]]} for item in items.values())
-    return [msgspec.convert(item, SubmissionState, strict=False) for item in full]
+    return [decode.convert(item, SubmissionState, strict=False) for item in full]
 
 
 def _fold(item: dict[str, Any], plans: dict[int, Any], event: dict[str, Any], kind: str) -> None:

@@ -22,6 +22,7 @@ import msgspec
 import platformdirs
 
 from labtui.cluster.local_files import make_private, named_path, read_inside, read_text_file, write_private
+from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
 
@@ -124,7 +125,7 @@ def _settings_of(document: dict[str, Any], path: Path) -> Settings:
             raise DataError(f"[{table}] in {path.name} is not a table.", path=str(path))
         flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
     try:
-        return msgspec.convert(flat, Settings)
+        return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
         hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
         raise DataError(f"{path.name} is not valid: {error}.", hint, path=str(path)) from error
@@ -171,7 +172,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
         UsageError: when a value does not fit.
     """
     try:
-        return msgspec.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
+        return decode.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
     except (msgspec.ValidationError, ValueError) as error:
         raise UsageError(f"That is not valid: {error}.", "Give another value.") from error
 
@@ -219,7 +220,7 @@ def parse_profile(text: str, name: str) -> Profile:
     document = _toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
     try:
-        return msgspec.convert(document, Profile)
+        return decode.convert(document, Profile)
     except msgspec.ValidationError as error:
         raise DataError(
             f"The cluster profile {name} is not valid: {error}.", "Correct that entry."
@@ -290,7 +291,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 def check_trust(folder: Path) -> NotTrusted | None:
     """Why a lab folder (its resolved path) may only be looked at; None where this user made or trusted it."""
     try:
-        known = msgspec.json.decode(_record_path(folder).read_bytes(), type=_Record)
+        known = decode.from_json(_record_path(folder).read_bytes(), _Record)
     except (OSError, msgspec.MsgspecError):
         return NotTrusted(folder)
     now = _record(folder)

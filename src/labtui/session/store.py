@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside
+from labtui.domain import decode
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session import records
@@ -316,7 +317,7 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
     """The process that claimed the folder last; None in a folder of an older labtui."""
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
     try:
-        return msgspec.json.decode(row[0], type=Writer) if row else None
+        return decode.from_json(row[0], Writer) if row else None
     except (msgspec.MsgspecError, TypeError):
         return None
 

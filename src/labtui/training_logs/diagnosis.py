@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import (
     Failure,
@@ -44,7 +45,7 @@ class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.toml").read_text("utf-8"))
 RULES = tuple(
-    msgspec.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
+    decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
 SUSPECT: tuple[str, ...] = tuple(
     dict.fromkeys((*_FILE["suspect"], *(word for rule in RULES for word in rule.near)))

@@ -1,0 +1,35 @@
+import subprocess
+import sys
+
+import pytest
+
+FIRST_USE = """
+import sys, threading, msgspec
+from labtui.domain import decode
+
+def first_use():
+    parts = [("a%d" % n, dict[str, list[int | None]], {}) for n in range(60)]
+    kind = msgspec.defstruct("Whole", [("part", msgspec.defstruct("Part", parts))])
+    start = threading.Barrier(8)
+    def make():
+        start.wait()
+        decode.CALL
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+sys.setswitchinterval(1e-6)
+for _ in range(100):
+    first_use()
+"""
+
+
+@pytest.mark.parametrize("call", ["convert({'part': {}}, kind)", "from_json('{\"part\": {}}', kind)"])
+def test_a_class_may_be_made_for_the_first_time_in_several_threads(call: str) -> None:
+    """Without the lock this ends with a segmentation fault within some tens of tries."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_USE.replace("CALL", call)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
