@@ -34,7 +34,7 @@ if ! [ -x "$dir/bin/python" ]; then
         fi
     fi
 fi
-echo "Installing what $lock lists ..." >&2
+echo "Installing what $lock lists. This takes some minutes, once ..." >&2
 hashes=
 if grep -q -e --hash= "$lock"; then hashes=--require-hashes; fi
 "$dir/bin/python" -m pip install --quiet --disable-pip-version-check $hashes -r "$lock"

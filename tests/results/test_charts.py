@@ -68,7 +68,7 @@ def test_cpu_against_gpu():
     assert [label for _, label in chart.x_ticks] == ["CPU", "1 GPU"]
     assert [round(point.y, 3) for point in chart.series[0].points] == [215, 14.308]
     assert "15.0 times" in chart.notes[0]
-    assert chart.view == "speedup" and "times as fast as the CPU" in chart.message
+    assert chart.view == "time" and "times as fast as the CPU" in chart.message
 
 
 def test_the_sequential_run_is_no_point_of_a_scaling_line():

@@ -47,6 +47,13 @@ def test_missing_epochs_are_said_however_many_were_planned():
     assert not any("The log has" in note for note in results_of_text(whole).rows[0].notes)
 
 
+def test_a_loss_that_is_no_number_is_said():
+    log = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
+    lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
+    (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]
+    assert note == "The loss is not a number from epoch 2 on: the training diverged."
+
+
 def test_each_process_of_one_training_has_its_own_warm_up():
     samples = [
         replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in enumerate([30, 10, 10, 28, 10, 10], 1)

@@ -7,17 +7,13 @@ being sent when the process died.
 
 import contextlib
 import json
-import sqlite3
 import zipfile
-import zlib
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from labtui.domain.model import Interval
 from labtui.domain.state import SubmissionState
-from labtui.session.records import Reading, from_json, read_files, to_json, unsealed
+from labtui.session.records import from_json
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
@@ -64,29 +60,13 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
     assert all("job.slurm" in names and "ResNet50.py" in names for names in files)
 
 
-def test_a_row_of_schema_4_holds_its_runs_beside_the_submission(open_bench):
-    """In the database and in the file beside the job script; one whose runs do not fit is damage."""
+def test_a_file_whose_runs_are_not_those_of_its_numbers_is_damage(open_bench):
     bench = open_bench()
     accepted(bench)
-    before = bench.session.state.submissions
-    bench.session.close()
-    with contextlib.closing(sqlite3.connect(bench.path / "labtui.db")) as db:
-        ((token, data),) = db.execute("SELECT token, data FROM submissions").fetchall()
-        item = json.loads(unsealed(data))
-        runs = [
-            {"run_id": n, "spec": spec} for n, spec in zip(item["run_ids"], item.pop("runs"), strict=True)
-        ]
-        old = json.dumps({"submission": item, "runs": runs})
-        db.execute("UPDATE submissions SET data = ?", (f"{old}\n{zlib.crc32(old.encode()):08x}",))
-        db.execute("PRAGMA user_version = 4")
-        db.commit()
     (beside,) = (bench.path / "slurm").glob("*.json")
-    beside.write_text(old)
-    with Session.open(bench.path, start=False) as session:
-        assert session.state.submissions == before
-        assert [each.runs for each in read_files(session.folder)] == [before[token].runs]
-    for line in ("7", "{}", json.dumps(item), json.dumps({"submission": item, "runs": []})):
-        with pytest.raises(ValueError, match=r"submission|runs"):
+    item = json.loads(beside.read_text())
+    for line in ("7", "{}", json.dumps(item | {"runs": []})):
+        with pytest.raises(ValueError, match=r"runs|missing|object"):
             from_json(line, SubmissionState)
 
 
@@ -110,16 +90,3 @@ def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
         log.unlink()
     with Session.open(bench.path, start=False) as session:
         assert session.state.runs == (right if there else wrong.runs)
-
-
-def test_a_reading_that_keeps_the_figures_of_a_whole_run_apart_is_the_same_run(open_bench):
-    """As earlier versions stored it; where the log is gone, nothing else has them."""
-    bench = open_bench()
-    accepted(bench)
-    run = replace(bench.session.state.runs[1], unit="tokens", gpu_memory=Interval.exact(4.5), totals_line=7)
-    row = json.loads(to_json(Reading(source="100 0:", runs=(run,))))
-    (old,) = row["runs"]
-    figures = {name: old.pop(name) for name in ("throughput", "unit", "gpu_memory")}
-    line = old.pop("totals_line")
-    old["totals"] = figures | {"line": line}
-    assert from_json(json.dumps(row), Reading).runs == (run,)

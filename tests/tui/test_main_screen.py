@@ -65,6 +65,7 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session, wi
         await until(pilot, lambda: "practice 20×" in text_of(app).splitlines()[0])
         header = text_of(app).splitlines()[0]
         assert "…" not in header and "Chapter 10" in header
+        assert ("Chapter 10: parallel training of neural networks" in header) is (width == 120)
 
 
 async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):

@@ -75,6 +75,8 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             assert word in shown, word
         assert "s  Submit 1 job" in shown, "the next step, and the button where there is room for one"
         assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.23 GPU-h." in shown
+        if size[0] == 80:
+            assert "3 runs in 1 job   8:21 expected, 3:18 to 13:24   0.56 GPU-h, at most 2.0" in shown
         if size[0] > 80:
             digits = [each.value for each in screen.query(Digits)]
             assert digits == ["3", "8:21", "0.56"]

@@ -40,6 +40,7 @@ from labtui.tui.guidance import (
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
+from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
 from labtui.tui.widgets.task_pane import task_page
@@ -438,11 +439,25 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
             token=f"lt{number}", task_id=task, form="cpu", job_name="j", run_ids=(number,), planned_at=NOW,
             status=SubmissionStatus.ACCEPTED, job=JobView(job_id=str(number), phase=JobPhase.FINISHED),
         )  # fmt: skip
+    items = (CheckItem("the CPU ran", kind="runs"), CheckItem("one GPU ran", missing="Run it.", kind="runs"))
+    checks = {"10.4": TaskCheck(task_id="10.4", status="partial", items=items, missing="Run it.")}
+    before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks)
+    before = replace(before, task_id="10.4")
+    assert headline(before) == "1 of 2 runs done. Press s to submit 1 run."
+    assert title_state(before)[1] == "begun"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
-    speedup = next(chart for chart in view.charts if chart.view == "speedup" and not chart.empty)
-    assert speedup.family == "cpu-gpu" and "times as fast as the CPU" in speedup.message
+    first = first_chart(view.charts)
+    assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
+    columns, _ = table_of(view, ROLES, 120)
+    assert "speedup" not in {column.key for column in columns}, "one GPU is compared with no other size"
+
+
+def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
+    ended = one_run(outcome="time-limit", phase=RunPhase.FAILED)
+    (left,) = compute_results(measured_from_state(LabState(runs={1: ended, 2: one_run(2)}))).left_out
+    assert left.run.run_id == 1 and left.reason == "no epoch was finished: it was stopped by its time limit"
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):

@@ -69,7 +69,7 @@ def run_log(args: argparse.Namespace) -> int:
             say("The log may have grown since; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
             there = f"; `labtui log {args.run} --err` prints it" * (found.stream == "err" != args.stream)
-            say(f"Run {args.run} failed: {found.text} ({found.place}{there}).")
+            say(f"Run {args.run} {lab.state.runs[args.run].deed}: {found.text} ({found.place}{there}).")
     return 0
 
 

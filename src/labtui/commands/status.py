@@ -23,6 +23,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError
 from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState
+from labtui.slurm.job_evidence import live, unread
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
@@ -57,9 +58,6 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
-    from labtui.results.compute import compute_results
-    from labtui.results.measured import measured_from_state
-    from labtui.slurm.job_evidence import live, unread
     from labtui.tui.view import View, make_view
 
     asked_at = 0.0 if args.offline else time.time()  # what was seen before is not taken for now
@@ -71,7 +69,7 @@ def run_queue(args: argparse.Namespace) -> int:
             _ask_once(lab, all_jobs=args.all)
         if args.all:
             return _all_jobs(lab, as_json=args.json)
-        results, edition = compute_results(measured_from_state(lab.state)), lab.session.edition
+        results, edition = lab.session.results(), lab.session.edition
         view = make_view(View(state=lab.state, edition=edition, results=results, opened_at=asked_at))
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
         bill = spent(lab.state, practice=lab.session.practice)
@@ -108,8 +106,6 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
 
 def _ask_once(lab: Open, *, all_jobs: bool) -> None:
     """Read the queue, and in the logs of jobs that are over how their runs ended."""
-    from labtui.slurm.job_evidence import live, unread
-
     try:
         lab.online()
         if not lab.session.read_only:

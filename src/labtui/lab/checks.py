@@ -244,7 +244,7 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
             continue
         share = percent_text(fit.serial_fraction)
         shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {fit.points} sizes"
-        yield CheckItem(sentence, evidence=shown, practice=fit.practice)
+        yield CheckItem(sentence, evidence=shown, practice=fit.baseline.practice)
 
 
 # --------------------------------------------------------------------------- files and texts

@@ -234,11 +234,7 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
         again = check.outcomes == ("completed",)
-        then = (
-            ". Press R (`labtui retry`) to run it again."
-            if again
-            else f"; this task wants one that {wanted}."
-        )
+        then = ". Run it again (R, or `labtui retry`)." if again else f"; this task wants one that {wanted}."
         return f"{run.deed}{then}"
     if read >= check.min_epochs:
         return ""

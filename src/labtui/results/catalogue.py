@@ -107,13 +107,14 @@ def _charts_of(results: Results, model: str | None) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; of one network where `model` names it."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
+    if model is not None:
+        yield acceleration_chart(results.rows, model)
     for quantity in SCALING:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
     yield loss_chart(lines)
     if model is not None:
-        yield acceleration_chart(results.rows, model)
         yield law_chart(results, model)
         yield from tuning_charts(results.rows)
     yield from run_charts.study_charts(results, model or "")

@@ -163,7 +163,7 @@ FAMILIES = {family.key: family for family in (
     _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%", **_RATIO),
     _family("weak-time", "time", "Weak scaling: time", "processes", "seconds", unit="s", **_RATIO),
     _family("weak-efficiency", "efficiency", "Weak efficiency", "processes", "T1 / Tn", unit="%", **_RATIO),
-    _family("cpu-gpu", "speedup", "Epoch time on the CPU and on one GPU", "device", "seconds per epoch", unit="s",
+    _family("cpu-gpu", "time", "Epoch time on the CPU and on one GPU", "device", "seconds per epoch", unit="s",
             heading="Epoch time, s", kind="repeats", x_axis="names", **_RATIO),
     _family("tuning", "throughput", "Throughput as tuned", "as tuned", "images per second",
             heading="Images per second", kind="bars", x_axis="names"),

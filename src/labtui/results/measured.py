@@ -116,11 +116,11 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
-    """All runs of a lab folder that have epochs or a rate, in the order of their numbers."""
+    """All runs of a lab folder that have epochs or a rate, or ended without, in the order of their numbers."""
     return tuple(
         replace(_from_run_state(run, state.submissions.get(run.token)), small=state.is_small(run))
         for _, run in sorted(state.runs.items())
-        if run.epochs or run.throughput is not None
+        if run.epochs or run.throughput is not None or run.outcome is not None
     )
 
 
@@ -216,7 +216,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    notes += [missing for run in members if (missing := _missing_epochs(run))]
+    notes += [said for run in members for said in (_missing_epochs(run), _lost_loss(run)) if said]
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
 
@@ -230,6 +230,13 @@ def _missing_epochs(run: MeasuredRun) -> str:
     last = max((run.run.epochs_planned or 0) + first - 1, *(s.epoch + s.count - 1 for s in samples))
     had, planned = count_epochs(samples), last - first + 1
     return f"The log has {plural(had, 'epoch')} of {planned:,}." if had < planned else ""
+
+
+def _lost_loss(run: MeasuredRun) -> str:
+    """From which epoch on the loss is no number; "" where it is one."""
+    lost = (each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0)))
+    first = next(lost, None)
+    return "" if first is None else f"The loss is not a number from epoch {first} on: the training diverged."
 
 
 SHORTEST = 1e-9

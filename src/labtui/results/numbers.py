@@ -389,7 +389,7 @@ def fit_sentence(fit: LawFit) -> str:
     sizes = ", ".join(map(str, fit.n_gpus))
     shown = percent_text(share)
     bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
-    practice = ", small runs" if fit.baseline.small else ", practice" if fit.practice else ""
+    practice = ", small runs" if fit.baseline.small else ", practice" if fit.baseline.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{practice}"

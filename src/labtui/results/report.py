@@ -12,9 +12,6 @@ from labtui.results.grouping import devices
 from labtui.results.measured import cite
 from labtui.results.numbers import (
     ANSWER,
-    AS_PRINTED,
-    PRECISE,
-    Column,
     bounds_text,
     clean,
     fit_sentence,
@@ -80,15 +77,11 @@ def report_text(
 
 
 def _tables(results: Results, width: int | None) -> str:
-    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
-    precise = "Precise: all epochs but the first (± from rounding, or the scatter of epochs if larger)"
-    texts = (
-        _reading(precise, results.rows, PRECISE, width),
-        _reading("Each run by itself", own, PRECISE, width),
-        _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
+    all_rows = _reading(f"All epochs but the first. {SIGNS}", results.rows, width)
+    return "\n".join(
+        filter(None, (all_rows, _reading("Each run by itself", own, width), *_programs(results, width)))
     )
-    return "\n".join(filter(None, (*texts, *_programs(results, width))))
 
 
 def _programs(results: Results, width: int | None) -> list[str]:
@@ -104,10 +97,10 @@ def _programs(results: Results, width: int | None) -> list[str]:
     return texts
 
 
-def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
+def _reading(title: str, rows: Sequence[ResultRow], width: int | None) -> str:
     if not rows:
         return ""
-    lines = [*fitted_lines([title], width), text_table(rows, columns, width)]
+    lines = [*fitted_lines([title], width), text_table(rows, ANSWER, width)]
     return "".join(f"{line}\n" for line in lines)
 
 

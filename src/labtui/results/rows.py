@@ -207,11 +207,6 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.configuration.small
 
     @property
-    def rehearsed(self) -> bool:
-        """Whether these are runs of a practice cluster."""
-        return self.configuration.rehearsed
-
-    @property
     def mark(self) -> str:
         """What stands behind their name."""
         return " (small run)" if self.small else " (practice)" if self.practice else ""
@@ -328,11 +323,6 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     def note(self) -> str | None:
         """The remarks as one text; None without any."""
         return " ".join(self.remarks) or None
-
-    @property
-    def practice(self) -> bool:
-        """Whether it rests on rehearsal runs."""
-        return self.baseline.practice
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

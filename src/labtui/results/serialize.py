@@ -19,7 +19,7 @@ _TIMED_BY_BATCHES = ("pytorch",)
 """Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
-_SOURCES = "practice=rehearsed small live notes sources=origins"
+_SOURCES = "practice=configuration.rehearsed small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _AS_PRINTED = "epoch_seconds throughput speedup efficiency"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
@@ -32,7 +32,7 @@ _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
 _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size
     practice=baseline.rehearsed"""
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
-    practice=line.last.rehearsed"""
+    practice=line.last.configuration.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=model scaling=program.scaling size counts=program.counts processes runs seconds=epoch_seconds
     speedup efficiency weak_efficiency practice notes sources=origins"""
@@ -130,7 +130,7 @@ def cost_json(cost: LabCost) -> Json:
 
 def loss_json(row: ResultRow) -> Json:
     """Where a row's efficiency went: parts as fractions of 1, and the POP project's metrics."""
-    return _json(row, "model n_gpus practice=rehearsed small efficiency") | {
+    return _json(row, "model n_gpus practice=configuration.rehearsed small efficiency") | {
         "sentence": loss_sentence(row),
         "parts": [_json(part, "name share evidence") for part in lost_efficiency(row)],
         "slowest_rank": row.step_times.slowest_rank if row.step_times else None,

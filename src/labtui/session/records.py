@@ -72,27 +72,10 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     """
     import json
 
-    value = json.loads(line)
-    if kind is SubmissionState:
-        value = _with_runs(value)
-    elif kind is Reading and isinstance(value, dict):
-        for run in value.get("runs", ()):  # earlier versions kept the figures of a whole run apart
-            totals = run.pop("totals", None) or {}
-            run.update(totals, **{"totals_line": totals["line"]} if totals else {})
-    return decode.convert(value, kind, strict=False)
-
-
-def _with_runs(value: Any) -> dict[str, Any]:
-    """A submission with its runs; schema 4 kept them beside it, by their numbers."""
-    try:
-        if "submission" in value:
-            specs = {run["run_id"]: run["spec"] for run in value["runs"]}
-            value = value["submission"] | {"runs": [specs[n] for n in value["submission"]["run_ids"]]}
-        if len(value["runs"]) != len(value["run_ids"]):
-            raise ValueError("its runs are not those of its numbers")
-    except (TypeError, KeyError) as error:
-        raise ValueError("it is no submission") from error
-    return dict(value)
+    value = decode.convert(json.loads(line), kind, strict=False)
+    if isinstance(value, SubmissionState) and len(value.runs) != len(value.run_ids):
+        raise ValueError("its runs are not those of its numbers")
+    return value
 
 
 def sealed(value: SubmissionState | Reading | Seen) -> str:
@@ -175,8 +158,7 @@ def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
 
 
 SCHEMA_VERSION = 5
-SCHEMA_OF_TABLES = 4
-"""The first without a log of events."""
+"""Those before 4 kept a log of events; 4 was never in a version that anybody had."""
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
@@ -208,9 +190,8 @@ def migrate(db: sqlite3.Connection) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        of_events = present < SCHEMA_OF_TABLES
-        items = _fold_events(db) if present and of_events else []
-        for table in _OF_EVENTS if of_events else ():
+        items = _fold_events(db) if present else []
+        for table in _OF_EVENTS:
             db.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in _SCHEMA:
             db.execute(statement)

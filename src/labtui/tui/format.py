@@ -51,7 +51,7 @@ def percent(number: Interval | None) -> str:
     return NOTHING if number is None else percent_text(number)
 
 
-def run_numbers(numbers: Sequence[int]) -> str:
+def run_numbers(numbers: Sequence[object]) -> str:
     """``Run 3``, ``Runs 3, 4``."""
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 

@@ -200,8 +200,9 @@ def headline(view: View) -> str:
     if view.loading:
         return ""
     if not view.lines:
-        to_run = f"No run yet. Press s to submit {plural(planned, 'run')}."
-        return to_run if planned else instead_of_runs(view)
+        runs = view.count("runs")
+        there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
+        return f"{there}. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
     training = any(line.phase is RunPhase.RUNNING and line.run.spec.epochs > 1 for line in view.lines)
     if training and not measured:
@@ -259,7 +260,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
-    if view.task is not None and view.task.runs and not view.lines:
+    if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
         return "open", "no run yet", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else ""
     return line.live or line.status, line.word, waits

@@ -50,8 +50,10 @@ class Figure(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """All of it in a few words."""
-        below = self.below.removeprefix("expected, ")
-        return f"{self.digits} {self.unit}".rstrip() + f"{'' if below.startswith('in ') else ','} {below}"
+        shown = f"{self.digits} {self.unit}".rstrip()
+        if self.below == "at most":
+            return f"at most {shown}"
+        return f"{shown}{', ' if self.unit == 'GPU-h' else ' '}{self.below}"
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:

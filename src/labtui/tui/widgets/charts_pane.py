@@ -19,7 +19,7 @@ from labtui.tui import format as words
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View, planned_sizes
+from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import LogText
@@ -333,6 +333,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
         return self.view.every.get(ids[-1]) if ids and self.view is not None else None
 
+    def _named(self, number: int) -> str:
+        """The number of a run, and how it ended where that was badly."""
+        line = self.view.every.get(number) if self.view is not None else None
+        return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
+
     def _strip(self) -> Text:
         from labtui.results.numbers import bounds_text
 
@@ -348,7 +353,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         left.append(f"   {value_text(spec, point)}", "bold")
         job = line.submission.job if line is not None and line.submission is not None else None
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
-        run = words.run_numbers(numbers).lower() if numbers else ""
+        run = words.run_numbers(list(map(self._named, numbers))).lower() if numbers else ""
         where = f"{run}, job {job.job_id}" if job is not None and len(numbers) == 1 else run
         bounds, wide = "", self.size.width >= 100
         if point.lo is not None and point.hi is not None:

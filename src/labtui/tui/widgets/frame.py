@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from labtui.tui.app import LabApp
 
-RAIL = 30
 EMPTY = Text("")
 
 
@@ -147,14 +146,13 @@ class HeaderBar(Slice):
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
-        rail = self.screen.has_class("-rail")
-        left.append(" " * (RAIL + 2 - left.cell_len) if rail else "  ")
-        lab, _, about = (view.edition.title if view.edition is not None else "").partition(":")
-        left.append(lab, styles.soft)
+        rail = self.screen.query_one("#rail").size.width if self.screen.has_class("-rail") else 0
+        left.append(" " * max(2, rail + 2 - left.cell_len))
+        title = view.edition.title if view.edition is not None else ""
         right, width = self._right(view, styles), self.size.width - (2 if rail else 1)
-        if about and left.cell_len + len(about) + 5 + right.cell_len <= width:
-            left.append(f" · {about.strip()}", styles.soft)
-        return ends(left, right, width, gap=3)
+        whole = left.cell_len + len(title) + 2 + right.cell_len <= width
+        left.append(title if whole else title.partition(":")[0], styles.soft)
+        return ends(left, right, width, gap=2)
 
     def _right(self, view: View, styles: Roles) -> Text:
         glyph, word, role = words.connection_label(view)

@@ -17,7 +17,7 @@ from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import after_oom, headline, result
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View
+from labtui.tui.view import RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
 from labtui.tui.widgets.frame import Said, does, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
@@ -171,6 +171,7 @@ def table_of(
     drop |= set() if head else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
+    drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
     for name in (
@@ -209,6 +210,15 @@ def _apart(view: View) -> tuple[str, dict[int, str]]:
         if len(set(found.values())) > 1:
             return head, found
     return "", dict.fromkeys(specs, "")
+
+
+def _compares(view: View) -> bool:
+    """Whether there are sizes to compare, or will be."""
+    sizes = planned_sizes(view.task) | {
+        line.run.spec.n_gpus or line.run.spec.processes for line in view.lines
+    }
+    rows = (line.row for line in view.lines if line.row is not None)
+    return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
 
 
 def counted(view: View) -> str:
@@ -269,7 +279,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         return text.append(f"  {left}", "bold")
     head, _, rest = line.word.partition(": ")
     text = ink(head, role).append(f": {rest}" if rest else "", styles.soft)
-    if line.took_s and line.phase in (RunPhase.DONE, RunPhase.CANCELLED):
+    if line.took_s and not line.run.total_seconds and line.phase in (RunPhase.DONE, RunPhase.CANCELLED):
         after = "in" if line.phase is RunPhase.DONE else "after"
         text.append(f" {after} {words.clock_span(line.took_s)}", styles.soft)
     if line.phase is RunPhase.DONE and line.why_not:
