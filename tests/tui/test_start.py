@@ -1,4 +1,4 @@
-"""How the screens start: what is not imported, what is said without a terminal, and the wizard."""
+"""How the screens start and end: themes, folders, terminals, practice that is kept or not."""
 
 import signal
 import subprocess
@@ -6,135 +6,61 @@ import sys
 
 import pytest
 from textual.color import Color
-from textual.widgets import Input, Select
+from textual.widgets import Input
 
-from labtui.commands import screens
+from labtui.commands import screens as screens_command
 from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from labtui.tui import themes
 from labtui.tui.app import LabApp, StateArrived
-from labtui.tui.screens.wizard import WizardApp
 from labtui.tui.widgets.frame import HeaderBar
-from tests.tui.fed_session import lab_session, live_run, make_folder, open_session, spec
-from tests.tui.waiting import text_of, types, until
+from tests.tui.fed_session import live_run, make_folder, spec
+from tests.tui.waiting import screens, text_of, types, until
 
 
-async def test_the_preferred_theme_colours_the_first_frame(tmp_path, monkeypatch):
+async def test_the_preferred_theme_colours_the_first_frame(session, tmp_path, monkeypatch):
     preferences = tmp_path / "theme"
     preferences.write_text("labtui-light\n")
     monkeypatch.setattr(themes, "preferences_file", lambda: preferences)
-    make_folder(tmp_path / "lab")
-    session = open_session(tmp_path / "lab", start=False)
     app = LabApp(session, start=False)
     async with app.run_test(size=(80, 24), notifications=True):
         assert app.query_one(HeaderBar).styles.background == Color.parse(str(themes.LIGHT.surface))
         assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))
-    session.close()
 
 
 def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "labtui"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "need a terminal" in done.stderr
-    assert "hint:" in done.stderr
-    assert "Traceback" not in done.stderr
+    how = {"capture_output": True, "text": True, "cwd": tmp_path, "stdin": subprocess.DEVNULL, "check": False}
+    done = subprocess.run([sys.executable, "-m", "labtui"], **how)
+    assert done.returncode == 2 and "need a terminal" in done.stderr
+    assert "hint:" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["sumbit", "no-such-command"])
-def test_a_mistyped_command_is_no_folder(name, tmp_path, monkeypatch):
+def test_a_mistyped_command_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="neither a command"):
-        screens._folder(name)
-    assert screens._folder(None) is None
-    assert screens._folder("./new") is None
+        screens_command._folder("sumbit")
+    assert screens_command._folder(None) is None
+    assert screens_command._folder("./new") is None
     make_folder(tmp_path / "lab")
-    assert screens._folder(str(tmp_path / "lab")) == tmp_path / "lab"
-
-
-async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path):
-    app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50), notifications=True) as pilot:
-        app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
-        for name, value in (("user", "nct01001"), ("account", "nct_345"), ("port", "twenty")):
-            app.screen.query_one(f"#{name}", Input).value = value
-        await pilot.click("#make")
-        await until(pilot, lambda: "The port must be a number, not 'twenty'." in text_of(app))
-        app.screen.query_one("#port", Input).value = "2222"
-        await until(
-            pilot,
-            lambda: not app.screen.query_one("#make").has_class("-active"),
-            "the button can be pressed again",
-        )
-        await pilot.click("#make")
-        await until(pilot, lambda: app.return_value is not None)
-    settings = LabFolder.open(tmp_path / "new").settings()
-    assert (settings.edition, settings.user, settings.account, settings.port) == (
-        "hpc4ai-ch10",
-        "nct01001",
-        "nct_345",
-        2222,
-    )
-
-
-async def test_the_wizard_asks_for_what_no_connection_could_begin_without(tmp_path):
-    app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50), notifications=True) as pilot:
-        app.screen.query_one("#cluster", Select).value = "mn5"
-        await pilot.click("#make")
-        await until(pilot, lambda: "account" in _answer(app))
-        assert "Fill it in above." in _answer(app)
-        await pilot.press("escape")
-    assert not (tmp_path / "new").exists()
-
-
-def _answer(app: WizardApp) -> str:
-    return str(app.screen.query_one("#wizard-answer").render())
+    assert screens_command._folder(str(tmp_path / "lab")) == tmp_path / "lab"
 
 
 async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    session = Session.open(folder.path, start=False)
-    app = LabApp(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "none is known" in " ".join(text_of(app).split()))
-        assert "○ offline" in text_of(app)
-        await pilot.press("!")
-        await until(pilot, lambda: "depends on the account" in " ".join(text_of(app).split()))
-    with pytest.raises(UsageError, match="account"):
-        session.test_only(session.drafts("10.4")[0])
-    session.close()
+    with Session.open(folder.path, start=False) as session:
+        async with screens(session) as (app, pilot):
+            await until(pilot, lambda: "none is known" in " ".join(text_of(app).split()))
+            assert "○ offline" in text_of(app)
+            await pilot.press("!")
+            await until(pilot, lambda: "depends on the account" in " ".join(text_of(app).split()))
+        with pytest.raises(UsageError, match="account"):
+            session.test_only(session.drafts("10.4")[0])
 
 
-async def test_the_wizard_s_test_says_what_is_wrong(tmp_path):
-    app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50), notifications=True) as pilot:
-        app.screen.query_one("#host", Input).value = "127.0.0.1"
-        app.screen.query_one("#port", Input).value = "1"
-        app.screen.query_one("#user", Input).value = "nobody"
-        await pilot.click("#test")
-        await until(pilot, lambda: "✘" in text_of(app))
-        assert "Traceback" not in text_of(app)
-        await pilot.press("escape")
-    assert app.return_value is None
-    assert not (tmp_path / "new").exists()
-
-
-async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path):
-    make_folder(tmp_path / "lab", practice=True)
-    session = open_session(tmp_path / "lab")
-    lab_session(session, practice=True)
-    app = LabApp(session, kept=False, factor=20.0)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(filled_session, tmp_path):
+    async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         asked = app.screen
@@ -152,40 +78,30 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_pa
         app.screen.query_one(Input).value = str(tmp_path / "kept")
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
-    session.close()
 
 
 @pytest.mark.parametrize(("factor", "asks"), [(20.0, True), (None, False)])
-async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_about(tmp_path, factor, asks):
+async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_about(session, factor, asks):
     """Asked where the cluster ends with the screens; without it (a kept folder opened by itself) nothing ends."""
-    make_folder(tmp_path / "lab", practice=True)
-    session = open_session(tmp_path / "lab")
     session.feed(*live_run("lt000000000000000aaa", "10.5", 1, spec(gpus=4), "31001", 1))
-    app = LabApp(session, kept=True, factor=factor)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+    async with screens(session, kept=True, factor=factor, size=(80, 24)) as (app, pilot):
         await pilot.press("q")
         if asks:
             await until(pilot, lambda: "The practice cluster stops when you leave" in text_of(app))
             assert app.return_value is None
             await pilot.press("y")
     assert app.return_value == 0
-    session.close()
 
 
 async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(tmp_path):
-    settings = Settings(
-        edition="hpc4ai-ch10", profile="practice", practice=True, host="127.0.0.1", port=1, user="nct01000"
-    )
-    folder = LabFolder.create(tmp_path / "lab", settings)
+    at = {"profile": "practice", "practice": True, "host": "127.0.0.1", "port": 1, "user": "nct01000"}
+    folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **at))
     with Session.open(folder.path) as session:
-        app = LabApp(session)
-        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        async with screens(session) as (app, pilot):
             await until(pilot, lambda: "○ offline" in text_of(app))
             await pilot.press("!")
-            await until(
-                pilot, lambda: "A practice cluster runs" in text_of(app) and "start that." in text_of(app)
-            )
+            words = "A practice cluster runs", "start that."
+            await until(pilot, lambda: all(each in text_of(app) for each in words))
 
 
 @pytest.mark.terminal
@@ -234,12 +150,8 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
     assert ended, "the program waits for a terminal that is gone"
 
 
-async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path):
-    make_folder(tmp_path / "lab")
-    session = open_session(tmp_path / "lab", start=False)
-    app = LabApp(session, start=False)
-    async with app.run_test(size=(80, 24), notifications=True):
+async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(session):
+    async with screens(session, size=(80, 24)) as (app, _):
         state = session.state
     assert not app.screen_stack
     app.on_state_arrived(StateArrived(state))
-    session.close()

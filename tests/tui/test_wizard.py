@@ -1,13 +1,14 @@
 """The form of the first run at 80x24: every question, both buttons and the keys in view; the keys can be clicked."""
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Select
 
+from labtui.session.folder import LabFolder
 from labtui.tui.screens.wizard import FIELDS, WizardApp
 from tests.tui.waiting import text_of, until
 
 
-async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path):
+async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24_and_make_a_folder(tmp_path):
     app = WizardApp(tmp_path / "new")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "Folder to make" in text_of(app))
@@ -17,10 +18,35 @@ async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path):
         await until(pilot, lambda: "esc Leave" in text_of(app))
         keys = text_of(app).splitlines()[23]
         assert all(key in keys for key in ("p Practice", "tab Next field", "esc Leave")), keys
-        app.screen.query_one("#account", Input).value = "nct_345"
-        await pilot.click("#make")
-        await until(pilot, lambda: app.return_value is not None)
+        app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
+        for port, said in (("twenty", "The port must be a number, not 'twenty'."), ("2222", "")):
+            for name, value in (("user", "nct01001"), ("account", "nct_345"), ("port", port)):
+                app.screen.query_one(f"#{name}", Input).value = value
+            button = app.screen.query_one("#make")
+            await until(pilot, lambda button=button: not button.has_class("-active"))
+            await pilot.click("#make")
+            await until(pilot, lambda said=said: said in text_of(app) if said else app.return_value)
     assert app.return_value == tmp_path / "new"
+    settings = LabFolder.open(tmp_path / "new").settings()
+    assert (settings.edition, settings.user, settings.port) == ("hpc4ai-ch10", "nct01001", 2222)
+    assert settings.account == "nct_345"
+
+
+async def test_the_wizard_asks_for_what_is_missing_and_its_test_says_what_is_wrong(tmp_path):
+    app = WizardApp(tmp_path / "new")
+    async with app.run_test(size=(80, 50), notifications=True) as pilot:
+        app.screen.query_one("#cluster", Select).value = "mn5"
+        await pilot.click("#make")
+        answer = app.screen.query_one("#wizard-answer")
+        await until(pilot, lambda: "account" in str(answer.render()))
+        assert "Fill it in above." in str(answer.render())
+        for name, value in (("host", "127.0.0.1"), ("port", "1"), ("user", "nobody")):
+            app.screen.query_one(f"#{name}", Input).value = value
+        await pilot.click("#test")
+        await until(pilot, lambda: "✘" in text_of(app) and "Fill it in above." not in str(answer.render()))
+        assert "Traceback" not in text_of(app)
+        await pilot.press("escape")
+    assert app.return_value is None and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("size", [(60, 15), (50, 13)])
