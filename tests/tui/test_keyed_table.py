@@ -1,6 +1,9 @@
 """A table that is refreshed keeps its cursor, its place and its text as text."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -16,9 +19,13 @@ class Bench(App[None]):
     def compose(self) -> ComposeResult:
         yield KeyedTable()
 
-    @property
-    def table(self) -> KeyedTable:
-        return self.query_one(KeyedTable)
+
+@asynccontextmanager
+async def bench(height: int = 12) -> AsyncIterator[tuple[Any, KeyedTable, Any]]:
+    """An app with nothing but a table, the table, and the pilot."""
+    app = Bench()
+    async with app.run_test(size=(30, height), notifications=True) as pilot:
+        yield app, app.query_one(KeyedTable), pilot
 
 
 def rows(names: str, value: str = "1") -> list[Row]:
@@ -26,43 +33,38 @@ def rows(names: str, value: str = "1") -> list[Row]:
 
 
 async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
-    app = Bench()
-    async with app.run_test(size=(30, 12), notifications=True) as pilot:
-        app.table.sync(COLUMNS, rows("abc"))
-        app.table.select_key("b")
-        await until(pilot, lambda: app.table.selected_key == "b")
-        assert app.table.sync(COLUMNS, rows("xabcd"))
+    async with bench() as (app, table, pilot):
+        table.sync(COLUMNS, rows("abc"))
+        table.select_key("b")
+        await until(pilot, lambda: table.selected_key == "b")
+        assert table.sync(COLUMNS, rows("xabcd"))
         await until(pilot, lambda: "x" in text_of(app))
-        assert app.table.selected_key == "b"
-        assert app.table.sync(COLUMNS, rows("xabcd", "2"))
-        assert app.table.selected_key == "b"
-        assert not app.table.sync(COLUMNS, rows("xabcd", "2"))
-        app.table.sync(COLUMNS, rows("xac"))
+        assert table.selected_key == "b"
+        assert table.sync(COLUMNS, rows("xabcd", "2"))
+        assert table.selected_key == "b"
+        assert not table.sync(COLUMNS, rows("xabcd", "2"))
+        table.sync(COLUMNS, rows("xac"))
         await until(pilot, lambda: "d" not in text_of(app))
-        assert app.table.selected_key in {"x", "a", "c"}
+        assert table.selected_key in {"x", "a", "c"}
 
 
 async def test_the_row_under_the_cursor_stays_in_sight():
-    app = Bench()
-    async with app.run_test(size=(30, 20), notifications=True) as pilot:
-        app.table.sync(COLUMNS, rows("abcdefghijklmnop"))
-        app.table.select_key("p")
+    async with bench(20) as (app, table, pilot):
+        table.sync(COLUMNS, rows("abcdefghijklmnop"))
+        table.select_key("p")
         await until(pilot, lambda: " p " in text_of(app))
         await pilot.resize_terminal(30, 5)
-        await until(
-            pilot, lambda: app.size.height == 5 and " p " in text_of(app) and " c " not in text_of(app)
-        )
-        app.table.sync(COLUMNS, rows("0abcdefghijklmnop", "2"))
+        await until(pilot, lambda: " p " in text_of(app) and " c " not in text_of(app))
+        table.sync(COLUMNS, rows("0abcdefghijklmnop", "2"))
         await until(pilot, lambda: re.search(r" p +2", text_of(app)))
 
 
 async def test_changed_cells_are_shown_in_place_and_markup_is_text(monkeypatch):
-    app = Bench()
-    async with app.run_test(size=(30, 12), notifications=True) as pilot:
-        app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
+    async with bench() as (app, table, pilot):
+        table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
         await until(pilot, lambda: "node[a1]" in text_of(app) and "[/foo]" in text_of(app))
         monkeypatch.delattr(KeyedTable, "_fill")
-        app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
+        table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
         await until(pilot, lambda: "[red]12345678" in text_of(app))
 
 
@@ -76,16 +78,15 @@ def colour_of(app: App[None], words: str) -> str:
 
 
 async def test_a_change_of_colour_alone_is_shown():
-    app = Bench()
-    async with app.run_test(size=(30, 12), notifications=True) as pilot:
-        app.table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
+    async with bench() as (app, table, pilot):
+        table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
         await until(pilot, lambda: colour_of(app, "done") == "#3fbf8f")
         new = [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#00784f")))]
-        assert app.table.sync(COLUMNS, new)
+        assert table.sync(COLUMNS, new)
         await until(pilot, lambda: colour_of(app, "done") == "#00784f", "the colour of the other theme")
-        assert not app.table.sync(COLUMNS, new)
+        assert not table.sync(COLUMNS, new)
         part = Text.assemble(("do", "#b3261e"), "ne")
-        assert app.table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
+        assert table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
 
 
