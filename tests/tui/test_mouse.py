@@ -23,19 +23,13 @@ async def shown(pilot: Any, kind: type) -> None:
 
 async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
     async with screens(filled_session, size=SMALL) as (app, pilot):
-        await click_words(pilot, "? Help")
-        await shown(pilot, TextScreen)
-        await click_words(pilot, "esc Close")
-        await shown(pilot, MainScreen)
-        await choose(pilot, "Requests")
-        await shown(pilot, TextScreen)
-        await click_words(pilot, "esc Close")
-        await shown(pilot, MainScreen)
-        filled_session.feed(changes.problem("x", "The quota is full.", "Remove files."))
-        await click_words(pilot, "! The quota is full.")
-        await shown(pilot, TextScreen)
-        await click_words(pilot, "esc Close")
-        await shown(pilot, MainScreen)
+        for words in ("? Help", "Requests", "! The quota is full."):
+            if words.startswith("!"):
+                filled_session.feed(changes.problem("x", "The quota is full.", "Remove files."))
+            await (choose if words == "Requests" else click_words)(pilot, words)
+            await shown(pilot, TextScreen)
+            await click_words(pilot, "esc Close")
+            await shown(pilot, MainScreen)
         await pilot.press("ctrl+p")
         await until(pilot, lambda: "Find an action or a task" in text_of(app))
         assert await pilot.click(offset=(40, 0))  # above it
@@ -71,10 +65,10 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
     answers: list[str | None] = []
     question = LoginQuestion(kind="password", text="What is it?", host="login.rehearsal.test")
     async with app.run_test(size=SMALL, notifications=True) as pilot:
-        for words in ("enter  Answer", "esc  Back"):
+        for number, words in enumerate(("enter  Answer", "esc  Back"), 1):
             app.push_screen(prompt_screen(question), answers.append)
             await shown(pilot, Ask)
             await pilot.press(*"hush")
             await click_words(pilot, words)
-            await until(pilot, lambda words=words: len(answers) == (1 if words.startswith("enter") else 2))
+            await until(pilot, lambda number=number: len(answers) == number)
     assert answers == ["hush", None]
