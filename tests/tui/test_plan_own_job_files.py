@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, SubmissionStatus
@@ -35,14 +34,16 @@ def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session, size):
-    write(session, TOLD)
-    async with screens(session, size=size) as (app, pilot):
+async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session):
+    path = write(session, UNTOLD)
+    async with screens(session, size=(80, 24)) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
-        await until(pilot, lambda: "lines, slurm/mine.slurm" in text_of(app) and ready(screen))
-        assert "your own job file, as it is" in text_of(app)
+        await until(pilot, lambda: "its log will tell what ? stands for" in text_of(app) and ready(screen))
+        assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
+        path.write_text(TOLD)
+        await until(pilot, lambda: "stands for" not in text_of(app) and ready(screen))
+        assert "your own job file, as it is" in text_of(app) and "lines, slurm/mine.slurm" in text_of(app)
         (draft,) = screen.plan.drafts
         assert (draft.form, draft.job_file, draft.task_id) == ("own", "mine.slurm", "10.5")
         assert screen.plan.previews[0].script == TOLD
@@ -54,12 +55,20 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
         assert session.requests[0][1] == (draft, None)
 
 
-async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(session):
-    path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
+async def test_an_error_is_fixed_in_the_file_and_a_file_that_changed_is_read_again_before_it_is_sent(session):
+    wrong = TOLD.replace("--job-name", "\u2014job-name")
+    path = write(session, wrong)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
-        await until(pilot, lambda: "lines, slurm/mine.slurm" in text_of(app) and ready(screen))
+        await until(pilot, lambda: ready(screen) and screen.found is not None)
+        await pilot.press("f")
+        await until(pilot, lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
+        assert path.read_text() == TOLD and not session.requests, "the student's file is what a fix changes"
+        path.write_text(wrong)
+        await until(pilot, lambda: ready(screen) and screen.found is not None)
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "o  Override" in text_of(app))
         await pilot.press("o")
@@ -72,42 +81,15 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(ses
         assert screen.plan.previews[0].script == TOLD
 
 
-async def test_a_changed_script_is_checked_again(session):
+async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_gives_the_plan_back(session):
+    path = write(session, TOLD)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         script, before = session.folder.scripts / "ResNet50.py", screen.plan.previews
         script.write_text(script.read_text() + "# mine\n")
         await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
         assert "The files have changed" in text_of(app) and not session.requests
-
-
-async def test_what_the_file_does_not_say_is_a_question_mark(session):
-    write(session, UNTOLD)
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
-        await pilot.press("J", "J")
-        await until(pilot, lambda: "its log will tell what ? stands for" in text_of(app))
-        assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
-
-
-async def test_an_error_in_an_own_file_is_fixed_in_the_file(session):
-    path = write(session, TOLD.replace("--job-name", "\u2014job-name"))
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
-        await pilot.press("J", "J")
-        await until(pilot, lambda: ready(screen) and screen.found is not None)
-        await pilot.press("f")
-        await until(pilot, lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
-        assert path.read_text() == TOLD, "the student's file is what a fix changes"
-        assert not session.requests
-
-
-async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(session):
-    path = write(session, TOLD)
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
+        assert "   ResNet50.py changed by you" in text_of(app), "beside the script"
         drafts = screen.plan.drafts
         await pilot.press("J", "J")
         path.unlink()
@@ -118,11 +100,8 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(sessi
 
 def _offered(app: LabApp) -> set[str]:
     """The actions in the footer."""
-    return {
-        each.binding.action
-        for each in app.screen.active_bindings.values()
-        if each.binding.show and each.enabled
-    }
+    bindings = app.screen.active_bindings.values()
+    return {each.binding.action for each in bindings if each.binding.show and each.enabled}
 
 
 async def test_a_task_without_runs_plans_the_own_job_file(session):
@@ -157,11 +136,10 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
     """Their logs told epochs and nothing else."""
     log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
+    other = {"job_name": "other", "job_file": "gone.slurm"}
     session.feed(
         *online(),
-        planned(
-            "lt0000000000000two", "", 2, log_only, **own | {"job_name": "other", "job_file": "gone.slurm"}
-        ),
+        planned("lt0000000000000two", "", 2, log_only, **own | other),
         changes.status("lt0000000000000two", SubmissionStatus.REFUSED, "No."),
         planned("lt0000000000000000own", "", 1, log_only, **own),
         accepted("lt0000000000000000own", "77"),
@@ -177,10 +155,8 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
         await until(pilot, lambda: ", epoch 3 " in str(app.screen.query_one("#chart-strip").render()))
         await pilot.press("r")
         await until(pilot, lambda: app.screen.query_one("#runs-table").has_focus)
-        assert [f"{job}" for job in app.screen.query_one(KeyedTable).get_column("model")] == [
-            "mine",
-            "other",
-        ], "rows of own jobs are told apart"
+        names = [f"{job}" for job in app.screen.query_one(KeyedTable).get_column("model")]
+        assert names == ["mine", "other"], "rows of own jobs are told apart"
         assert not {"start_copy", "edit"} & _offered(app), "there is no file of it to edit, no copy to begin"
         write(session, TOLD)
         app.screen.refresh_bindings()

@@ -27,7 +27,16 @@ from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
-from tests.tui.fed_session import NOW, FedSession, finished_run, make_folder, online, open_session, spec
+from tests.tui.fed_session import (
+    NOW,
+    FedSession,
+    finished_run,
+    finished_runs,
+    make_folder,
+    online,
+    open_session,
+    spec,
+)
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
 
 WIDE = (120, 40)
@@ -54,55 +63,47 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
     monkeypatch.setattr(app, "open_editor", write)
 
 
-# ------------------------------------------------------------------ what it shows
-
-
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
 async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
     session.feed(*online())
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
-        shown = text_of(app)
-        for word in (
-            "in 1 job",
-            "3:18 to 13:24",
-            "GPU-h",
-            "at most 2.0",
-            "not asked yet",
-            "Findings  none",
-            "8,192",
-        ):
-            assert word in shown, word
-        assert "s  Submit 1 job" in shown, "the next step, and the button where there is room for one"
-        assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.23 GPU-h." in shown
-        if size[0] == 80:
-            assert "3 runs in 1 job   8:21 expected, 3:18 to 13:24   0.56 GPU-h, at most 2.0" in shown
+        for word in ("in 1 job", "3:18 to 13:24", "GPU-h", "at most 2.0", "not asked yet", "8,192"):
+            assert word in text_of(app), word
+        assert "Findings  none" in text_of(app)
+        assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
+        assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.23 GPU-h." in text_of(app)
         if size[0] > 80:
-            digits = [each.value for each in screen.query(Digits)]
-            assert digits == ["3", "8:21", "0.56"]
-            rows = [
-                cells(screen.plan, at, row)["expected"].split(":") for at, row in enumerate(screen.plan.rows)
-            ]
-            assert sum(60 * int(minutes) + int(seconds) for minutes, seconds in rows) == pytest.approx(
-                501, abs=1
-            )
+            assert [each.value for each in screen.query(Digits)] == ["3", "8:21", "0.56"]
+            rows = [cells(screen.plan, at, row)["expected"] for at, row in enumerate(screen.plan.rows)]
+            seconds = [60 * int(minutes) + int(rest) for minutes, rest in (each.split(":") for each in rows)]
+            assert sum(seconds) == pytest.approx(501, abs=1)
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
+        else:
+            keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
+            await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
+            assert "3 runs in 1 job   8:21 expected, 3:18 to 13:24   0.56 GPU-h, at most 2.0" in text_of(app)
+            line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
+            screen.show()  # as every second
+            await until(pilot, lambda: line in text_of(app), "as wide as the window")
         early = Key("v", "v")
         early.time = app.keys_since - 1.0
         await app.on_event(early)
         assert not screen.has_class("-script"), "a key typed before the plan was there is not for it"
         await pilot.press("v")
         await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
+        screen.show()
         page = screen.query_one("#plan-page", Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
         await pilot.press("escape")
         await until(pilot, lambda: "Findings  none" in text_of(app))
+        if size[0] == 80:
+            await until(pilot, lambda: line in text_of(app), "the script's line as before")
         assert app.screen is screen
 
 
 async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(filled_session):
-    """Expected by the own results, in the ticket and in the advice."""
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot, again=True)
         before = screen.query(Digits).last().value
@@ -114,37 +115,16 @@ async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(f
         assert saved == pytest.approx(float(said[1]), abs=0.011)
 
 
-async def test_the_keys_of_the_plan_are_offered_at_80_columns(session):
-    async with screens(session, size=(80, 24)) as (app, pilot):
-        await open_plan(app, pilot)
-        keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
-        await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
-        await until(pilot, lambda: ready(app.screen))
-        app.screen.show()  # type: ignore[attr-defined]  # as every second
-        line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
-        await until(pilot, lambda: line in text_of(app), "as wide as the window")
-        await pilot.press("v")
-        await until(pilot, lambda: "#SBATCH" in text_of(app))
-        app.screen.show()  # type: ignore[attr-defined]
-        await pilot.press("v")
-        await until(pilot, lambda: line in text_of(app), "the script's line as before")
-
-
-async def test_changed_files_stand_beside_the_script(session):
-    """Those that the task uses."""
-    for name in ("ResNet50.py", "ResNet50_seq.py"):
-        script = session.folder.scripts / name
-        script.write_text(script.read_text() + "print('mine')\n")
-    async with screens(session) as (app, pilot):
-        await open_plan(app, pilot)
-        assert "   ResNet50.py changed by you" in text_of(app)
+def plan_of_vit(session: FedSession, *gpus: int) -> Plan:
+    """Task 12.1 on so many GPUs."""
+    edition = load_edition("hpc4ai-ch12")
+    given = PlanOverrides(gpus=gpus, account="nct_345")
+    return Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
 
 
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
-    edition = load_edition("hpc4ai-ch12")
-    given = PlanOverrides(gpus=(1, 8, 32), account="nct_345")
-    planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
+    planned = plan_of_vit(session, 1, 8, 32)
     options = ("--eval_batch_size", "128", "--warmup")
     planned.task_rows = [
         replace(row, spec=replace(row.spec, extra_args=(*options, str(at), "--compile", "--seed", str(at))))
@@ -154,18 +134,14 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     assert [row.cells[-1] for row in rows] == [f"--warmup {at} --seed {at}" for at in range(3)]
     assert "each with --eval_batch_size 128 --compile" in runs_title(planned, Roles(*["white"] * 10)).plain
     assert sum(column.width + 2 for column in columns) <= width
-    assert (
-        columns[-1].key == "options"
-        and columns[-1].width >= 16
-        and {"gpus", "per_gpu"} <= {c.key for c in columns}
-    )
+    assert columns[-1].key == "options" and columns[-1].width >= 16
+    assert {"gpus", "per_gpu"} <= {column.key for column in columns}
 
 
 @pytest.mark.parametrize(("size", "right"), [((80, 24), 79), (WIDE, 118)])
 async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
     session, painting, monkeypatch, size, right
 ):
-    """Texts have their width and numbers are known before anything is painted."""
     frames: list[str] = []
     real = LabApp._display
 
@@ -218,9 +194,8 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await until(pilot, lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
         detail = "sbatch: Job 12 to start at 2025-11-20T21:01:14 using 80 processors"
         session.requests[0][2].set_result(SbatchAnswer(detail=detail))
-        await until(
-            pilot, lambda: "Slurm accepts this job and would start it at 21:01.  acc_debug" in text_of(app)
-        )
+        accepts = "Slurm accepts this job and would start it at 21:01.  acc_debug"
+        await until(pilot, lambda: accepts in text_of(app))
         assert "Slurm accepts it." in text_of(app), "beside the next step"
         session.requests.clear()
         await pilot.press("J")
@@ -235,39 +210,28 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
 
 
-@pytest.mark.parametrize(("gpus", "says"), [(4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")])
-def test_the_cell_of_gpus_says_on_how_many_nodes(session, gpus, says):
-    edition = load_edition("hpc4ai-ch12")
-    given = PlanOverrides(gpus=(gpus,), account="nct_345")
-    planned = Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
-    assert cells(planned, 0, planned.rows[0])["gpus"] == says
-    assert cells(planned, 0, planned.rows[0])["model"] == "ViT-H/14"
+def test_the_cell_of_gpus_says_on_how_many_nodes(session):
+    for gpus, says in ((4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")):
+        planned = plan_of_vit(session, gpus)
+        shown = cells(planned, 0, planned.rows[0])
+        assert (shown["gpus"], shown["model"]) == (says, "ViT-H/14")
 
 
-def test_a_job_that_slurm_takes_later_is_not_refused(session):
+def test_a_job_that_slurm_takes_later_is_not_refused_and_one_without_a_limit_has_none(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     verdict = Verdict(SbatchAnswer(key="limit", sentence="The queue is full.", wait=True))
     assert _slurms_word(planned, [verdict], Roles(*["white"] * 10)).plain == "◌ The queue is full."
-
-
-@pytest.mark.parametrize(("minutes", "shown"), [(30, "30 min"), (0, "·")])
-def test_the_cell_of_the_limit_is_empty_for_a_job_without_one(session, minutes, shown):
-    drafts = tuple(replace(each, time_limit_minutes=minutes) for each in session.drafts("10.5"))
-    planned = Plan(session, session.edition, "10.5", drafts)
-    assert cells(planned, 0, planned.rows[0])["limit"] == shown
-
-
-# ------------------------------------------------------------------ changing it
+    for minutes, shown in ((30, "30 min"), (0, "·")):
+        drafts = tuple(replace(each, time_limit_minutes=minutes) for each in session.drafts("10.5"))
+        planned = Plan(session, session.edition, "10.5", drafts)
+        assert cells(planned, 0, planned.rows[0])["limit"] == shown
 
 
 async def test_numbers_are_changed_in_place(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        assert [cells(screen.plan, at, row)["rate"] for at, row in enumerate(screen.plan.rows)] == [
-            "0.01",
-            "0.02",
-            "0.04",
-        ]
+        rates = [cells(screen.plan, at, row)["rate"] for at, row in enumerate(screen.plan.rows)]
+        assert rates == ["0.01", "0.02", "0.04"]
         focus_at(screen, 2, "limit")
         await pilot.press("enter")
         await until(pilot, lambda: types(app) and "(empty: as planned). Now 30" in text_of(app))
@@ -342,16 +306,12 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         assert session.requests[0][1][1].endswith(EDIT)
 
 
-# ------------------------------------------------------------------ findings
-
-
 async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(session):
     damage(session)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await until(
-            pilot, lambda: "Findings  1 error" in text_of(app) and "+#SBATCH --nodes=1" in text_of(app)
-        )
+        await until(pilot, lambda: "Findings  1 error" in text_of(app))
+        assert "+#SBATCH --nodes=1" in text_of(app)
         assert "s  Fix the error" in text_of(app), "the next step"
         for key in ("f", "s"):
             await pilot.press(key)
@@ -388,9 +348,8 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         app.view_model.edition = edition = load_edition("hpc4ai-ch10")
         task = next(each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in each.copies_to_start)
         given = PlanOverrides(account="nct_345", user="u1")
-        screen = PlanScreen(
-            session, edition, task.id, task_drafts(edition, task.id, load_profile("mn5"), given)
-        )
+        drafts = task_drafts(edition, task.id, load_profile("mn5"), given)
+        screen = PlanScreen(session, edition, task.id, drafts)
         await app.push_screen(screen)
         await until(pilot, lambda: "ResNet152.py is not sent with the job" in flat(app))
         assert "It begins as a copy of ResNet50.py." in flat(app)
@@ -399,12 +358,7 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         monkeypatch.setattr(app, "open_editor", lambda path: None)
         await pilot.press("b")
         await until(pilot, lambda: (session.folder.scripts / "ResNet152.py").is_file())
-        await until(
-            pilot, lambda: not screen.plan.errors or "not sent" not in screen.plan.errors[0].finding.effect
-        )
-
-
-# ------------------------------------------------------------------ sending
+        await until(pilot, lambda: not any("not sent" in each.finding.effect for each in screen.plan.errors))
 
 
 async def test_submit_sends_every_job_once_it_is_checked(session):
@@ -423,16 +377,12 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
         assert not session.requests, "what was not seen is not sent"
         checked.set()
         await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
-        assert [(name, what[0].gpus) for name, what, _ in session.requests] == [
-            ("submit", 1),
-            ("submit", 2),
-            ("submit", 4),
-        ]
+        sent = [(name, what[0].gpus) for name, what, _ in session.requests]
+        assert sent == [("submit", 1), ("submit", 2), ("submit", 4)]
 
 
 async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
-    for number, run in enumerate([run for draft in session.drafts("10.5") for run in draft.runs], 1):
-        session.feed(*finished_run(f"lt{number}", "10.5", number, run, str(number)))
+    session.feed(*finished_runs("10.5", (run for draft in session.drafts("10.5") for run in draft.runs)))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", session.drafts("10.5"))
         await until(pilot, lambda: ready(app.screen) and "Every run is done or under way." in text_of(app))
@@ -441,19 +391,14 @@ async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
         assert not session.requests
 
 
-async def test_another_task_of_the_rail_leaves_the_plan(session):
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
-        screen.query_one(TaskList).highlighted = 2
-        await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
-        assert not session.requests
-
-
-async def test_an_answer_that_comes_after_the_plan_was_left_is_not_for_it(session):
+async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_for_it(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("i")
         await until(pilot, lambda: bool(session.requests))
+        screen.query_one(TaskList).highlighted = 2
+        await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
+        screen = await open_plan(app, pilot)
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)
         screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
@@ -475,9 +420,6 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
-# ------------------------------------------------------------------ control runs
-
-
 async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session):
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot, again=True)
@@ -485,9 +427,8 @@ async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_s
         await pilot.press("C")
         await until(pilot, lambda: ready(screen) and len(screen.plan.rows) > len(plain), "the control runs")
         added = [row.spec for row in screen.plan.rows[len(plain) :]]
-        assert [(each.n_gpus, each.extra_args[-1]) for each in added] == [
-            (2, "independent"), (4, "independent"), (1, "one-batch"), (2, "one-batch"), (4, "one-batch"),
-        ]  # fmt: skip
+        assert [each.n_gpus for each in added] == [2, 4, 1, 2, 4]
+        assert [each.extra_args[-1] for each in added] == ["independent"] * 2 + ["one-batch"] * 3
         assert re.search(r"5 control runs, about [\d.]+ GPU-h", text_of(app))
         assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
         await pilot.press("C")
@@ -532,16 +473,13 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert [row.included for row in planned.rows] == [False, *[True] * len(others)]
     assert [run for draft in planned.drafts for run in draft.runs] == others
     assert cells(planned, 0, planned.rows[0])["limit"] == "done" and not planned.doubts
-    for number, other in enumerate(others, 2):
-        session.feed(*finished_run(f"lt{number}", "10.5", number, other, str(31329 + number)))
+    session.feed(*finished_runs("10.5", (first, *others)))
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert not any(row.included for row in again.rows) and not again.drafts
     told = Plan(session, session.edition, "10.5", session.drafts("10.5"), "The same settings again.")
     assert all(row.included for row in told.rows)
-    sent = {
-        token: replace(each, script_hashes={"ResNet50.py": "older"})
-        for token, each in session.state.submissions.items()
-    }
+    older = {"ResNet50.py": "older"}
+    sent = {token: replace(each, script_hashes=older) for token, each in session.state.submissions.items()}
     session.feed(lambda state: replace(state, submissions=sent))
     assert not Plan(session, session.edition, "10.5", session.drafts("10.5")).already, "of another script"
 
