@@ -49,60 +49,30 @@ def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs()
     assert chart_beside(asked, 0).family == "epoch-time"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_facts_of_the_question_under_the_cursor_come_first(filled_session, size):
-    async with screens(filled_session, "answers", size=size) as (app, pilot):
+async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled_session):
+    async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "For question 1" in beside(app) and bool(app.view_model.checks))
-        task = app.view_model.view().task
-        assert task is not None and app.view_model.edition is not None
-        for number, question in enumerate(task.questions, 1):
+        await until(pilot, lambda: "Images per second" in text_of(app))
+        facts = {each.id: " ".join(each.text.split()) for each in app.view_model.edition.facts}
+        chart, charts = pane_of(app).query_one("#answer-chart", ChartView), {2: "speedup", 3: "efficiency"}
+        for number, question in enumerate(app.view_model.view().task.questions, 1):
             await pilot.press("ctrl+n")
             await until(pilot, lambda number=number: f"For question {number}\n" in beside(app))
-            facts = {each.id: each for each in app.view_model.edition.facts}
-            first = facts[question.facts[0]]
-            assert first is not None
+            await until(
+                pilot, lambda n=number: chart.spec and chart.spec.key == charts.get(n, chart.spec.key)
+            )
             messages = beside(app).split("Your numbers")[0]
-            for name in question.facts:
-                fact = facts[name]
-                assert fact is not None and " ".join(fact.text.split()) in messages
             assert messages.count("•") == len(question.facts)
-        assert "13.6 s" in beside(app)
-
-
-async def test_the_card_names_a_next_answer_only_where_there_is_one(filled_session):
-    async with screens(filled_session, "answers") as (app, pilot):
-        for number in range(1, 6):
-            await pilot.press("ctrl+n")
+            assert all(facts[name] in messages for name in question.facts)
             await until(pilot, lambda n=number: f"Answer to question {n}" in text_of(app))
             await pilot.press(*f"text{number}")
             label = "^n  Next answer" if number < 5 else "^n  Go on"
             await until(pilot, lambda label=label: label in text_of(app))
-
-
-async def test_the_answers_have_their_places_where_they_are_the_first_pane(filled_session):
-    async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: "How close is the speedup" in text_of(app))
-        pane = pane_of(app)
-        side, main = pane.query_one("#answer-numbers").region, pane.query_one("#answer-main").region
-        assert side.y == main.y == pane.region.y and side.right < main.x
-
-
-async def test_wide_screens_show_the_chart_of_the_question(filled_session):
-    async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: "Images per second" in text_of(app) and bool(app.view_model.checks))
-        chart = pane_of(app).query_one("#answer-chart", ChartView)
-        await pilot.press("ctrl+n", "ctrl+n")
-        await until(pilot, lambda: chart.spec is not None and chart.spec.key == "speedup")
-        await until(pilot, lambda: "Speedup" in text_of(app) and "ideal" in text_of(app))
-        await pilot.press("ctrl+n")
-        await until(pilot, lambda: chart.spec is not None and chart.spec.key == "efficiency")
-        assert pane_of(app).editor.size.width >= 40
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: not chart.display)
-        assert "Efficiency, ResNet50" not in text_of(app)
-        assert pane_of(app).editor.size.width >= 40
-        await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: chart.display and "Efficiency" in text_of(app))
+        assert "13.6 s" in beside(app)
+        for size, shown in (((80, 24), False), ((120, 40), True)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda shown=shown: bool(chart.display) is shown)
+            assert pane_of(app).editor.size.width >= 40
 
 
 async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_session, painting, monkeypatch):
@@ -131,6 +101,8 @@ async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_sessi
 async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
     async with screens(filled_session, "answers", size=size) as (app, pilot):
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
+        side, main = (pane_of(app).query_one(f"#answer-{name}").region for name in ("side", "main"))
+        assert side.y == main.y == pane_of(app).region.y and side.right <= main.x
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: "For question 1" not in text_of(app))
         assert app.view_model.task_id == "10.5", "a page of the facts, not of the tasks"
@@ -141,27 +113,14 @@ async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
 async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: "Write" in footer(app))
         assert "<!--" not in text_of(app)
         await pilot.press("down", "enter")
-        await until(pilot, lambda: "Answer to question 2" in text_of(app))
+        await until(pilot, lambda: "Answer to question 2" in text_of(app) and "esc Back" in footer(app))
+        assert "Write" not in footer(app) and "s Submit" not in footer(app), "there it is a letter"
         await pilot.press(*"**sublinear**", "escape")
-        await until(pilot, lambda: "✔ 2" in text_of(app))
+        await until(pilot, lambda: "✔ 2" in text_of(app) and "Write" in footer(app))
         assert "sublinear" in text_of(app) and "**" not in text_of(app)
         written = (filled_session.folder.answers / "10.5.md").read_text()
         assert "**sublinear**" in written.split("## 2.")[1].split("## 3.")[0]
         assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
-
-
-async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(filled_session):
-    async with screens(filled_session) as (app, pilot):
-        app.go_to_task("10.5")
-        await pilot.press("a")
-        await until(pilot, lambda: "Write" in footer(app))
-        await pilot.press("ctrl+n")
-        await until(pilot, lambda: "esc Back" in footer(app))
-        assert "Write" not in footer(app) and "s Submit" not in footer(app)
-        await until(
-            pilot, lambda: "^n  Next answer" in text_of(app), "the card has no key that is a letter here"
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: "Write" in footer(app))

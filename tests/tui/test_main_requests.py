@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, found
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui import messages, themes
@@ -29,15 +29,7 @@ from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
 
 
-def main_of(app: LabApp) -> Any:
-    assert app.main is not None
-    return app.main
-
-
-# ------------------------------------------------------------------ requests and questions
-
-
-async def test_cancelling_asks_first(filled_session):
+async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
@@ -54,6 +46,14 @@ async def test_cancelling_asks_first(filled_session):
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
+        await pilot.press("ctrl+k")
+        await until(pilot, lambda: chooses(app))
+        await pilot.press("y")
+        await until(pilot, lambda: len(filled_session.requests) == 2)
+        filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
+        await until(pilot, lambda: "Something unexpected happened" in text_of(app))
+        assert "secret detail" not in text_of(app)
+        assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
 async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_session):
@@ -71,18 +71,6 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
         assert len(filled_session.requests) == 1
-
-
-async def test_an_unexpected_failure_is_a_sentence_and_a_file(filled_session):
-    async with screens(filled_session, size=(80, 24)) as (app, pilot):
-        await pilot.press("ctrl+k")
-        await until(pilot, lambda: chooses(app))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(filled_session.requests))
-        filled_session.requests[0][2].set_exception(ZeroDivisionError("secret detail"))
-        await until(pilot, lambda: "Something unexpected happened" in text_of(app))
-        assert "secret detail" not in text_of(app)
-        assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session):
@@ -129,15 +117,12 @@ async def test_help_palette_and_requests(filled_session):
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
-        lines = [line.split() for line in text_of(app).splitlines()]
-        assert any("Charts c time, throughput, speedup" in " ".join(line) for line in lines)
+        lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
+        assert any("Charts c time, throughput, speedup" in line for line in lines)
         await pilot.press(*"charts", "enter")
-        await until(pilot, lambda: main_of(app).pane == "charts")
+        await until(pilot, lambda: app.main.pane == "charts")
         await pilot.press("colon", *"requests", "enter")
         await until(pilot, lambda: "squeue --me -h [x]" in text_of(app) and "\x1b" not in text_of(app))
-
-
-# ------------------------------------------------------------------ answers
 
 
 async def test_answers_are_stored_and_never_written_over(filled_session):
@@ -146,7 +131,7 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("enter")
         assert not path.exists()
-        editor = main_of(app).query_one("#answer-text", TextArea)
+        editor = app.main.query_one("#answer-text", TextArea)
         assert editor.has_focus
         await pilot.press(*"Ours")
         assert "not stored yet" in text_of(app)
@@ -171,44 +156,35 @@ async def test_a_task_without_questions_has_no_file_of_answers(filled_session):
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
         await until(pilot, lambda: "This task has no questions." in text_of(app))
-        assert not main_of(app).check_action("edit", ())
+        assert not app.main.check_action("edit", ())
         assert not (filled_session.folder.answers / "10.1.md").exists()
 
 
 async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_session):
-    """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
+    """All keys are there before the first is looked at: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         for key in ("ctrl+n", "s", "o"):
             pressed = Key(key, key if len(key) == 1 else None)
             pressed.set_sender(app)
             app._driver.send_message(pressed)  # type: ignore[union-attr]
-        await until(pilot, lambda: "so" in main_of(app).query_one("#answer-text", TextArea).text.split("\n"))
+        await until(pilot, lambda: "so" in app.main.query_one("#answer-text", TextArea).text.split("\n"))
         assert not filled_session.requests
 
 
-async def test_the_next_step_of_the_answers_is_to_write(filled_session):
-    async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: "How close is the speedup" in text_of(app) and app.view.check)
-        await until(pilot, lambda: ".  Answer question 1" in text_of(app))
-        await pilot.press("full_stop", *"q.")
-        await until(pilot, lambda: main_of(app).query_one("#answer-text", TextArea).text == "q.")
-
-
-async def test_leaving_stores_what_was_typed(filled_session):
+async def test_the_next_step_of_the_answers_is_to_write_and_leaving_stores_what_was_typed(filled_session):
     path = filled_session.folder.answers / "10.5.md"
-    async with screens(filled_session, "answers", size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: "Press enter to write." in text_of(app))
-        await pilot.press("enter", *"last words")
+    async with screens(filled_session, "answers") as (app, pilot):
+        await until(pilot, lambda: "Press enter to write." in text_of(app) and app.view.check)
+        await until(pilot, lambda: ".  Answer question 1" in text_of(app))
+        await pilot.press("full_stop", *"q. last words")
+        await until(pilot, lambda: app.main.query_one("#answer-text", TextArea).text == "q. last words")
         await app.action_leave()
-    assert "last words" in path.read_text()
-
-
-# ------------------------------------------------------------------ colours
+    assert "q. last words" in path.read_text()
 
 
 async def test_the_other_theme_is_one_step_away_and_kept(filled_session):
-    async with screens(filled_session) as (app, pilot):
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for theme in ("labtui-light", "labtui-dark", "labtui-light"):
             await pilot.press("colon", *"theme")
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
@@ -269,8 +245,6 @@ async def test_a_copy_is_offered(session):
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
-    from labtui.domain.errors import ExportError
-
     started: list[Future[str]] = []
     hear: list[Callable[[str], None]] = []
 
@@ -285,7 +259,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await pilot.press("x", "x")
         await until(pilot, lambda: "still under way" in text_of(app))
         await pilot.press("c")  # the screens go on meanwhile
-        await until(pilot, lambda: main_of(app).pane == "charts" and "Exporting" in text_of(app))
+        await until(pilot, lambda: app.main.pane == "charts" and "Exporting" in text_of(app))
         assert len(started) == 1
         hear[0]("3 of 11: deck.pptx")
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
@@ -318,18 +292,13 @@ async def test_a_waiting_run_is_held_and_released(filled_session, monkeypatch):
         await until(pilot, lambda: held[1:] == [(6, False)])
 
 
-async def test_my_jobs_have_every_column_at_80(filled_session):
-    async with screens(filled_session, size=(80, 24)) as (app, pilot):
+async def test_my_jobs_have_every_column_at_80_and_last_as_long_as_a_rehearsals_clock_says(filled_session):
+    async with screens(filled_session, factor=20.0, size=(80, 24)) as (app, pilot):
+        filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
         await pilot.press("Q")
         await until(pilot, lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
         heads = next(line for line in text_of(app).splitlines() if " state " in line)
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
-
-
-async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session):
-    async with screens(filled_session, factor=20.0, size=(80, 24)) as (app, pilot):
-        filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
-        await pilot.press("Q")
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2:30 acc_debug" in " ".join(text_of(app).split()))
 
@@ -355,15 +324,17 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
         await until(pilot, lambda: "2 wrong" in text_of(app))
         assert "Doctor: The check broke off." in text_of(app)
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
-        for key, titles in (("question_mark", {"Keys here"}), ("question_mark", {"Doctor"})):
-            await pilot.press(key)
-            await until(pilot, lambda titles=titles: str(app.screen.title).split(":")[0] in titles)
+        for title in ("Keys here", "Doctor"):
+            await pilot.press("question_mark")
+            await until(pilot, lambda title=title: str(app.screen.title).split(":")[0] == title)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
 
 
-async def test_an_editor_that_is_not_there_is_said_on_the_screens(filled_session, monkeypatch):
-    came_back = []
+async def test_an_editor_that_is_not_there_is_said_and_what_was_typed_in_one_is_no_command(
+    filled_session, monkeypatch
+):
+    script, came_back = filled_session.folder.path / "scripts" / "ResNet50.py", []
 
     @contextlib.contextmanager
     def suspend() -> Iterator[None]:
@@ -371,22 +342,16 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(filled_session
         came_back.append(True)  # as in Textual: not when something was raised
 
     monkeypatch.setenv("VISUAL", "no-such-editor-here")
-    async with screens(filled_session, size=(80, 24)) as (app, pilot):
+    async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         monkeypatch.setattr(app, "suspend", suspend)
-        assert not app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
-        assert came_back == [True]
+        assert not app.open_editor(script) and came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
-
-
-async def test_what_was_typed_while_an_editor_was_there_is_no_command(filled_session, monkeypatch):
-    async with screens(filled_session, "runs") as (app, pilot):
 
         def typed(path, *, explain):
             app.post_message(Key("c", "c"))
 
-        monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
         monkeypatch.setattr("labtui.tui.app.edit", typed)
-        assert app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
+        assert app.open_editor(script)
         await pilot.press("t")
         await until(pilot, lambda: app.main.pane == "task")
         assert not app.main.query("#pane-charts")
