@@ -1,7 +1,7 @@
 """One state: whatever is generated, no two parts of the screens say different things of one run."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from labtui.domain.model import (
     Interval,
     JobPhase,
     JobView,
+    Outcome,
     RunPhase,
     RunSpec,
     SubmissionStatus,
@@ -54,10 +55,16 @@ OOM = Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
 UNDER_WAY = ("running", "queued", "starting", "waiting", "under way", "left.")
 
 
-def sample(number: int) -> EpochSample:
-    return EpochSample(
-        epoch=number, seconds=Interval.around(9.0, 0.1), line=10 + number, metrics={"loss": 2.0}
-    )
+def sample(number: int, **more: Any) -> EpochSample:
+    values = {"seconds": Interval.around(9.0, 0.1), "line": 10 + number, "metrics": {"loss": 2.0}}
+    return EpochSample(epoch=number, **(values | more))
+
+
+def in_epochs(*ends: float, what: RunSpec | None = None, **more: Any) -> RunState:
+    """A run with an epoch for each time; it runs, but for what is said otherwise."""
+    epochs = tuple(sample(number, ended_at=at) for number, at in enumerate(ends, 1))
+    usual = {"phase": RunPhase.RUNNING, "started": True, "epochs": epochs, "images": 50_000}
+    return one_run(what=what, **(usual | more))
 
 
 def one_run(number: int = 1, what: RunSpec | None = None, **more: Any) -> RunState:
@@ -83,19 +90,10 @@ def states(draw: Any) -> LabState:
             status=status, qos="acc_debug", gpus=gpus, job=job if accepted else None,
         )  # fmt: skip
         epochs = tuple(sample(each) for each in range(1, draw(st.integers(0, 5)) + 1)) if accepted else ()
-        outcome = draw(
-            st.sampled_from((None, "completed", "oom", "time-limit", "failed", "cancelled", "unfinished"))
-        )
-        run = one_run(
-            number,
-            spec(gpus=gpus),
-            token=token,
-            started=bool(epochs),
-            epochs=epochs,
-            outcome=outcome if accepted else None,
-            images=50_000,
-            diagnosis=(OOM,) if outcome == "oom" else (),
-        )
+        outcome = draw(st.sampled_from((None, *get_args(Outcome))))
+        told = {"outcome": outcome if accepted else None, "diagnosis": (OOM,) if outcome == "oom" else ()}
+        told |= {"started": bool(epochs), "epochs": epochs, "images": 50_000}
+        run = one_run(number, spec(gpus=gpus), token=token, **told)
         runs[number] = replace(run, phase=run_phase(submission, run, first_open=True))
         submissions[token] = submission
     connection = ConnectionState(
@@ -109,17 +107,8 @@ def seen(state: LabState, **more: Any) -> View:
     results = compute_results(measured_from_state(state), images=50_000)
     charts = catalogue(results)
     run_id = next(iter(state.runs))
-    view = View(
-        state=state,
-        edition=EDITION,
-        results=results,
-        charts=charts,
-        task_id="10.5",
-        run_id=run_id,
-        now=NOW,
-        **more,
-    )
-    return make_view(view)
+    shown = {"results": results, "charts": charts, "task_id": "10.5", "run_id": run_id, "now": NOW}
+    return make_view(View(state=state, edition=EDITION, **(shown | more)))
 
 
 @settings(max_examples=300, deadline=None)
@@ -179,7 +168,6 @@ def test_no_two_parts_contradict_each_other(state, cancel):
     ],
 )
 def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
-    """Of another task's own job files only what that task plans."""
     names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5")
     runs, submissions = {}, {}
     for number, name in enumerate(names, 1):
@@ -202,7 +190,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     other = sent(JobPhase.FINISHED, slurm_state="COMPLETED")
     line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
     assert line.word == "unknown (reading log)" and not line.cancellable
-    going = replace(run, epochs=(sample(1), sample(2)), images=50_000)
+    going = in_epochs(NOW - 9, NOW)
     left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]
     assert not row.live, "no number is one so far of a run that is over"
@@ -214,33 +202,22 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
 
 
 @pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (1, 10.0), (3, 2.0)])
-def test_the_time_left_goes_down_inside_an_epoch(epochs, ago):
+def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has_left(epochs, ago):
     """Before the first epoch that counts by what is expected, then by the run's own pace."""
-    done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
-    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=done, images=50_000)
-    state = LabState(
-        runs={1: run}, submissions={"lt1": sent(JobPhase.RUNNING, start_time=NOW)}, refreshed_at=NOW, cluster_time=NOW,
-        connection=ConnectionState(status="online"),
-    )  # fmt: skip
-    first = seen(state)
-    before, after = (make_view(replace(first, now=NOW + later)).every[1].left_s for later in (0.0, ago))
+
+    def begun(**limit: float) -> View:
+        job = sent(JobPhase.RUNNING, start_time=NOW, **limit)
+        now = {"refreshed_at": NOW, "cluster_time": NOW, "connection": ConnectionState(status="online")}
+        return seen(LabState(runs={1: in_epochs(*[NOW] * epochs)}, submissions={"lt1": job}, **now))
+
+    before, after = (make_view(replace(begun(), now=NOW + later)).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
-    assert title_state(first)[2] == "", "not for 0:00"
-
-
-@pytest.mark.parametrize("epochs", [0, 2])
-def test_the_time_left_is_at_most_what_the_job_has_left(epochs):
-    done = tuple(replace(sample(number), ended_at=NOW) for number in range(1, epochs + 1))
-    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=done, images=50_000)
-    state = LabState(
-        runs={1: run}, submissions={"lt1": sent(JobPhase.RUNNING, start_time=NOW, time_limit_s=4.0)},
-        refreshed_at=NOW, cluster_time=NOW, connection=ConnectionState(status="online"),
-    )  # fmt: skip
-    assert seen(state).every[1].left_s == 4.0
+    assert title_state(begun())[2] == "", "not for 0:00"
+    assert begun(time_limit_s=4.0).every[1].left_s == 4.0
 
 
 def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
-    run = one_run(phase=RunPhase.RUNNING, started=True, epochs=(sample(1),), images=50_000)
+    run = in_epochs(NOW)
     job = sent(JobPhase.RUNNING, start_time=NOW - 100, seen_at=NOW - 90)
     item = CheckItem(sentence="It ran.", missing="1 GPU: run 1 is running.", kind="runs")
     checks = {"10.5": TaskCheck(task_id="10.5", status="partial", items=(item,), missing=item.missing)}
@@ -254,8 +231,7 @@ def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
 
 
 def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_it_waits_for():
-    first = one_run(task_id="10.6", phase=RunPhase.DONE, outcome="completed", started=True)
-    first = replace(first, epochs=(sample(1), replace(sample(2), ended_at=NOW - 30)), images=50_000)
+    first = in_epochs(NOW - 40, NOW - 30, task_id="10.6", phase=RunPhase.DONE, outcome="completed")
     second = one_run(2, spec(gpus=2), task_id="10.6", phase=RunPhase.RUNNING, started=True)
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
@@ -280,9 +256,8 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     never = ["failed: never started"] * 2
     assert [line.word for line in view.lines] == ["failed: node failure", *never]
     assert headline(view) == "Run 1 failed: node failure."
-    ended = {
-        number: replace(each, phase=RunPhase.FAILED, outcome="unfinished") for number, each in runs.items()
-    }
+    over = {"phase": RunPhase.FAILED, "outcome": "unfinished"}
+    ended = {number: replace(each, **over) for number, each in runs.items()}
     ended[1] = replace(ended[1], outcome="failed", diagnosis=(lost,))
     again = seen(LabState(runs=ended, submissions={"lt1": job}))
     assert [line.word for line in again.lines] == ["failed: node failure", *never], "no other word later"
@@ -302,9 +277,7 @@ def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     [(JobPhase.FINISHED, "done in 1:40"), (JobPhase.SETTLING, "done"), (JobPhase.RUNNING, "done")],
 )
 def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
-    run = one_run(
-        phase=RunPhase.DONE, started=True, outcome="completed", epochs=(sample(1), sample(2)), images=50_000
-    )
+    run = in_epochs(NOW - 9, NOW, phase=RunPhase.DONE, outcome="completed")
     view = seen(LabState(runs={1: run}, submissions={"lt1": sent(phase, start_time=NOW - 100, end_time=NOW)}))
     assert state_text(view, view.every[1], ROLES, 26).plain == said
 
@@ -327,11 +300,8 @@ def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
 
 
 def test_the_next_task_is_the_one_that_check_names():
-    """The first that is not done, also before the one on the screen."""
-    items = (CheckItem(sentence="It ran."),)
-    checks = {
-        task.id: TaskCheck(task_id=task.id, status="done", items=items, missing="") for task in EDITION.tasks
-    }
+    done = {"status": "done", "items": (CheckItem(sentence="It ran."),), "missing": ""}
+    checks = {task.id: TaskCheck(task_id=task.id, **done) for task in EDITION.tasks}
     online = LabState(connection=ConnectionState(status="online"))
     view = View(state=online, edition=EDITION, task_id="10.5", checks=checks)
     assert next_step(view).reason.startswith("All tasks are done.")
@@ -341,10 +311,8 @@ def test_the_next_task_is_the_one_that_check_names():
 
 
 def test_a_cancelled_job_is_told_in_the_list_and_in_words():
-    cancelled = {
-        number: one_run(number, task_id="10.6", phase=RunPhase.CANCELLED, outcome="cancelled")
-        for number in (6, 7)
-    }  # fmt: skip
+    how = {"task_id": "10.6", "phase": RunPhase.CANCELLED, "outcome": "cancelled"}
+    cancelled = {number: one_run(number, **how) for number in (6, 7)}
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
     assert headline(view) == "Runs 6, 7 were cancelled."
     assert title_state(view)[1] == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
@@ -356,19 +324,11 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
 
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_state_of_a_run_is_never_cut(width):
-    """Two models with two batches, as in the comparison of two networks."""
     runs = {}
     for number, model in enumerate(("ResNet50", "ResNet152"), 1):
         what = replace(spec(gpus=1, batch=2048 // number), model=model)
-        runs[number] = one_run(
-            number,
-            what,
-            phase=RunPhase.FAILED,
-            started=True,
-            epochs=(sample(1), sample(2)),
-            outcome="oom",
-            images=50_000,
-        )
+        run = in_epochs(NOW - 9, NOW, what=what, phase=RunPhase.FAILED, outcome="oom")
+        runs[number] = replace(run, run_id=number)
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     assert sum(column.width + 2 for column in columns) <= width
     assert [str(row.cells[-1]) for row in rows] == ["failed: out of memory"] * 2
@@ -400,41 +360,31 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
     assert table(2, 3) == ("model", [("2", "custom", "8"), ("3", "ViT-H/14", "32")])
 
 
-def test_batches_that_differ_stand_in_the_table_at_120_columns():
+def test_batches_that_differ_stand_in_the_table_and_what_no_log_tells_is_left_out():
     runs = {number: one_run(number, spec(batch=batch)) for number, batch in enumerate((2048, 65536), 1)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
     assert sum(column.width + 2 for column in columns) <= 86
     at = [column.title for column in columns].index("per GPU")
     assert [str(row.cells[at]) for row in rows] == ["2,048", "65,536"]
-
-
-def test_the_table_marks_the_run_to_compare_and_leaves_out_what_no_log_tells():
-    runs = {}
-    for number in (1, 2):
-        what = replace(spec(), unknown=("n_gpus",))
-        runs[number] = one_run(number, what)
+    runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86, marked=2)
-    assert [str(row.cells[1]) for row in rows] == ["1", "*2"]
+    assert [str(row.cells[1]) for row in rows] == ["1", "*2"], "the run to compare is marked"
     assert "gpus" not in {column.key for column in columns}
 
 
 def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     runs, submissions = {}, {}
     for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
-        epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
-        what = spec(gpus=gpus, batch=256, epochs=2)
-        runs[number] = one_run(
-            number,
-            what,
-            token=f"lt{number}",
-            task_id=task,
-            phase=RunPhase.DONE,
-            started=True,
-            epochs=epochs,
-            outcome="completed",
-            images=50_000,
-            framework="Keras",
-        )
+        epochs = tuple(sample(each, seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
+        how = {
+            "token": f"lt{number}",
+            "task_id": task,
+            "phase": RunPhase.DONE,
+            "started": True,
+            "epochs": epochs,
+        }
+        how |= {"outcome": "completed", "images": 50_000, "framework": "Keras"}
+        runs[number] = one_run(number, spec(gpus=gpus, batch=256, epochs=2), **how)
         submissions[f"lt{number}"] = SubmissionState(
             token=f"lt{number}", task_id=task, form="cpu", job_name="j", run_ids=(number,), planned_at=NOW,
             status=SubmissionStatus.ACCEPTED, job=JobView(job_id=str(number), phase=JobPhase.FINISHED),
@@ -498,9 +448,8 @@ def test_only_a_later_job_answers_an_out_of_memory(token, open_):
 )
 def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, label, advice):
     run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,))
-    view = seen(
-        LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=ConnectionState(status="online"))
-    )
+    online = ConnectionState(status="online")
+    view = seen(LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=online))
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert next_step(view).label == label and f"h  {label} " in card and advice in card
 
@@ -509,24 +458,14 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     run = one_run(1, spec(batch=7), outcome="oom", diagnosis=(OOM,), phase=RunPhase.FAILED, task_id="15.2")
     met = CheckItem("the run ended", evidence="run 1", kind="runs")
     check = TaskCheck(task_id="15.2", status="partial", items=(met,), missing="")
-    done = replace(
-        run,
-        run_id=2,
-        outcome="completed",
-        phase=RunPhase.DONE,
-        unit="tokens",
-        throughput=Interval.exact(10_485),
-    )
+    tokens = {"unit": "tokens", "throughput": Interval.exact(10_485)}
+    done = replace(run, run_id=2, outcome="completed", phase=RunPhase.DONE, **tokens)
     online = ConnectionState(status="online")
-    view = View(
-        state=LabState(runs={1: run}, connection=online),
-        edition=load_edition("hpc4ai-ch15"), task_id="15.2", run_id=1, checks={"15.2": check}, now=NOW,
-    )  # fmt: skip
-    view = make_view(view)
+    fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
+    view = make_view(View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen))
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert (
-        "The task has its runs." in card and " h  " not in card and next_step(view).action != "smaller_batch"
-    )
+    assert "The task has its runs." in card and " h  " not in card
+    assert next_step(view).action != "smaller_batch"
     assert headline(view) == "Run 1 failed: out of memory. The task asks for no more."
     assert "has ended" in instead_of_chart(view), "no second epoch is planned"
     both = seen(LabState(runs={2: done}, connection=online))
@@ -600,7 +539,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     runs = {}
     for number, (gpus, seconds) in enumerate(((1, 9.0), (4, 4.0), (4, 3.0)), 1):
-        epochs = tuple(replace(sample(each), seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
+        epochs = tuple(sample(each, seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
         one = one_run(number, spec(gpus=gpus), token=f"t{number}", epochs=epochs)
         runs[number] = replace(one, outcome="completed", images=50_000)
     view = seen(LabState(runs=runs))
@@ -613,28 +552,19 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     other = replace(view.every[1], run=replace(view.every[1].run, run_id=9, task_id="10.6"))
     assert result(view)[1] == "as fast with 4 GPUs as with one"
     assert result(replace(view, every={**lines, 9: other}))[1].endswith("(micro-224)")
-    both = replace(
-        view.charts[0], view="speedup", message="B scales better.", series=view.charts[0].series * 2
-    )
-    two = replace(view, charts=(both,))
-    assert headline(two) == result(two)[2] == "B scales better.", "not one of them alone"
-    assert result(view)[0] == words.ratio(four.speedup) and result(view)[2].startswith(
-        words.percent(four.efficiency)
-    )
+    (chart, *_), told = view.charts, "B scales better."
+    two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
+    assert headline(two) == result(two)[2] == told, "not one of them alone"
+    assert result(view)[0] == words.ratio(four.speedup)
+    assert result(view)[2].startswith(words.percent(four.efficiency))
 
 
 def test_networks_are_called_as_the_edition_calls_them():
     """In charts, numbers and the expected time; the script's own word for it is `vit`."""
     edition = load_edition("hpc4ai-ch12")
     state = published_lab(edition).state
-    session = SimpleNamespace(
-        state=state,
-        edition=edition,
-        settings=SimpleNamespace(practice=False),
-        profile=SimpleNamespace(status="current"),
-        read_only=False,
-    )
-    model = ViewModel(session)
+    real = {"settings": SimpleNamespace(practice=False), "profile": SimpleNamespace(status="current")}
+    model = ViewModel(SimpleNamespace(state=state, edition=edition, read_only=False, **real))
     model.load_edition()
     view = model.view()
     rows = view.results.measured
