@@ -219,3 +219,9 @@ def test_one_moment_of_a_gpu_is_no_chart():
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")
     assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
+
+
+def test_the_title_of_a_tuning_names_the_fastest_and_what_it_is_against():
+    runs = [run(1, [9, 9 - at, 9 - at], batch=batch) for at, batch in enumerate((32, 64, 128))]
+    (chart,) = [each for each in catalogue(compute_results(runs, images=50_000)) if each.family == "tuning"]
+    assert chart.message == "Batch 128: 7,143 images per second, 1.29 times that of batch 32"

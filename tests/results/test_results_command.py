@@ -91,7 +91,7 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
     code, out, _ = call(capsys, R50, R152, "--sources")
     assert code == 0
     for text in (
-        "Precise",
+        "All epochs but the first",
         "2.53",
         "As printed",
         "2.80",

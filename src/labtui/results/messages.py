@@ -251,6 +251,7 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
     if len(name) + len(other) > 28:
         return f"{rate} at best, {times} times the slowest of {len(rates)} runs"
+    name = name[:1].upper() + name[1:] if name.partition(" ")[0].isalpha() else name  # no "Bf16"
     return f"{name}: {rate}, {times} times that of {other}"
 
 
@@ -288,16 +289,15 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
     which, best = "Validation" if curve.validation else "Training", curve.best
     how = f"is highest with {highest}:" if highest else "comes to"
     text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
-    if target is None:
-        return text
-    return f"{text}, {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
+    end = "" if target is None else f", {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
+    return text + end
 
 
 def results_message(results: Results) -> str:
     """What a table of results says: how long the only training takes, else what its lines say."""
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is None or first.epoch_seconds is None:
-        return scaling_message(scaling_lines(results.measured), {"speedup"})
+        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # a chart says the speedup
     return _epoch_message(first)
 
 
