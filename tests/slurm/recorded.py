@@ -34,3 +34,9 @@ def queue_row(fields: dict[str, str]) -> str:
     row_mark, between = queue.separators(NONCE)
     values = {field: "N/A" for field, _ in queue.FIELDS} | {"state": "RUNNING"} | fields
     return row_mark + between.join(values.values()) + "\n"
+
+
+def accounting_row(**fields: str) -> str:
+    """A row of sacct's answer; fields that are not given are empty."""
+    values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "") | fields
+    return "".join(value + queue.separators(NONCE)[1] for value in values.values()) + "\n"

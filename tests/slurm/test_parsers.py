@@ -26,7 +26,7 @@ from labtui.slurm.site_probe import gpus_of, site_probe
 from labtui.slurm.states import phase_of
 from labtui.slurm.submit import lookup, parse_submit
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
-from tests.slurm.recorded import NONCE, VERSIONS, answer, queue_row, read
+from tests.slurm.recorded import NONCE, VERSIONS, accounting_row, answer, queue_row, read
 
 releases = pytest.mark.parametrize("version", VERSIONS)
 hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40).filter(
@@ -36,6 +36,7 @@ hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_s
 
 @releases
 def test_recorded_queue(version):
+    assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ((), ())
     rows = {row.job_id: row for row in parse_queue(answer(version, "squeue-mixed").out, NONCE).rows}
     assert len(rows) >= 5
     phases = {row.phase for row in rows.values()}
@@ -47,22 +48,14 @@ def test_recorded_queue(version):
 
 
 @releases
-def test_recorded_empty_queue(version):
-    assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ((), ())
-
-
-@releases
 def test_recorded_accounting(version):
     rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE).rows}
     ours, failed = rows["labtui:tok-1234"], rows["labtui:tok-fail"]
     assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end_time is not None
     assert (failed.slurm_state, failed.exit_code) == ("FAILED", "3:0")
-    refused = [
-        row
-        for row in parse_accounting(answer(version, "sacct-mixed").out, NONCE).rows
-        if row.slurm_state == "FAILED"
-    ]
-    assert refused and refused[0].exit_code == "1:0" and refused[0].node == ""
+    mixed = parse_accounting(answer(version, "sacct-mixed").out, NONCE).rows
+    refused = next(row for row in mixed if row.slurm_state == "FAILED")
+    assert (refused.exit_code, refused.node) == ("1:0", "")
     assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ((), ())
     (limited,) = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
     assert limited.slurm_state == "TIMEOUT"
@@ -70,15 +63,8 @@ def test_recorded_accounting(version):
 
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name, comment, reason, qos):
-    fields = {
-        "job_id": "12",
-        "state": "PENDING",
-        "name": name,
-        "comment": comment,
-        "reason": reason,
-        "qos": qos,
-    }
-    text = "noise before\n" + queue_row(fields)
+    fields = {"job_id": "12", "state": "PENDING", "name": name, "comment": comment, "reason": reason}
+    text = "noise before\n" + queue_row(fields | {"qos": qos})
     rows, unread = parse_queue(text, NONCE)
     assert len(rows) == 1 and not unread
     assert rows[0].name == name.removesuffix("\n") or rows[0].name == name
@@ -91,12 +77,11 @@ def test_any_content_survives_the_queue(name, comment, reason, qos):
 
 @given(name=hostile, comment=hostile)
 def test_any_content_survives_accounting(name, comment):
-    values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "")
-    values |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
-    _, mark = queue.separators(NONCE)
-    record = "".join(value + mark for value in values.values()) + "\n"
-    other = "".join(value + mark for value in (values | {"JobIDRaw": "78"}).values()) + "\n"
-    rows, unread = parse_accounting("a banner\n" + record + other, NONCE)
+    records = [
+        accounting_row(JobIDRaw=number, State="CANCELLED by 1234", JobName=name, Comment=comment)
+        for number in ("77", "78")
+    ]
+    rows, unread = parse_accounting("a banner\n" + "".join(records), NONCE)
     assert [(row.job_id, row.slurm_state, row.name, row.comment) for row in rows] == [
         (number, "CANCELLED", name, comment) for number in ("77", "78")
     ]
@@ -145,17 +130,7 @@ def test_two_rows_of_one_job_are_one_job():
     """The screens key their rows by it; the last one is the newest."""
     text = queue_row({"job_id": "12", "state": "PENDING"}) + queue_row({"job_id": "12", "state": "RUNNING"})
     assert [(row.job_id, row.slurm_state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
-    _, mark = queue.separators(NONCE)
-    records = "".join(
-        "".join(
-            value + mark
-            for value in (
-                dict.fromkeys(queue.ACCOUNTING_FIELDS, "") | {"JobIDRaw": "12", "State": state}
-            ).values()
-        )
-        + "\n"
-        for state in ("NODE_FAIL", "COMPLETED")
-    )
+    records = "".join(accounting_row(JobIDRaw="12", State=state) for state in ("NODE_FAIL", "COMPLETED"))
     assert [row.slurm_state for row in parse_accounting(records, NONCE).rows] == ["COMPLETED"]
 
 
@@ -198,11 +173,7 @@ def test_a_tick_reads_queue_and_clock():
 @pytest.mark.parametrize(
     ("out", "err", "says"),
     [
-        (
-            tick_text(NONCE, queue_status=1),
-            "slurm_load_jobs error: Unable to contact slurm controller",
-            "contact",
-        ),
+        (tick_text(NONCE, queue_status=1), "slurm_load_jobs error: Unable to contact slurm controller", "contact"),
         (tick_text(NONCE, queue_status=124), "", "did not answer"),
         (tick_text(NONCE, queue_status=127), "", "exit status 127"),
         (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
@@ -210,21 +181,16 @@ def test_a_tick_reads_queue_and_clock():
         ("", "", "no complete answer"),
         (tick_text("0000000000"), "", "no complete answer"),
     ],
-)
+)  # fmt: skip
 def test_a_failed_queue_is_never_an_empty_one(out, err, says):
     found = read(tick(), out, f"\x1d{NONCE} squeue\n{err}")
     assert found.jobs is None
     assert says in found.problem
 
 
-def test_a_locale_warning_does_not_freeze_the_display():
+def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():
     err = f"\x1d{NONCE} squeue\nbash: warning: setlocale: LC_ALL: cannot change locale (ca_ES)\n"
-    found = read(tick(), tick_text(NONCE), err)
-    assert found.jobs == ()
-
-
-def test_accounting_may_fail_alone():
-    err = f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n"
+    err += f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n"
     found = read(tick(["12"]), tick_text(NONCE, sacct=""), err)
     assert found.jobs == ()
     assert found.accounting is None and "Problem talking" in found.accounting_problem
@@ -236,42 +202,32 @@ def test_only_numbers_are_asked_of_accounting():
 
 
 @pytest.mark.parametrize(
-    ("text", "phase"),
+    ("read_one", "texts"),
     [
-        ("COMPLETED", JobPhase.FINISHED),
-        ("CANCELLED by 1001", JobPhase.FINISHED),
-        ("OUT_OF_ME+", JobPhase.RUNNING),  # cut short: not a known word, so not finished
-        ("COMPLETED+", JobPhase.FINISHED),
-        ("PD", JobPhase.QUEUED),
-        ("HIBERNATING", JobPhase.RUNNING),
-        ("", JobPhase.UNKNOWN),
+        (
+            phase_of,
+            {
+                "COMPLETED": JobPhase.FINISHED, "CANCELLED by 1001": JobPhase.FINISHED, "PD": JobPhase.QUEUED,
+                "OUT_OF_ME+": JobPhase.RUNNING,  # cut short: not a known word, so not finished
+                "COMPLETED+": JobPhase.FINISHED, "HIBERNATING": JobPhase.RUNNING, "": JobPhase.UNKNOWN,
+            },
+        ),
+        (
+            duration_seconds,
+            {
+                "10:00": 600, "1-02:03:04": 93784, "0:00": 0, "2-12": 216000, "45": 2700, "00:00.539": 0,
+                "2-00:00:00": 172800, "UNLIMITED": None, "": None, "INVALID": None, "\u0661:00": None, "1" * 99: None,
+            },
+        ),
+        (
+            epoch_seconds,
+            {"1795253397": 1795253397, "2026-11-21T09:29:56": 1795253396, "N/A": None, "Unknown": None, "0": None},
+        ),
+        (parse_version, {"slurm-wlm 22.05.8": (22, 5), "slurm 26.05.5-1": (26, 5)}),
     ],
-)
-def test_phases(text, phase):
-    assert phase_of(text) is phase
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("10:00", 600), ("1-02:03:04", 93784), ("0:00", 0), ("2-12", 216000), ("45", 2700), ("UNLIMITED", None),
-     ("00:00.539", 0), ("2-00:00:00", 172800), ("", None), ("INVALID", None), ("\u0661:00", None), ("1" * 99, None)],
 )  # fmt: skip
-def test_durations(text, seconds):
-    assert duration_seconds(text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1795253397", 1795253397),
-        ("2026-11-21T09:29:56", 1795253396),
-        ("N/A", None),
-        ("Unknown", None),
-        ("0", None),
-    ],
-)
-def test_times(text, seconds):
-    assert epoch_seconds(text) == seconds
+def test_words_of_slurm(read_one, texts):
+    assert {text: read_one(text) for text in texts} == texts
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -329,5 +285,3 @@ def test_limits():
     assert qos[1].max_submit_per_user is None
     mine = parse_associations("nct_000||acc_debug,gp_debug|gp_debug\n")
     assert mine[0].qos == ("acc_debug", "gp_debug")
-    assert parse_version("slurm-wlm 22.05.8") == (22, 5)
-    assert parse_version("slurm 26.05.5-1") == (26, 5)

@@ -12,7 +12,7 @@ from labtui.slurm.job_control import check_options, classify, control, gpus
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.states import explain_reason, reason_words
 from tests.contract.recorder import load_all
-from tests.slurm.recorded import VERSIONS, answer, read
+from tests.slurm.recorded import FOLDER, VERSIONS, answer, read
 
 EXPECTED = {
     "option": "bad-directive bad-option",
@@ -56,20 +56,10 @@ def test_recorded_refusals(version, name, key):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", ["frozen-slurmctld-sbatch", "no-slurmctld-sbatch"])
-def test_a_silent_controller_is_unclear(version, name):
-    refusal = classify(answer(version, name).err)
-    assert refusal.unclear and not refusal.wait
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_test_only_answers(version):
     report = check_options(()).read(answer(version, "test-only-gpu"))
     assert report.ok and report.sentence == "Slurm would accept this job."
     assert check_options(()).read(answer(version, "test-only-local-time")).ok
-
-
-def test_no_answer_is_not_a_yes():
     assert not check_options(()).read(CommandResult(b"", b"", None)).ok
 
 
@@ -94,6 +84,7 @@ def test_words_of_a_site(stderr, key, words, unclear):
 @pytest.mark.parametrize(
     "stderr",
     [
+        *(answer(v, f"{name}-slurmctld-sbatch").err for v in VERSIONS for name in ("frozen", "no")),
         "",
         "Terminated",
         "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch",
@@ -116,28 +107,11 @@ def test_any_text_is_a_refusal(text):
     assert classify(text).sentence
 
 
-SLURMS_REASONS = """
-Priority Resources Dependency DependencyNeverSatisfied BeginTime SchedDefer JobHeldUser JobHeldAdmin
-JobHoldMaxRequeue JobArrayTaskLimit Licenses Reservation ReservationDeleted ReqNodeNotAvail PartitionDown
-PartitionInactive PartitionNodeLimit PartitionTimeLimit AccountNotAllowed InvalidAccount InvalidQOS
-QOSNotAllowed QOSUsageThreshold QOSJobLimit QOSResourceLimit QOSTimeLimit AssociationJobLimit
-AssociationResourceLimit AssociationTimeLimit BadConstraints MaxMemPerLimit NodeDown FrontEndDown SystemFailure
-JobLaunchFailure NonZeroExitCode TimeLimit InactiveLimit OutOfMemory DeadLine Cleaning Prolog
-BurstBufferResources BurstBufferStageIn BurstBufferOperation QOSGrpCpuLimit QOSGrpCPUMinutesLimit
-QOSGrpCPURunMinutesLimit QOSGrpGRES QOSGrpGRESMinutes QOSGrpGRESRunMinutes QOSGrpJobsLimit QOSGrpMemLimit
-QOSGrpMemMinutes QOSGrpNodeLimit QOSGrpNodeMinutes QOSGrpSubmitJobsLimit QOSGrpWallLimit QOSGrpUnknown
-QOSGrpBilling QOSGrpLicense QOSGrpBB QOSGrpEnergy QOSMaxCpuPerJobLimit QOSMaxCpuMinutesPerJobLimit
-QOSMaxCpuPerNode QOSMaxCpuPerUserLimit QOSMaxGRESPerJob QOSMaxGRESPerNode QOSMaxGRESPerUser
-QOSMaxGRESMinutesPerJob QOSMaxJobsPerUserLimit QOSMaxMemoryPerJob QOSMaxMemoryPerUser QOSMaxNodePerJobLimit
-QOSMaxNodePerUserLimit QOSMaxSubmitJobPerUserLimit QOSMaxWallDurationPerJobLimit QOSMaxJobsPerAccountLimit
-QOSMinCpuNotSatisfied QOSMinGRES QOSMinMemory QOSMinNode AssocGrpCpuLimit AssocGrpCPUMinutesLimit
-AssocGrpCPURunMinutesLimit AssocGrpGRES AssocGrpGRESMinutes AssocGrpJobsLimit AssocGrpMemLimit AssocGrpNodeLimit
-AssocGrpSubmitJobsLimit AssocGrpWallLimit AssocMaxJobsLimit AssocMaxCpuPerJobLimit AssocMaxCpuMinutesPerJobLimit
-AssocMaxGRESPerJob AssocMaxNodePerJobLimit AssocMaxWallDurationPerJobLimit AssocMaxSubmitJobLimit
-"""
+REASONS = (FOLDER / "reasons.txt").read_text().split()
+"""Those of Slurm's source."""
 
 
-@pytest.mark.parametrize("reason", SLURMS_REASONS.split())
+@pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_is_explained(reason):
     sentence = explain_reason(reason)
     assert "names the reason" not in sentence
@@ -189,6 +163,8 @@ def sampled(out: str, err: str = "", status: int | None = 0) -> str:
 def test_a_sample_is_given_as_it_is():
     text = "node1, timestamp, index\nnode1, 2026/11/25 10:00:00.000, 0\n"
     assert sampled(text) == text
+    with pytest.raises(ConnectionLost):
+        sampled("", status=None)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +185,3 @@ def test_why_a_job_shows_no_gpus(out, err, status, said):
     with pytest.raises(RemoteFailure) as caught:
         sampled(out, err, status)
     assert said in caught.value.sentence and ".." not in caught.value.sentence
-
-
-def test_silence_is_no_sample():
-    with pytest.raises(ConnectionLost):
-        sampled("", status=None)
