@@ -33,6 +33,11 @@ def test_a_form_is_read_and_its_line_is_what_is_read(title):
     assert any(each.strip().replace("\t", " ").startswith(line) for each in lines), line
 
 
+def told(run: ParsedRun) -> tuple[object, ...]:
+    epochs = [(one.epoch, one.seconds, one.steps) for one in run.epochs]
+    return epochs, run.throughput, run.batch_size, run.n_gpus, run.outcome
+
+
 @pytest.mark.parametrize("prefix", ["0: ", "[default0]:", "[rank0]: ", "[1,0]<stdout>:", "[0]<stdout>:"])
 @pytest.mark.parametrize("title", list(FORMS))
 def test_a_form_is_read_behind_the_mark_of_its_rank(title, prefix):
@@ -41,18 +46,9 @@ def test_a_form_is_read_behind_the_mark_of_its_rank(title, prefix):
     other = prefix.replace("0", "1")
     (plain,) = read_form(title, FORMS[title]["log"])
     for repeated in (False, True):
-        (run,) = read_form(
-            title, "".join(prefix + line + (other + line if repeated else "") for line in lines)
-        )
-        assert [(one.epoch, one.seconds, one.steps) for one in run.epochs] == [
-            (one.epoch, one.seconds, one.steps) for one in plain.epochs
-        ]
-        assert (run.throughput, run.batch_size, run.n_gpus, run.outcome) == (
-            plain.throughput,
-            plain.batch_size,
-            plain.n_gpus,
-            plain.outcome,
-        )
+        marked = (prefix + line + (other + line if repeated else "") for line in lines)
+        (run,) = read_form(title, "".join(marked))
+        assert told(run) == told(plain)
 
 
 HAND_WRITTEN = {
@@ -78,10 +74,10 @@ def test_hand_written_lines(line):
 @pytest.mark.parametrize("form", TABLE, ids=lambda form: form.example)
 def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert form.word in form.example
-    readers = [
+    readers = (
         one for one in TABLE if one.word in form.example and one.read(1, form.example, None) is not None
-    ]
-    assert readers[:1] == [form]
+    )
+    assert next(readers) == form
     assert Forms().read(LogLine(1, form.example), form.example) == form.read(1, form.example, None)
 
 

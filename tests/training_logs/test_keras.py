@@ -50,14 +50,10 @@ def test_every_generation(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "header"),
-    [
-        *(("Epoch 1/5", True), ("Epoch 1/5   ", True), ("  Epoch 12/500", True), ("Epoch 1/5 of it", False)),
-        *(("Epoch: 1/5", False), ("My Epoch 1/5", False), ("Epoch 1", False), ("Epoch 1/Unknown", False)),
-    ],
+    "text", ["Epoch 1/5 of it", "Epoch: 1/5", "My Epoch 1/5", "Epoch 1", "Epoch 1/Unknown"]
 )
-def test_headers(text, header):
-    assert (read_header(text) is not None) == header
+def test_what_is_no_header(text):
+    assert read_header(text) is None and read_header("  Epoch 12/500  ") is not None
 
 
 @pytest.mark.parametrize(
@@ -67,9 +63,7 @@ def test_headers(text, header):
         "24/25 [===========================>..] - ETA: 1:05:03 - loss: 2.0",
         "      1/Unknown - 0s 428ms/step - loss: 2.0",
         "24/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step",
-        "25/25 "
-        + "\u2501" * 20
-        + " 0s 200ms/step - loss: 2.0",  # Keras 3 says "time left" there, without a word
+        f"25/25 {chr(0x2501) * 20} 0s 200ms/step - loss: 2.0",  # Keras 3 says "time left" there, without a word
     ],
 )
 def test_bars_on_their_way_are_no_epochs(text):
@@ -82,14 +76,14 @@ def test_strange_metrics():
         "10/10 - 1s - loss: nan - val_loss: inf - neg: -1.2000e-01 - top_5_accuracy: 9.9e-04 - my head/acc: 1.0000"
         " - precision_1: -inf - 1s/epoch - 100ms/step"
     )
-    assert math.isnan(sample.metrics.pop("loss"))  # type: ignore[attr-defined]
-    assert sample.metrics == {
+    odd = {
+        "loss": math.nan,
         "val_loss": math.inf,
         "neg": -0.12,
         "top_5_accuracy": 9.9e-4,
-        "my head/acc": 1.0,
         "precision_1": -math.inf,
     }
+    assert sample.metrics == pytest.approx({**odd, "my head/acc": 1.0}, nan_ok=True)
 
 
 def test_bars_as_they_lie_in_files():

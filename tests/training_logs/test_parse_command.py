@@ -33,14 +33,8 @@ def test_the_shape(tmp_path, capsys):
     assert entry.keys() >= FILE_KEYS and entry["path"] == str(log) and entry["err_path"] is None
     assert [run.keys() >= RUN_KEYS for run in entry["runs"]] == [True] * 3
     run = entry["runs"][1]
-    assert {key: run[key] for key in RUN_KEYS - {"epochs"}} == {
-        "model": "ResNet50",
-        "device": "gpu",
-        "n_gpus": 2,
-        "batch_size": 4096,
-        "epochs_planned": 2,
-        "outcome": "completed",
-    }
+    assert [run[key] for key in ("model", "device", "n_gpus", "batch_size")] == ["ResNet50", "gpu", 2, 4096]
+    assert (run["epochs_planned"], run["outcome"]) == (2, "completed")
     epoch = run["epochs"][1]
     assert epoch.keys() >= EPOCH_KEYS
     assert (epoch["epoch"], epoch["printed_seconds"], epoch["steps"], epoch["ms_per_step"]) == (2, 8, 13, 623)
@@ -58,23 +52,11 @@ def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(tmp_path, caps
     assert code == 2
     assert [entry["path"] for entry in entries] == [str(path) for path in paths]
     assert [len(entry["runs"]) for entry in entries] == [0, 3, 0, 0, 0]
-    assert [set(entry.get("error", ())) for entry in entries] == [
-        {"sentence", "hint"},
-        set(),
-        *[{"sentence", "hint"}] * 3,
-    ]
+    said = {"sentence", "hint"}
+    assert [set(entry.get("error", ())) for entry in entries] == [said, set(), said, said, said]
     for entry in entries:
         assert "error" not in entry or entry["error"]["sentence"] in err
     assert "Traceback" not in err
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path, capsys):
-    closed = tmp_path / "a.out"
-    closed.write_text("x")
-    closed.chmod(0)
-    code, (entry,), _ = parse(capsys, closed)
-    assert code == 2 and "Permission denied" in entry["error"]["sentence"]
 
 
 def test_the_err_beside_counts(tmp_path, capsys):
@@ -84,20 +66,15 @@ def test_the_err_beside_counts(tmp_path, capsys):
     code, (first, second), _ = parse(capsys, out, err)
     assert code == 0
     assert first["err_path"] == str(err)
-    assert [(found["kind"], found["stream"], found["line"]) for found in first["diagnosis"]] == [
-        ("oom", "err", 1)
-    ]
+    for entry in (first, second):
+        (found,) = entry["diagnosis"]
+        assert (found["kind"], found["stream"], found["line"]) == ("oom", "err", 1)
     assert [run["outcome"] for run in first["runs"]] == ["oom"]
-    assert [found["kind"] for found in second["diagnosis"]] == ["oom"]
     assert second["stream"] == "err" and second["runs"] == []
-
-
-def test_an_empty_out_beside_an_err_that_says_why(tmp_path, capsys):
-    (tmp_path / "x.out").touch()
-    (tmp_path / "x.err").write_text("x.py: error: unrecognized arguments: -- epochs 5\n")
-    code, (entry,), _ = parse(capsys, tmp_path / "x.out")
-    assert code == 0
-    assert [found["kind"] for found in entry["diagnosis"]] == ["bad-arguments"]
+    out.write_bytes(b"")
+    err.write_text("x.py: error: unrecognized arguments: -- epochs 5\n")
+    code, (entry,), _ = parse(capsys, out)
+    assert (code, [found["kind"] for found in entry["diagnosis"]]) == (0, ["bad-arguments"])
 
 
 def test_stdin(capsys, monkeypatch):
@@ -108,9 +85,8 @@ def test_stdin(capsys, monkeypatch):
 
 def test_the_table_for_people(tmp_path, capsys):
     log = tmp_path / "job.out"
-    log.write_text(
-        samples.THREE_RUNS + "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
-    )
+    limit = "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
+    log.write_text(samples.THREE_RUNS + limit)
     assert main(["parse", str(log)]) == 0
     shown = capsys.readouterr().out
     assert "run 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
@@ -132,23 +108,17 @@ def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tm
     assert (first["ms_per_step"], second["ms_per_step"]) == (1000, 73), "as printed"
     step = first["step_seconds"]
     assert (step["lo"], step["value"], step["hi"]) == pytest.approx((219.5 / 196, 220 / 196, 220.5 / 196))
-
-
-def test_the_step_time_of_a_mean_over_batches_is_as_printed(tmp_path, capsys):
-    log = tmp_path / "job.out"
     log.write_text(samples.PYTORCH_OLD)
     _, (entry,), _ = parse(capsys, log)
-    sample = entry["runs"][0]["epochs"][0]
-    assert sample["step_seconds"] is None and sample["ms_per_step"] is not None
+    (mean,) = entry["runs"][0]["epochs"]
+    assert (mean["step_seconds"], mean["ms_per_step"]) == (None, 633), "of a mean over batches, as printed"
     assert main(["parse", str(log)]) == 0
-    assert f"{sample['ms_per_step']:g}" in capsys.readouterr().out
+    assert "633" in capsys.readouterr().out
 
 
 def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path):
     log = tmp_path / "job.out"
-    metrics = " - ".join(
-        f"{name}: 0.{place}125" for place, name in enumerate(("loss", "accuracy", "val_loss"), 1)
-    )
+    metrics = "loss: 0.1125 - accuracy: 0.2125 - val_loss: 0.3125"
     log.write_text(f"Epoch 1/1\n196/196 - 220s - {metrics} - 220s/epoch - 1s/step\n")
     (one,) = parse_files([str(log)])
     whole = file_text(one).splitlines()
@@ -171,19 +141,13 @@ def test_the_big_logs_of_the_benchmark_are_read_completely(variant, tmp_path):
     assert parse_big_log.read_labtui(log) == epochs > 0
 
 
-def test_a_device_without_end_is_refused():
-    if not Path("/dev/zero").exists():
-        pytest.skip("no such device here")
-    with pytest.raises(DataError, match="not a regular file"):
-        read_log("/dev/zero", "out")
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_what_has_no_end_is_not_waited_for(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
     with pytest.raises(DataError, match="not a regular file") as caught:
-        read_log(str(pipe), "out")
+        read_log(name, "out")
     assert "standard input" in caught.value.hint
 
 
@@ -203,9 +167,7 @@ def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path):
 
 def test_numbers_that_json_does_not_know_are_null(tmp_path, capsys):
     path = tmp_path / "a.out"
-    path.write_text(
-        "Epoch 1/2\n10/10 - 1s - loss: nan - accuracy: inf - val_loss: 0.5 - 1s/epoch - 100ms/step\n"
-    )
+    path.write_text("Epoch 1/2\n10/10 - 1s - loss: nan - accuracy: inf - val_loss: 0.5\n")
     assert main(["parse", "--json", str(path)]) == 0
 
     def refuse(word: str) -> float:
