@@ -81,10 +81,7 @@ def test_the_sequential_run_is_no_point_of_a_scaling_line():
 def test_two_series_of_one_network_are_told_apart():
     runs = [run(n, [9, 20 / n], batch=b * n) for b in (1024, 2048) for n in (1, 2)]
     chart = by_key(task_charts(compute_results(runs)))["epoch-time"]
-    assert [series.name for series in chart.series] == [
-        "ResNet50 (1,024 per GPU)",
-        "ResNet50 (2,048 per GPU)",
-    ]
+    assert [series.name for series in chart.series] == [f"ResNet50 ({b} per GPU)" for b in ("1,024", "2,048")]
 
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
@@ -138,9 +135,7 @@ def test_epochs_and_accuracy_over_time():
     results = results_of(BOTH[0])
     epochs = epoch_chart(results)
     assert [series.name for series in epochs.series] == [
-        "ResNet50 · 1 GPU",
-        "ResNet50 · 2 GPUs",
-        "ResNet50 · 4 GPUs",
+        f"ResNet50 · {n}" for n in ("1 GPU", "2 GPUs", "4 GPUs")
     ]
     assert [point.hollow for point in epochs.series[0].points] == [True, False]
     accuracy = accuracy_chart(results)
@@ -150,19 +145,17 @@ def test_epochs_and_accuracy_over_time():
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
-    metrics = {"top1": 20.0, "val_top1": 30.0, "val_acc": 0.5}
     measured = run(1, [9, 8])
-    epochs = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)
-    both = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=epochs))]))
-    assert [each.name.partition(", ")[2] for each in both.series] == [
-        "training",
-        "validation, top1",
-        "validation, acc",
-    ]
-    metrics = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
-    epochs = tuple(replace(each, metrics=metrics) for each in epochs)
-    once = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=epochs))]))
-    assert [each.name.partition(", ")[2] for each in once.series] == ["training", "validation"]
+    for metrics, names in (
+        (
+            {"top1": 20.0, "val_top1": 30.0, "val_acc": 0.5},
+            ["training", "validation, top1", "validation, acc"],
+        ),
+        ({"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}, ["training", "validation"]),
+    ):
+        told = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)
+        chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
+        assert [each.name.partition(", ")[2] for each in chart.series] == names
 
 
 def test_model_names_from_logs_make_safe_keys():
@@ -182,13 +175,13 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
 
 
-def test_no_line_is_drawn_across_a_size_that_nobody_ran():
+@pytest.mark.parametrize(("sizes", "pieces"), [((1, 2, 4, 8, 32), [4, 1]), ((1, 2, 4, 8, 32, 16, 24), [7])])
+def test_no_line_is_drawn_across_a_size_that_nobody_ran(sizes, pieces):
     """Sizes double: 8 and 32 GPUs are no neighbours, 16, 24 and 32 are."""
-    tried = [run(n, [99, 80 / n]) for n in (1, 2, 4, 8, 32)] + [run(n, [99, 9]) for n in (16, 24)]
-    for runs, pieces in ((tried[:5], [4, 1]), (tried, [7])):
-        charts = {chart.family: chart for chart in task_charts(compute_results(runs, images=50_000))}
-        (line,) = charts["speedup"].measured
-        assert [len(piece) for piece in unbroken(charts["speedup"], line)] == pieces
+    results = compute_results([run(n, [99, 80 / n]) for n in sizes], images=50_000)
+    (speedup,) = (chart for chart in task_charts(results) if chart.family == "speedup")
+    (line,) = speedup.measured
+    assert [len(piece) for piece in unbroken(speedup, line)] == pieces
 
 
 def test_one_network_has_its_analysis_and_several_only_what_compares_them():

@@ -29,22 +29,22 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     return "\n".join(lines) + "\n"
 
 
-def test_the_first_epoch_of_a_resumed_training_is_warm_up():
-    log = "Model ResNet50 1 GPU\n" + keras(3, 5, 5, [30.0, 10.0, 10.0])
+@pytest.mark.parametrize(
+    ("first", "last", "planned", "note"),
+    [
+        (3, 5, 5, "The log has 3 epochs of 5."),
+        (1, 3, 999_999_999, "The log has 3 epochs of 999,999,999."),
+        (1, 1, 5, "The log has 1 epoch of 5."),
+        (1, 3, 3, None),
+    ],
+)
+def test_missing_epochs_are_said_and_the_first_of_a_process_is_warm_up(first, last, planned, note):
+    log = "Model ResNet50 1 GPU\n" + keras(first, last, planned, [30.0, 10.0, 10.0][: last - first + 1])
     (row,) = results_of_text(log).rows
-    assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11
-    assert row.warmup_seconds.contains(30.0) and row.epochs == 2
-    assert "The log has 3 epochs of 5." in row.notes
-
-
-def test_missing_epochs_are_said_however_many_were_planned():
-    log = "Model ResNet50 1 GPU\n" + keras(1, 3, 999_999_999, [30.0, 10.0, 10.0])
-    (row,) = results_of_text(log).rows
-    assert "The log has 3 epochs of 999,999,999." in row.notes
-    one = "Model ResNet50 1 GPU\n" + keras(1, 1, 5, [30.0])
-    assert "The log has 1 epoch of 5." in results_of_text(one).rows[0].notes
-    whole = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
-    assert not any("The log has" in note for note in results_of_text(whole).rows[0].notes)
+    assert [each for each in row.notes if "The log has" in each] == ([note] if note else [])
+    assert row.warmup_seconds.contains(30.0)
+    if last > first:
+        assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11 and row.epochs == 2
 
 
 def test_a_loss_that_is_no_number_is_said():
@@ -102,6 +102,7 @@ def curve_of(values, name="accuracy"):
 
 
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
+    assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]
     epochs = (
         epoch(1, 5, metrics={"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}),
     )
@@ -111,10 +112,6 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
         ("val_accuracy", True, 0.4),
         ("val_acc1", True, 0.4),
     ]
-
-
-def test_values_that_are_no_numbers_are_left_out():
-    assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]
 
 
 # --------------------------------------------------------------------------- what a file's name and its GPUs tell
@@ -157,11 +154,6 @@ def test_what_the_log_says_goes_before_its_name():
     assert (one.run.model, one.run.n_gpus, one.doubts) == ("ResNet152", 2, ())
 
 
-def test_the_only_run_of_a_log_without_gpus_is_no_gpu_run():
-    (one,) = measured_from_reports([("a.out", report(run(1, [29, 14]).run, lines=((3, "err"),)))])
-    assert one.no_gpu and not compute_results([one]).rows
-
-
 def test_of_several_runs_the_one_around_the_line_is_meant():
     first = replace(run(1, [29, 14]).run, first_line=1, last_line=10)
     second = replace(run(2, [29, 8]).run, first_line=11, last_line=20)
@@ -171,10 +163,10 @@ def test_of_several_runs_the_one_around_the_line_is_meant():
 
 
 def test_where_it_cannot_be_told_the_runs_count_with_a_doubt():
-    runs = measured_from_reports(
-        [("a.out", report(run(1, [29, 14]).run, run(2, [29, 8]).run, lines=((3, "err"),)))]
-    )
-    rows = compute_results(runs).rows
+    one, two = run(1, [29, 14]).run, run(2, [29, 8]).run
+    (alone,) = measured_from_reports([("a.out", report(one, lines=((3, "err"),)))])
+    assert alone.no_gpu and not compute_results([alone]).rows
+    rows = compute_results(measured_from_reports([("a.out", report(one, two, lines=((3, "err"),)))])).rows
     assert len(rows) == 2 and all(any("found no GPU" in note for note in row.notes) for row in rows)
 
 
@@ -193,31 +185,22 @@ def validated(base: MeasuredRun) -> MeasuredRun:
 @pytest.mark.parametrize(
     ("one", "four", "reason"),
     [
-        (
-            run(1, [9, 8, 8]),
-            changed(run(4, [4, 2, 2]), tuning=(("mixed_precision", "fp16"),)),
-            "other options (none, here fp16)",
-        ),
-        (run(1, [9, 8, 8]), validated(run(4, [4, 2, 2])), "no validation inside its epochs"),
-        (
-            changed(run(1, [9, 8, 8]), gpu_kind="P100"),
-            changed(run(4, [4, 2, 2]), gpu_kind="V100"),
-            "another GPU (P100, here V100)",
-        ),
+        ({}, {"tuning": (("mixed_precision", "fp16"),)}, "other options (none, here fp16)"),
+        ({}, {"epochs": validated(run(4, [4, 2, 2])).run.epochs}, "no validation inside its epochs"),
+        ({"gpu_kind": "P100"}, {"gpu_kind": "V100"}, "another GPU (P100, here V100)"),
     ],
 )
 def test_unlike_runs_are_in_the_table_without_a_speedup(one, four, reason):
-    rows = compute_results([one, four], images=50_000).rows
-    row = next(row for row in rows if row.n_gpus == 4)
+    runs = [changed(run(1, [9, 8, 8]), **one), changed(run(4, [4, 2, 2]), **four)]
+    row = next(row for row in compute_results(runs, images=50_000).rows if row.n_gpus == 4)
     assert row.speedup is None and row.throughput is not None
     assert any(reason in note and "no speedup" in note for note in row.notes), row.notes
 
 
-def test_faster_than_ideal_is_questioned():
-    rows = compute_results([run(1, [9, 8, 8]), run(4, [4, 1.5, 1.5])], images=50_000).rows
-    assert any("Faster than ideal" in note for note in rows[-1].notes)
-    rows = compute_results([run(1, [9, 8, 8]), run(4, [4, 2, 2])], images=50_000).rows
-    assert not any("Faster than ideal" in note for note in rows[-1].notes)
+@pytest.mark.parametrize(("seconds", "said"), [(1.5, True), (2, False)])
+def test_faster_than_ideal_is_questioned(seconds, said):
+    rows = compute_results([run(1, [9, 8, 8]), run(4, [4, seconds, seconds])], images=50_000).rows
+    assert any("Faster than ideal" in note for note in rows[-1].notes) == said
 
 
 def test_the_editions_images_are_those_of_its_own_scripts_only():
@@ -278,12 +261,9 @@ def test_the_sizes_of_one_nameless_log_are_compared():
     assert [fit.model for fit in results.fits] == ["unknown", "unknown"]
 
 
-def test_sizes_that_repeat_may_be_several_models():
+def test_sizes_that_repeat_or_other_logs_may_be_other_models():
     results = compute_results(nameless(1, 2, 1, 2))
     assert [row.speedup for row in results.measured if row.n_gpus == 2] == [None] * 2
-
-
-def test_nameless_logs_are_not_compared_with_each_other():
     results = compute_results([*nameless(1), *nameless(2, source="b.out")])
     assert [row.speedup and row.speedup.value for row in results.measured] == [1.0, None]
 

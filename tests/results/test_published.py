@@ -15,7 +15,6 @@ from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.rows import ResultRow, Results
-from labtui.results.scaling import SHORT_BATCH, SLOWER_STEPS, lost_efficiency
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
@@ -42,17 +41,6 @@ def test_tables_of_chapter_10_as_printed(table):
         assert plain.speedup == float(line["speedup"])
         assert f"{100 * plain.efficiency:.1f}" == line["efficiency"]
         assert plain.throughput == pytest.approx(50_000 / float(line["seconds"]), rel=1e-12)
-
-
-@pytest.mark.parametrize("table", CHAPTER10["tables"], ids=lambda table: table["id"])
-def test_what_a_published_table_loses_is_split_without_a_contradiction(table):
-    """These logs tell no step times and no control runs: only the last batch is known to cost anything."""
-    for row in results_of(table["log"]).rows:
-        parts = lost_efficiency(row)
-        assert [part.name for part in parts] == ([SHORT_BATCH, SLOWER_STEPS] if row.efficiency else [])
-        if row.efficiency:
-            assert sum(part.share.value for part in parts) == pytest.approx(1 - row.efficiency.value)
-            assert all(part.share.value >= 0 for part in parts)
 
 
 @pytest.mark.parametrize("chapter", [11, 12, 15])

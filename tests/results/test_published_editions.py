@@ -162,11 +162,6 @@ def test_what_follows_from_the_rates(table):
         if "ideal" in table:
             ideal = f"{one * row.n_gpus:.0f}"
             assert ideal == ODD.get(name.format("ideal"), table["ideal"][place])
-
-
-@pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
-def test_the_gain_of_each_doubling_as_printed(table):
-    rows = rows12(table)
     assert rows[0].doubling_gain is None
     for before, row, printed in zip(rows, rows[1:], table["gain"], strict=False):
         more = row.throughput.value - before.throughput.value

@@ -16,6 +16,7 @@ from labtui.session.settings import Settings
 from labtui.session.store import Store
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
+from tests.training_logs import samples
 
 from .helpers import PUBLISHED, epoch, spec
 
@@ -126,17 +127,9 @@ def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
 def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys, tmp_path):
     """TensorFlow names the devices it uses in the .err; the script's banner in the .out promises four."""
     for count in (1, 4):
-        lines = "".join(
-            f"Epoch {number}/3\n25/25 - {seconds}s - loss: 2.0\n"
-            for number, seconds in enumerate((30, 10, 10), 1)
-        )
-        (tmp_path / f"{count}.out").write_text(
-            f"Model ResNet50 {count} GPUs\nbatch_size: {512 * count}\n{lines}"
-        )
-        device = "'/job:localhost/replica:0/task:0/device:GPU:0'"
-        (tmp_path / f"{count}.err").write_text(
-            f"INFO:tensorflow:Using MirroredStrategy with devices ({device},)\n"
-        )
+        head = f"Model ResNet50 {count} GPUs\nbatch_size: {512 * count}\n"
+        (tmp_path / f"{count}.out").write_text(head + samples.keras(1, 3, 3))
+        (tmp_path / f"{count}.err").write_text(samples.devices(0))
     paths = [str(path) for path in sorted(tmp_path.iterdir())]
     assert main(["results", *paths, "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)["rows"]
@@ -191,17 +184,15 @@ def report_of(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_rows_of_a_folder_name_their_logs(folder, capsys):
+def test_the_rows_of_a_folder_name_their_logs_though_it_is_open_elsewhere(folder, capsys):
+    lock = lock_folder(LabFolder.open(folder).lock_path)
+    assert lock is not None
     rows = report_of(capsys)["rows"]
+    lock.release()
     assert [(row["n_gpus"], row["practice"]) for row in rows] == [(1, False), (4, False), (2, True)]
     assert rows[1]["speedup"]["value"] == pytest.approx(2.8)
-    assert rows[1]["sources"][0] == {
-        "path": "logs/ResNet50.41.out",
-        "job_id": "41",
-        "run": 2,
-        "epoch": 2,
-        "line": 22,
-    }
+    source = {"path": "logs/ResNet50.41.out", "job_id": "41", "run": 2, "epoch": 2, "line": 22}
+    assert rows[1]["sources"][0] == source
     assert rows[2]["speedup"] is None, "a practice run has no real baseline"
 
 
@@ -223,22 +214,11 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
     ]
     (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
     use = report_of(capsys)["gpu_use"]
-    assert [(each["n_gpus"], each["standing_by"], each["steady"]) for each in use] == [
-        (1, 3, 1.0),
-        (4, 0, 1.0),
-    ]
+    assert [(each["n_gpus"], each["standing_by"]) for each in use] == [(1, 3), (4, 0)]
+    assert [each["steady"] for each in use] == [1.0, 1.0]
     assert [each["epoch"] for each in use[0]["epochs"]] == [1, 2, 3]
     assert main(["results", "--details"]) == 0
     assert "3 of the job's GPUs were idle" in capsys.readouterr().out
-
-
-def test_a_folder_that_is_open_elsewhere_is_read_all_the_same(folder, capsys):
-    lock = lock_folder(LabFolder.open(folder).lock_path)
-    assert lock is not None
-    try:
-        assert len(report_of(capsys)["rows"]) == 3
-    finally:
-        lock.release()
 
 
 def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys):
