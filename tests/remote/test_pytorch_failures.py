@@ -2,10 +2,12 @@
 
 import os
 import signal
+import socket
 
 import pytest
 
 from labtui.training_logs.reader import parse_log
+from tests.real_cluster.dataset import write_cifar
 from tests.remote.torch_ranks import SMALL, TRAIN, Ranks, errors, run_script
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
@@ -24,30 +26,29 @@ def test_a_rendezvous_that_never_comes(tmp_path):
     assert [one.code for one in ended] == [6, 1]
 
 
-def test_rank_0_is_not_there(tmp_path):
-    words = [TRAIN, *SMALL, "--rendezvous_timeout", "2"]
-    ended = run_script(tmp_path, *words, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
-    assert ended.code == 6 and len(ended.errors) == 1, ended.err
-    assert f"Rank 1 on {HOST} found no rank 0 at 127.0.0.1:9 within 2 s" in ended.errors[0]
-
-
-def test_a_port_of_another_job(tmp_path):
-    import socket
-
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"RANK": "1", "MASTER_PORT": "9"}, (f"Rank 1 on {HOST} found no rank 0 at 127.0.0.1:9 within 2 s",)),
+        ({"RANK": "0", "MASTER_PORT": "a port of another job"}, ("cannot listen on port",)),
+        (
+            {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+            ("MASTER_ADDR is not set", "scontrol show hostnames"),
+        ),
+    ],
+    ids=["rank 0 is not there", "a port of another job", "srun without an address"],
+)
+def test_a_training_that_cannot_begin(job, said, tmp_path):
     with socket.socket() as other:
         other.bind(("", 0))
         other.listen()
-        port = str(other.getsockname()[1])
-        words = [TRAIN, *SMALL, "--rendezvous_timeout", "2"]
-        job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        ended = run_script(tmp_path, *words, **job)
-    assert ended.code == 6 and f"cannot listen on port {port}" in ended.errors[0], ended.err
-
-
-def test_srun_without_an_address(tmp_path):
-    ended = run_script(tmp_path, TRAIN, *SMALL, SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_STEP_NUM_TASKS="2")
-    assert ended.code == 6 and "MASTER_ADDR is not set" in ended.errors[0], ended.err
-    assert "scontrol show hostnames" in ended.errors[0]
+        if "RANK" in job:
+            job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"} | job
+        if " " in job.get("MASTER_PORT", ""):
+            job["MASTER_PORT"] = str(other.getsockname()[1])
+        ended = run_script(tmp_path, TRAIN, *SMALL, "--rendezvous_timeout", "2", **job)
+    assert ended.code == 6 and len(ended.errors) == 1, ended.err
+    assert all(words in ended.errors[0] for words in said)
 
 
 def test_wrong_world_size(tmp_path):
@@ -68,8 +69,6 @@ def test_data_missing_on_one_rank(tmp_path, data):
 
 def test_other_data_on_one_rank(tmp_path):
     """More images on one node than on the others would leave the ranks with unequal numbers of steps."""
-    from tests.real_cluster.dataset import write_cifar
-
     for name, per_file in (("large", 9), ("small", 8)):
         write_cifar(tmp_path / name, per_file=per_file)
     words = [*SMALL, "--dataset", "cifar10"]
