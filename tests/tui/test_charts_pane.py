@@ -73,6 +73,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("3")
         await pilot.press("left", "left", "left")
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
+        assert "efficient" not in text(app, "strip"), "it is compared with itself"
         filled_session.feed(changes.ended(2, "cancelled"))
         await until(pilot, lambda: "run 2 (cancelled), job 31335" in text(app, "strip"))
         await pilot.press("right", "right", "right")

@@ -360,8 +360,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             shown = value_text(spec, point).rstrip("× s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
             bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
-        known = row is not None and row.efficiency is not None and self.view_name != "efficiency"
-        share = f"{words.percent(row.efficiency)} efficient" if row is not None and known else ""
+        told = row is None or row.is_baseline or row.efficiency is None or self.view_name == "efficiency"
+        share = f"{words.percent(row.efficiency)} efficient" if row is not None and not told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
         origin = where if left.cell_len + len(where) < self.size.width else run
