@@ -169,9 +169,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
     )
-    parser.add_argument(
-        "--train", action="store_true", help="really train, with small images, on this computer"
-    )
+    parser.add_argument("--train", action="store_true", help="really train small images on this computer")
     words = "simulate this incident, once a job has run for a minute (--list shows them)"
     parser.add_argument("--rehearse", action="append", default=[], metavar="NAME", help=words)
     parser.add_argument(
@@ -183,17 +181,17 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_practice(arguments: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
+    from labtui.commands.terminal import print_wrapped, say
     from labtui.practice.incidents import INCIDENTS, choose
     from labtui.session.settings import forget
 
     if arguments.list:
-        from labtui.commands.terminal import print_wrapped
-
         for name, incident in INCIDENTS.items():
             print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
     names = choose(arguments.rehearse, arguments.seeded)
     _check(arguments)
+    say("Starting the practice cluster ...")
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
         if arguments.serve:
