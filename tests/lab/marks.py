@@ -36,16 +36,18 @@ def _json(path: Path) -> bool:
 
 
 def _markdown(path: Path) -> bool:
-    lines = re.findall(
-        r"^\| (?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$", path.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return bool(lines) and all("practice" in line for line in lines)
+    return _lines(path, r"\| ", "practice")
 
 
 def _latex(path: Path) -> bool:
-    text = path.read_text(encoding="utf-8")
-    lines = re.findall(r"^(?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$", text, re.MULTILINE)
-    return bool(lines) and all("(practice)" in line for line in lines)
+    return _lines(path, "", "(practice)")
+
+
+def _lines(path: Path, begin: str, word: str) -> bool:
+    """Every line of a network or a program says so."""
+    names = rf"^{begin}(?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$"
+    lines = re.findall(names, path.read_text(encoding="utf-8"), re.MULTILINE)
+    return bool(lines) and all(word in line for line in lines)
 
 
 def _words(path: Path) -> bool:

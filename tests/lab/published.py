@@ -62,9 +62,7 @@ def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -
 def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:
     row, spec = published_row(edition, task, plan) or PublishedRow(), run.spec
     images = plan.images or edition.images
-    if (
-        spec.launcher in PROCESS_PER_GPU
-    ):  # processes share them evenly and leave out a batch that is not whole
+    if spec.launcher in PROCESS_PER_GPU:  # they share evenly and leave out a batch that is not whole
         images = images // spec.n_gpus // spec.per_gpu_batch * spec.per_gpu_batch * spec.n_gpus
     if spec.program is not None:
         epochs: tuple[EpochSample, ...] = (_timing(row, run.run_id),)

@@ -78,11 +78,12 @@ def finish(session: Session) -> None:
     )  # fmt: skip
 
 
-def export(session: Session, tasks: Iterable[Task], *, papers: bool = False) -> tuple[Path, ...]:
-    """What `labtui export` writes, its PDFs (half of the work) only with `papers`; what the tasks ask for is there."""
+def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> tuple[Path, ...]:
+    """What `labtui export` writes, of slides and reports only what the tasks ask for unless `whole`: it is there."""
     from labtui.export import DECKS, REPORTS, export_lab
 
-    decks, reports = (DECKS, REPORTS) if papers else (("pptx",), ("ipynb",))
+    asked = any(isinstance(check, HandInCheck) for task in tasks for check in task.checks)
+    decks, reports = (DECKS, REPORTS) if whole else (("pptx",) if asked else (), ())
     report = export_lab(session.folder.path, formats=decks, reports=reports, state=session.state)
     names = {path.relative_to(session.folder.path).as_posix() for path in report.files}
     assert all(path.stat().st_size for path in report.files), names
