@@ -24,11 +24,7 @@ def test_a_new_sheet_has_the_questions_and_no_answer():
 
 def test_text_below_a_heading_is_the_answer():
     sheet = read_sheet(TASK, put(2, "Because of *memory bandwidth*."))
-    assert sheet.answered == (False, True, False)
-    assert sheet.texts[1] == "Because of *memory bandwidth*."
-
-
-def test_what_is_no_answer():
+    assert sheet.answered == (False, True, False) and sheet.texts[1] == "Because of *memory bandwidth*."
     for text in ("   \n\n", "<!-- later -->", "---", "- \n- \n", "***"):
         assert read_sheet(TASK, put(1, text)).answered == (False, False, False), text
 

@@ -25,28 +25,21 @@ def test_evidence_stands_beside_every_tick():
     assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
 
 
-def of(gpus: int, **changes: object):
-    """ResNet50's run on so many GPUs, changed."""
-    return lambda run: replace(run, **changes) if is_run(run, "ResNet50", gpus) else run
+def of(gpus: int, count: int | None = None, *, batch: int | None = None, **changes: object):
+    """ResNet50's run on so many GPUs, changed: its first epochs, its batch, or fields of it."""
+
+    def change(run):
+        if not is_run(run, "ResNet50", gpus):
+            return run
+        if batch is not None:
+            changes["spec"] = replace(run.spec, batch_size=batch, unknown=() if batch else ("batch_size",))
+        return replace(run, **{"epochs": run.epochs[:count]} | changes)
+
+    return change
 
 
 def without(gpus: int):
     return lambda run: None if is_run(run, "ResNet50", gpus) else run
-
-
-def first_epochs(gpus: int, count: int, **changes: object):
-    def change(run):
-        return replace(run, epochs=run.epochs[:count], **changes) if is_run(run, "ResNet50", gpus) else run
-
-    return change
-
-
-def with_batch(batch: int):
-    def change(run):
-        spec = replace(run.spec, batch_size=batch, unknown=() if batch else ("batch_size",))
-        return replace(run, spec=spec) if is_run(run, "ResNet50", 2) else run
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -54,26 +47,14 @@ def with_batch(batch: int):
     [
         ("10.5", without(4), "ResNet50 · 4 GPUs: not run yet."),
         ("10.4", without(0), "ResNet50 · CPU: not run yet (task 10.3)."),
-        (
-            "10.5",
-            first_epochs(4, 3, outcome=None, phase=RunPhase.RUNNING),
-            "run 5 is running: 3 of 5 epochs read.",
-        ),
-        (
-            "10.5",
-            of(2, outcome=None, phase=RunPhase.UNKNOWN),
-            "run 4 has no known end yet: 5 of 5 epochs read.",
-        ),
-        ("10.5", first_epochs(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
-        (
-            "10.5",
-            of(2, outcome="oom", epochs=()),
-            "ResNet50 · 2 GPUs: run 4 ran out of memory. Press R (`labtui retry`) to run it again.",
-        ),
-        ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Press R"),
+        ("10.5", of(4, 3, outcome=None, phase=RunPhase.RUNNING), "run 5 is running: 3 of 5 epochs read."),
+        ("10.5", of(2, outcome=None, phase=RunPhase.UNKNOWN), "run 4 has no known end yet: 5 of 5 epochs"),
+        ("10.5", of(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
+        ("10.5", of(2, 0, outcome="oom"), "run 4 ran out of memory. Run it again (R, or `labtui retry`)."),
+        ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Run it again"),
         ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
-        ("10.5", with_batch(2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
-        ("10.5", with_batch(0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
+        ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
+        ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
     ],
 )
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
@@ -86,8 +67,6 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     "lacks", [{"task_id": "10.4"}, {"epochs": (), "outcome": None}, {"epochs": (), "outcome": "failed"}]
 )
 def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks):
-    """Neither has used the batch that this task asks for."""
-
     def other(run):
         changed = replace(run, spec=replace(run.spec, batch_size=256), **lacks)
         return changed if is_run(run, "ResNet50", 2, "10.5") else run
@@ -107,16 +86,13 @@ def test_only_a_run_of_its_own_begins_a_task(kept, status):
 
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])
 def test_what_slurm_never_took_is_no_run(status):
-    box = check(
-        "10.5", with_submissions(with_runs(full(), lambda run: replace(run, epochs=())), status=status)
-    )
+    without_epochs = with_runs(full(), lambda run: replace(run, epochs=()))
+    box = check("10.5", with_submissions(without_epochs, status=status))
     assert not any(": run " in item.missing for item in box.items)
     assert any("not run yet" in item.missing for item in box.items)
 
 
 def test_a_folder_for_smaller_gpus_may_say_so_once():
-    """The lab folder's override of the per-GPU batch is the plan then."""
-
     def half(run):
         return replace(run, spec=replace(run.spec, batch_size=run.spec.batch_size // 2))
 
@@ -155,15 +131,9 @@ def test_of_two_batches_the_one_tried_on_all_sizes_counts():
     assert any("per GPU: 1,024 on 1 GPU, 1,024 on 2 GPUs" in item.evidence for item in box.items)
 
 
-def test_the_rate_in_the_log_decides():
-    def fixed(run):
-        return replace(run, learning_rate=0.01)
-
-    box = check("10.5", with_runs(full(), fixed))
+def test_the_rate_in_the_log_decides_and_without_one_the_script_is_read():
+    box = check("10.5", with_runs(full(), lambda run: replace(run, learning_rate=0.01)))
     assert "trained with a learning rate of 0.01, not 0.02 (base 0.01 x 2)" in box.missing
-
-
-def test_without_a_rate_in_the_log_the_script_is_read():
     evidence = with_runs(full(), lambda run: replace(run, learning_rate=None))
     assert "shows the learning rate" in check("10.5", evidence).missing
     text = b"import tensorflow as tf\nopt = tf.keras.optimizers.SGD(0.01*n_gpus)\n"
@@ -179,9 +149,8 @@ def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
     stale = replace(evidence, scripts=changed)
     box = check("10.5", stale)
     assert box.status == "stale"
-    assert box.missing == "ResNet50.py changed after runs 3, 4 and 5: run them again, or undo the change.", (
-        "one sentence for one change"
-    )
+    once = "ResNet50.py changed after runs 3, 4 and 5: run them again, or undo the change."
+    assert box.missing == once
     assert [item.missing for item in box.items if item.stale] == [box.missing] * 3
     assert check("10.3", stale).status == "done"  # it rests on ResNet50_seq.py
     again = with_submissions(stale, script_hashes={p: f.sha256 for p, f in changed.items()})
@@ -208,38 +177,27 @@ def test_a_changed_helper_makes_the_runs_stale_that_import_it():
     assert check("10.5", edited(evidence, helper)).status == "stale"
     gone = {path: fact for path, fact in evidence.scripts.items() if path != "ResNet50.py"}
     assert check("10.5", replace(evidence, scripts=gone)).status == "stale"
+    named = b'"""How to use it:\n\nimport plots\n"""\nimport resnet_lab\n'  # in a text it is no import
+    evidence = sent_with({"ResNet50.py": named, "plots.py": b"one\n"})
+    assert check("10.5", edited(evidence, "plots.py")).status == "done"
 
 
 def test_other_line_endings_are_no_change():
     """git and editors on Windows write CRLF; what is sent is the same."""
     evidence = full()
-    dos = {
-        path: FileFact(path, fact.text.replace("\n", "\r\n").encode())
-        for path, fact in evidence.scripts.items()
-    }
+    texts = {path: fact.text.replace("\n", "\r\n") for path, fact in evidence.scripts.items()}
+    dos = {path: FileFact(path, text.encode()) for path, text in texts.items()}
     assert check("10.5", replace(evidence, scripts=dos)).status == "done"
     sent = {path: fact.sha256 for path, fact in dos.items()}
     assert check("10.5", with_submissions(evidence, script_hashes=sent)).status == "done"
 
 
-def test_a_module_that_only_a_text_names_is_no_import():
-    main = b'"""How to use it:\n\nimport plots\n"""\nimport resnet_lab\n'
-    evidence = sent_with({"ResNet50.py": main, "plots.py": b"one\n"})
-    assert check("10.5", edited(evidence, "plots.py")).status == "done"
-
-
-def test_practice_ticks_as_practice():
+def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     box = check("10.5", with_submissions(full(), practice=True))
-    assert box.status == "done"
-    assert box.practice
-    assert "Practice runs" in box.notes[0]
-    assert not check("10.5", full()).practice
-
-
-def test_a_real_run_goes_before_practice():
+    assert box.status == "done" and box.practice and "Practice runs" in box.notes[0]
     evidence = full()
-    submissions = dict(evidence.state.submissions)
-    runs = dict(evidence.state.runs)
+    assert not check("10.5", evidence).practice
+    submissions, runs = dict(evidence.state.submissions), dict(evidence.state.runs)
     for run in list(runs.values()):
         number = len(runs) + 1
         token = f"practice-{number}"
@@ -252,9 +210,8 @@ def test_a_real_run_goes_before_practice():
 def test_every_chart_is_asked_for_by_name():
     evidence = full()
     kept = tuple(e for e in evidence.exports if e.chart != "efficiency")
-    assert (
-        check("10.5", replace(evidence, exports=kept)).missing == "Export the efficiency chart of ResNet50."
-    )
+    missing = check("10.5", replace(evidence, exports=kept)).missing
+    assert missing == "Export the efficiency chart of ResNet50."
     only_one = tuple(replace(e, models=("ResNet50",)) for e in evidence.exports)
     assert "of ResNet50 and ResNet152" in check("10.7", replace(evidence, exports=only_one)).missing
     unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
@@ -269,10 +226,7 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     assert box.missing == "The epoch-time chart is older than run 5: export it again."
     new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
     assert check("10.5", replace(evidence, exports=new)).status == "done"
-    for seen_at, status in (
-        (2000.0, "stale"),
-        (1005.0, "done"),
-    ):  # it went on; its end was noticed a little later
+    for seen_at, status in ((2000.0, "stale"), (1005.0, "done")):  # it went on; or its end was noticed later
         job = JobView(job_id="7", phase=JobPhase.FINISHED, seen_at=seen_at)
         went_on = with_submissions(full(), planned_at=900.0, job=job)
         assert check("10.5", replace(went_on, exports=new)).status == status
@@ -283,12 +237,8 @@ def test_a_chart_of_another_tasks_runs_is_none_of_its_own():
     evidence = with_submissions(full(chapter), planned_at=900.0)
     evidence = replace(evidence, exports=tuple(replace(e, at=999.0) for e in evidence.exports))
     assert check("12.1", evidence, chapter).status == check("12.2", evidence, chapter).status == "done"
-    runs = evidence.state.runs.values()
-    later = {
-        run.token: replace(evidence.state.submissions[run.token], planned_at=1000.0)
-        for run in runs
-        if run.task_id == "12.2"
-    }
+    tokens = [run.token for run in evidence.state.runs.values() if run.task_id == "12.2"]
+    later = {each: replace(evidence.state.submissions[each], planned_at=1000.0) for each in tokens}
     state = replace(evidence.state, submissions={**evidence.state.submissions, **later})
     assert check("12.1", replace(evidence, state=state), chapter).status == "done"
     assert check("12.2", replace(evidence, state=state), chapter).status == "stale"
@@ -336,13 +286,8 @@ def test_the_students_own_copy(text, words):
 def test_a_copy_of_an_edited_original_is_an_edit():
     """The change was made in ResNet50.py and saved there too, before the copy."""
     evidence = full()
-    edited = b"model = ResNet152V2()\n"
-    scripts = {
-        **evidence.scripts,
-        "ResNet50.py": FileFact("ResNet50.py", edited),
-        "ResNet152.py": FileFact("ResNet152.py", edited),
-    }
-    item = check("10.6", replace(evidence, scripts=scripts)).items[0]
+    edited = {name: FileFact(name, b"model = ResNet152V2()\n") for name in ("ResNet50.py", "ResNet152.py")}
+    item = check("10.6", replace(evidence, scripts={**evidence.scripts, **edited})).items[0]
     assert item.met, item.missing
 
 
@@ -363,24 +308,21 @@ def test_data_reached_by_a_look_or_by_a_run():
     assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
 
 
-def slow(model: str, gpus: int, seconds: float):
+def slow(gpus: int, seconds: float):
     def change(run):
-        if not is_run(run, model, gpus):
-            return run
-        epochs = tuple(
-            replace(e, seconds=Interval.around(seconds, 0.5)) if e.epoch > 1 else e for e in run.epochs
-        )
-        return replace(run, epochs=epochs)
+        first, *rest = run.epochs
+        epochs = first, *(replace(each, seconds=Interval.around(seconds, 0.5)) for each in rest)
+        return replace(run, epochs=epochs) if is_run(run, "ResNet50", gpus) else run
 
     return change
 
 
 def test_a_surprise_is_a_note_with_its_source_and_no_failure():
-    box = check("10.5", with_runs(full(), slow("ResNet50", 1, 190)))
+    box = check("10.5", with_runs(full(), slow(1, 190)))
     assert box.status == "done"
     note = next(n for n in box.notes if "190" in n and "an epoch" in n)
     assert "9 to 22 s is usual (Chapter 10: 14 s" in note and "--nv" in note
-    touching = check("10.5", with_runs(full(), slow("ResNet50", 4, 9.0))).notes
+    touching = check("10.5", with_runs(full(), slow(4, 9.0))).notes
     assert not any("an epoch" in note for note in touching), "8.5 to 9.5 s; 8.6 s is still usual"
     assert check("10.5", full()).notes == ()
 
@@ -395,11 +337,8 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     edition = load_edition("sa-miri-2021-ex12")
     evidence = full(edition)
     assert check("3", evidence, edition).status == "done"
-
-    def survived(run):
-        return replace(run, outcome="completed") if run.task_id == "3" else run
-
-    box = check("3", with_runs(evidence, survived), edition)
+    survived = with_runs(evidence, lambda run: replace(run, outcome="completed"))
+    box = check("3", survived, edition)
     assert "this task wants one that was stopped by its time limit or was cancelled" in box.missing
 
     def dull(run):
@@ -445,10 +384,8 @@ OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "
 @given(st.data())
 def test_any_mixture_of_runs_is_judged_and_a_tick_always_has_its_evidence(data):
     """Runs taken away, ended otherwise, with other batches or rates, practised, their scripts edited."""
-    name = data.draw(
-        st.sampled_from(["cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg"])
-    )
-    edition = load_edition(name)
+    names = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
+    edition = load_edition(data.draw(st.sampled_from(names)))
 
     def change(run):
         kind = data.draw(st.sampled_from(["keep", "keep", "gone", "outcome", "batch", "rate", "short"]))
@@ -457,8 +394,7 @@ def test_any_mixture_of_runs_is_judged_and_a_tick_always_has_its_evidence(data):
         if kind == "outcome":
             return replace(run, outcome=data.draw(st.sampled_from(OUTCOMES)))
         if kind == "batch":
-            batch = data.draw(st.integers(1, 20_000))
-            return replace(run, spec=replace(run.spec, batch_size=batch))
+            return replace(run, spec=replace(run.spec, batch_size=data.draw(st.integers(1, 20_000))))
         if kind == "rate":
             return replace(run, learning_rate=data.draw(st.sampled_from([None, 0.01, 0.5])))
         return replace(run, epochs=run.epochs[: data.draw(st.integers(0, 3))]) if kind == "short" else run
