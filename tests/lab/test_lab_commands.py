@@ -11,7 +11,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.labs import labs_folder, load_edition
 from labtui.session.settings import Settings
 from tests.lab.builders import EDITION
-from tests.lab.mistakes import GOOD
+from tests.lab.mistakes import GOOD, last
 from tests.lab.test_editions import IDS
 
 
@@ -49,7 +49,7 @@ def test_labs_check_names_line_and_sentence(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace("epochs = 5", "epochs = 0"), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
-    line = GOOD.splitlines().index("epochs = 5") + 1
+    line = last("epochs = 5")
     assert f"line {line}: task 1, sweep 1, epochs: expected `int` >= 1." in capsys.readouterr().out
     assert main(["labs", "check", "--json", str(path)]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -77,7 +77,6 @@ def test_labs_check_finds_a_box_that_cannot_tick_and_one_that_always_does(tmp_pa
     ],
 )
 def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, capsys):
-    """A teacher's file that names what nobody has is refused; a lab folder that uses it already still opens."""
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")
     line = GOOD.splitlines().index(old) + 1 + new.count("\n")

@@ -29,9 +29,8 @@ def test_the_limit_has_a_margin_and_stays_within_the_queue():
     assert hours.value == pytest.approx(seconds.value * 4 / 3600)
     long = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(epochs=400))[0]
     assert long.time_limit_minutes == 120
-    assert (
-        task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))[0].time_limit_minutes == 7
-    )
+    (own,) = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))
+    assert own.time_limit_minutes == 7
 
 
 def test_own_results_go_before_the_bands():
@@ -45,27 +44,21 @@ def test_own_results_go_before_the_bands():
 
 
 def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():
-    """Step times are taken to grow with the batch, but not faster than it."""
     rows = full().results.measured
-    runs = [
-        task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(gpus=(1,), per_gpu_batch=each))[0].runs[0]
-        for each in (2048, 1024, 4096)
-    ]
+    given = [PlanOverrides(gpus=(1,), per_gpu_batch=each) for each in (2048, 1024, 4096)]
+    runs = [task_drafts(EDITION, "10.5", PROFILE, each)[0].runs[0] for each in given]
     same, half, double = (run_seconds(run, EDITION, rows) for run in runs)
     assert half.lo == pytest.approx(same.lo) and half.value > same.value
     assert double.hi == pytest.approx(same.hi) and double.value < same.value
 
 
-def test_nothing_known_is_said_as_nothing():
-    edition = load_edition("sa-miri-2021-ex12")
-    (draft,) = task_drafts(edition, "3", PROFILE)
-    assert expectation(draft, edition) == (None, None)
-
-
-def test_a_job_costs_no_more_than_its_limit():
+def test_a_job_costs_no_more_than_its_limit_and_nothing_known_is_said_as_nothing():
     (draft,) = task_drafts(EDITION, "10.5", PROFILE)
     seconds, hours = expectation(replace(draft, time_limit_minutes=2), EDITION)
     assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
+    edition = load_edition("sa-miri-2021-ex12")
+    (draft,) = task_drafts(edition, "3", PROFILE)
+    assert expectation(draft, edition) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +67,7 @@ def test_a_job_costs_no_more_than_its_limit():
 def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
     with pytest.raises(UsageError) as caught:
         task_drafts(EDITION, typed, PROFILE)
+    assert "10.7" in caught.value.hint
     assert caught.value.hint.partition("Its tasks")[0] == (f"Did you mean {meant}? " if meant else "")
 
 
@@ -114,12 +108,6 @@ def test_a_folders_queue_is_for_its_devices():
     assert in_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
     assert in_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
     assert in_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
-
-
-def test_unknown_task_names_those_there_are():
-    with pytest.raises(UsageError) as caught:
-        task_drafts(EDITION, "11", PROFILE)
-    assert "10.7" in caught.value.hint
 
 
 def test_fill_leaves_what_it_does_not_know():

@@ -1,6 +1,7 @@
 """Plans over several nodes: nodes by the cluster, a job for each size, costs of all nodes, queues too small."""
 
-import msgspec
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -22,17 +23,9 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 
 def sweep(*gpus: int, form: str = "torchrun", **more: object) -> Sweep:
-    usual: dict[str, object] = {"batch_option": "per-gpu", "data_set": "tiny-224", "options": ("--compile",)}
-    return Sweep(
-        model="vit",
-        gpus=gpus,
-        batch=128,
-        epochs=5,
-        script="pytorch/train_ddp.py",
-        images=100_000,
-        form=form,  # type: ignore[arg-type]
-        **(usual | more),  # type: ignore[arg-type]
-    )
+    usual: dict[str, Any] = {"batch_option": "per-gpu", "data_set": "tiny-224", "options": ("--compile",)}
+    usual |= {"script": "pytorch/train_ddp.py", "images": 100_000, "form": form}
+    return Sweep(model="vit", gpus=gpus, batch=128, epochs=5, **(usual | more))
 
 
 TASK = replace(EDITION.tasks[4], id="12.2", sweeps=(sweep(*SIZES),), checks=())
@@ -74,21 +67,14 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
 
 def test_a_sweep_on_one_gpu_can_be_one_job():
     workers = tuple(("--num_workers", str(n)) for n in (1, 2, 4))
-    sweeps = (
-        sweep(1, options=(), vary=workers, time_limit_minutes=50),
-        sweep(1, data_set="micro-224", time_limit_minutes=50),
-    )
-    lab = replace(LAB, tasks=(msgspec.structs.replace(TASK, sweeps=sweeps),))
+    limit = {"time_limit_minutes": 50}
+    sweeps = (sweep(1, options=(), vary=workers, **limit), sweep(1, data_set="micro-224", **limit))
+    lab = replace(LAB, tasks=(replace(TASK, sweeps=sweeps),))
     usual = task_drafts(lab, "12.2", MN5, OVER)
     assert [draft.form for draft in usual] == ["torchrun"] * 4
     job, rest = task_drafts(lab, "12.2", MN5, replace(OVER, form="one-job"))
-    assert (job.form, job.job_name, job.nodes, job.gpus, job.cpus) == (
-        "one-job",
-        "vit-tiny-224-1gpu",
-        1,
-        1,
-        20,
-    )
+    assert (job.form, job.job_name) == ("one-job", "vit-tiny-224-1gpu")
+    assert (job.nodes, job.gpus, job.cpus) == (1, 1, 20)
     assert job.runs == tuple(draft.runs[0] for draft in usual[:3])
     assert job.time_limit_minutes == 120, "three times fifty minutes, and no more than the queue gives"
     assert rest == usual[3]
@@ -101,7 +87,6 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
 
 
 def test_what_torchrun_starts_srun_can_start_too():
-    """The plan in the other form is the one that `--form` makes, and going back gives the first one."""
     usual = task_drafts(LAB, "12.2", MN5, OVER)
     by_srun = task_drafts(LAB, "12.2", MN5, replace(OVER, form="task-per-gpu"))
     assert drafts_from(rows_of(usual), usual, "task-per-gpu", LAB, MN5) == by_srun
@@ -128,9 +113,8 @@ def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
     ("gpus", "per_node", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)]
 )
 def test_nodes_share_the_gpus_evenly(gpus, per_node, nodes):
-    spec = RunSpec(
-        model="vit", device="gpu", n_gpus=gpus, batch_size=gpus, epochs=2, script="a.py", launcher="torchrun"
-    )
+    size = {"n_gpus": gpus, "batch_size": gpus, "epochs": 2}
+    spec = RunSpec(model="vit", device="gpu", script="a.py", launcher="torchrun", **size)
     assert placed(spec, "torchrun", replace(MN5, gpus_per_node=per_node)).nodes == nodes
     assert placed(replace(spec, launcher="python"), "one-job", MN5).nodes == 1
 

@@ -1,7 +1,5 @@
 """The plan as an editable table: numbers that follow each other, and the way back to drafts."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,25 +19,15 @@ def row(gpus: int = 2) -> PlanRow:
     return PlanRow(spec(gpus=gpus), 0)
 
 
-def test_more_gpus_keep_the_share_of_each_and_scale_the_rate():
+def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_planned():
     new = changed(row(), "gpus", "4").spec
     assert (new.n_gpus, new.per_gpu_batch, new.batch_size, new.learning_rate) == (4, 2048, 8192, 0.04)
-
-
-def test_both_batches_follow_each_other():
     assert changed(row(), "per_gpu", "1024").spec.batch_size == 2048
     assert changed(row(), "batch", "512").spec.per_gpu_batch == 256
-
-
-def test_empty_means_as_planned():
     assert changed(row(), "rate", "").spec.learning_rate is None
     assert changed(changed(row(), "limit", "15"), "limit", "").limit is None
-    assert changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args == (
-        "--images",
-        "64",
-        "--name",
-        "a b",
-    )
+    options = changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args
+    assert options == ("--images", "64", "--name", "a b")
 
 
 @pytest.mark.parametrize(
@@ -69,41 +57,30 @@ def test_no_typing_breaks_a_row(column, text):
 def test_an_untouched_plan_is_the_edition_s():
     for task in EDITION.tasks:
         planned = task_drafts(EDITION, task.id, FOR_TESTS)
-        assert (
-            drafts_from(rows_of(planned), planned, next(iter(forms_of(planned)), None), EDITION, FOR_TESTS)
-            == planned
-        )
+        form = next(iter(forms_of(planned)), None)
+        assert drafts_from(rows_of(planned), planned, form, EDITION, FOR_TESTS) == planned
 
 
 def test_one_job_or_one_per_size():
     planned = task_drafts(EDITION, "10.5", FOR_TESTS)
-    rows = rows_of(planned)
-    apart = drafts_from(rows, planned, "job-per-size", EDITION, FOR_TESTS)
-    assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in apart] == [
-        (1, 20, 1),
-        (2, 40, 1),
-        (4, 80, 1),
-    ]
-    together = drafts_from(rows, planned, "one-job", EDITION, FOR_TESTS)
-    assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in together] == [(4, 80, 3)]
-    without = [PlanRow(each.spec, each.origin, each.spec.n_gpus != 4) for each in rows]
-    assert [draft.gpus for draft in drafts_from(without, planned, "one-job", EDITION, FOR_TESTS)] == [2]
-    assert (
-        drafts_from(
-            [PlanRow(each.spec, 0, included=False) for each in rows], planned, "one-job", EDITION, FOR_TESTS
-        )
-        == ()
-    )
+
+    def jobs(form, *, without=()):
+        kept = [PlanRow(each.spec, each.origin, each.spec.n_gpus not in without) for each in rows_of(planned)]
+        drafts = drafts_from(kept, planned, form, EDITION, FOR_TESTS)
+        return [(draft.gpus, draft.cpus, len(draft.runs)) for draft in drafts]
+
+    assert jobs("job-per-size") == [(1, 20, 1), (2, 40, 1), (4, 80, 1)]
+    assert jobs("one-job") == [(4, 80, 3)]
+    assert jobs("one-job", without=(4,)) == [(2, 40, 2)]
+    assert jobs("one-job", without=(1, 2, 4)) == []
 
 
 def test_a_time_limit_that_the_edition_prescribes_is_kept():
-    edition = load_edition(Path(__file__).parents[2] / "src/labtui/labs/sa-miri-2021-ex12.toml")
+    edition = load_edition("sa-miri-2021-ex12")
     for task in edition.tasks:
         planned = task_drafts(edition, task.id, FOR_TESTS)
-        if not planned or not any(run.time_limit_minutes for run in task.runs):
-            continue
-        rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
-        after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, FOR_TESTS)
-        assert {draft.time_limit_minutes for draft in after} <= {
-            draft.time_limit_minutes for draft in planned
-        }
+        if any(run.time_limit_minutes for run in task.runs):
+            rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
+            after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, FOR_TESTS)
+            limits = {draft.time_limit_minutes for draft in planned}
+            assert {draft.time_limit_minutes for draft in after} <= limits

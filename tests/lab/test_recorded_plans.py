@@ -35,9 +35,8 @@ def _task(edition: Edition, task: Task) -> str:
     box = check_task(edition, task, Evidence())
     kinds = [item.kind for item in box.items]
     wanted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    shown = [
-        f"{' '.join(c.charts)} of {' '.join(c.models)}" for c in task.checks if isinstance(c, ChartsCheck)
-    ]
+    charts = [check for check in task.checks if isinstance(check, ChartsCheck)]
+    shown = [f"{' '.join(check.charts)} of {' '.join(check.models)}" for check in charts]
     asked = " ".join(question.chart or "-" for question in task.questions)
     weight = "" if task.weight is None else f"{task.weight:g} %"
     aside = "" if task.handed_in else "not handed in"
@@ -67,10 +66,8 @@ def _runs(edition: Edition, draft: SubmissionDraft) -> str:
 
 def test_every_plan_and_box_is_as_recorded():
     found = [line.rstrip() for line in recorded()]
-    lines = difflib.unified_diff(
-        RECORD.read_text(encoding="utf-8").splitlines(), found, "recorded", "now", "", "", 0
-    )
-    difference = "\n".join(lines)
+    before = RECORD.read_text(encoding="utf-8").splitlines()
+    difference = "\n".join(difflib.unified_diff(before, found, "recorded", "now", "", "", 0))
     assert not difference, difference
 
 
