@@ -44,14 +44,11 @@ def test_a_shell_that_hangs_is_not_waited_for(line, cluster):
     assert line.run("true").status == 0
 
 
-def test_floods_on_both_streams(line):
+def test_floods_on_both_streams_and_one_without_end(line):
     result = line.run(
         "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2; exit 5"
     )
     assert (len(result.stdout), len(result.stderr), result.status) == (3000000, 3000009, 5)
-
-
-def test_a_flood_without_end_is_cut(line):
     result = line.run("yes", limit=1 << 20)
     assert result.truncated and result.status is None
     assert line.run("echo still here").out == "still here\n"
@@ -140,12 +137,6 @@ def test_a_cut_at_any_byte_of_the_login_is_a_sentence(connect, student, at, dire
         assert line.run("true").status == 0
 
 
-def test_what_is_not_there(line):
-    assert line.files.stat("gone") is None
-    with pytest.raises(RemoteFailure, match="is not on the cluster"):
-        line.files.read("gone")
-
-
 def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(connect, student, capfd):
     """No thread of the SSH library asks for the pieces: its exceptions would land on the screen."""
     with FaultProxy((student.host, student.port)) as proxy:
@@ -199,7 +190,10 @@ def test_a_file_is_replaced_whole(line):
     line.run("rm -f script second-name")
 
 
-def test_files_that_are_closed_to_us(line):
+def test_files_that_are_closed_to_us_or_not_there(line):
+    assert line.files.stat("gone") is None
+    with pytest.raises(RemoteFailure, match="is not on the cluster"):
+        line.files.read("gone")
     with pytest.raises(RemoteFailure, match="may not"):
         line.files.read("/etc/shadow")
     with pytest.raises(RemoteFailure):

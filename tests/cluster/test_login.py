@@ -29,9 +29,10 @@ def nobody_reads_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", NoStdin())
 
 
-def test_a_key(connect):
+@pytest.mark.parametrize("kind", ["key", "certified_key"])
+def test_a_key_or_a_certificate(connect, student, kind):
     person = Person()
-    connection = connect(person=person)
+    connection = connect(key=getattr(student, kind), person=person)
     connection.connect()
     assert connection.methods == ("publickey",) and not person.questions
     assert connection.run("id -un").out.strip() == connection.user
@@ -46,12 +47,6 @@ def test_an_encrypted_key_is_opened_once(connect, student):
     connection.close()
     connection.connect()  # the opened key was kept in memory
     assert person.kinds == ["passphrase"]
-
-
-def test_a_certificate(connect, student):
-    connection = connect(key=student.certified_key)
-    connection.connect()
-    assert connection.methods == ("publickey",)
 
 
 def test_a_password_is_asked_once_and_kept_for_reconnects(connect, student):
@@ -73,6 +68,8 @@ def test_a_wrong_password_is_not_tried_again(connect, student):
     person.answers["password"] = student.password
     connection.connect()  # by hand, and nothing of the wrong one was kept
     assert person.kinds == ["password", "password"]
+    with pytest.raises(LoginRefused, match="not given"):  # nobody to ask
+        connect(key="").connect()
 
 
 def test_a_key_and_then_a_code(connect, student):
@@ -107,11 +104,6 @@ def test_a_wrong_key_and_the_password_instead(connect, student):
     connection = connect(key=student.stranger_key, person=person)
     connection.connect()
     assert person.kinds == ["password"] and "publickey" not in connection.methods
-
-
-def test_no_key_and_nobody_to_ask(connect):
-    with pytest.raises(LoginRefused, match="not given"):
-        connect(key="").connect()
 
 
 def test_a_changed_host_key_is_refused(connect, cluster, student):
@@ -186,21 +178,17 @@ def closed_port() -> Iterator[int]:
         yield held.getsockname()[1]
 
 
-def refusal(connect: Connect, **values: object) -> LabError:
+def refusal(connect: Connect, **values: object) -> str:
     with pytest.raises(CannotConnect) as caught:
         connect(**values).connect()
-    assert caught.value.sentence and caught.value.hint
-    return caught.value
-
-
-def test_nothing_listens(connect):
-    with closed_port() as port:
-        assert "refuses connections" in refusal(connect, port=port).sentence
+    assert caught.value.hint
+    return caught.value.sentence
 
 
 def test_every_host_is_told_when_none_answers(connect):
     with closed_port() as one:
-        words = refusal(connect, hosts=(f"127.0.0.1:{one}", "login.mn5.invalid"), port=0).sentence
+        assert "refuses connections" in refusal(connect, port=one)
+        words = refusal(connect, hosts=(f"127.0.0.1:{one}", "login.mn5.invalid"), port=0)
     assert "refuses" in words and "login.mn5.invalid" in words
 
 

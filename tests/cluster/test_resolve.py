@@ -65,17 +65,8 @@ def test_a_host_of_the_configuration(tmp_path):
     assert found.connect_timeout_s == 7
     (gate,) = found.jumps
     assert (gate.host, gate.user, gate.agent) == ("gate.example", "door", "none")
-
-
-@needs_openssh
-def test_a_chain_of_jumps(tmp_path):
-    found = endpoint(tmp_path, "chain")
-    hops = [(hop.host, hop.user, hop.port) for hop in found.jumps]
+    hops = [(hop.host, hop.user, hop.port) for hop in endpoint(tmp_path, "chain").jumps]
     assert hops == [("gate.example", "door", 22), ("second", "me", 2222)]
-
-
-@needs_openssh
-def test_a_proxy_command_gets_its_names(tmp_path):
     assert endpoint(tmp_path, "tunnelled").proxy_command == "nc -x proxy inner.example 22"
 
 
@@ -89,9 +80,11 @@ def test_what_the_lab_folder_says_goes_first(tmp_path):
 
 
 @needs_openssh
-def test_a_jump_in_a_circle_is_told(tmp_path):
-    with pytest.raises(UsageError):
-        endpoint(tmp_path, "self")
+@pytest.mark.parametrize("config", [CONFIG, "Host self\n  Port\n"], ids=["a jump in a circle", "broken"])
+def test_a_configuration_that_cannot_be_followed_is_told(tmp_path, config):
+    with pytest.raises(UsageError) as caught:
+        endpoint(tmp_path, "self", config=config)
+    assert caught.value.sentence and caught.value.hint
 
 
 def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
@@ -104,13 +97,6 @@ def test_without_the_ssh_program_what_is_named_counts_alone(tmp_path, monkeypatc
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = endpoint(tmp_path, "me@mn5:2222", identity_file="/k")
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
-
-
-@needs_openssh
-def test_a_broken_configuration_is_a_sentence(tmp_path):
-    with pytest.raises(UsageError) as caught:
-        endpoint(tmp_path, "x", config="Host x\n  Port\n")
-    assert caught.value.sentence and caught.value.hint
 
 
 def test_the_profiles_hosts_in_turn(tmp_path):

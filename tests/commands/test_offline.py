@@ -27,6 +27,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
     assert '"runs": []' in capsys.readouterr().out
     assert main(["watch", "--json"]) == 0
     assert [line.split('"')[3] for line in capsys.readouterr().out.splitlines()] == ["snapshot", "end"]
+    assert main(["watch"]) == 0
+    assert "no run has been submitted yet" in capsys.readouterr().err
     assert main(["log", "1"]) == 2
     assert main(["cancel", "7"]) == 2
     captured = capsys.readouterr()
@@ -67,6 +69,8 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Run 1 is already over: there is nothing to cancel.\n" in capsys.readouterr().err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
+    assert main(["watch"]) == 0
+    assert "Nothing to watch: every run is over" in capsys.readouterr().err
 
 
 def test_only_the_runs_that_are_missing_are_sent_and_all_again_where_that_is_said(
@@ -177,13 +181,19 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys):
     assert row["job"]["time_limit_s"] == 150.0
 
 
-def test_the_queue_advises_nothing_on_the_pending_reason_of_a_job_that_has_ended(folder, capsys):
+def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, capsys):
+    """Also where a run of the job was done before."""
     with open_session(folder.path, start=False) as session:
-        over = observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
-        session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"), over)
+        session._journal.change(
+            *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"),
+            observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints"),
+            *finished_run("lt2", "10.5", 2, spec(), "9"),
+            observed("lt2", "9", JobPhase.FINISHED, slurm_state="FAILED", reason="NonZeroExitCode"),
+        )  # fmt: skip
     assert main(["queue", "--offline"]) == 0
     out = capsys.readouterr().out
     assert "failed" in out and "Cancel it" not in out
+    assert "done" in out and "NonZeroExitCode" not in out
 
 
 def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):

@@ -120,12 +120,6 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys):
     assert path.read_text() == JOB and "changed" in capsys.readouterr().err
 
 
-def test_a_file_without_a_time_limit_is_told_whose_limit_it_gets(folder, capsys):
-    (folder.path / "job.slurm").write_text(re.sub("#SBATCH --time.*\n", "", JOB))
-    limits = [each for each in found(capsys, code=0) if each["rule"] == "time"]
-    assert [each["severity"] for each in limits] == ["warning"] and "default limit" in limits[0]["effect"]
-
-
 def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folder, capsys):
     """Submitted, it is sent beside them."""
     path = folder.path / "mine" / "job.slurm"

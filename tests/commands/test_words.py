@@ -12,11 +12,9 @@ from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.commands.follow import followed, news_of
 from labtui.doctor.findings import Check, Status, summary
-from labtui.domain.model import SubmissionStatus
 from labtui.session.journal import Update
 from labtui.session.session import Session
-from tests import changes
-from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, planned, spec
+from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
 
 
 @pytest.fixture
@@ -55,22 +53,6 @@ def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     assert summary([finding(status) for status in statuses]) == line
 
 
-def test_watching_an_empty_folder_says_that_there_is_nothing(lab, capsys):
-    assert main(["watch"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == "" and "no run has been submitted yet" in captured.err
-
-
-def test_watching_what_is_over_says_so(lab, capsys):
-    session = open_session(lab, start=False)
-    token = "lt000000000000000bbb"
-    session.feed(planned(token, "10.5", 2, spec()), changes.status(token, SubmissionStatus.WITHDRAWN))
-    session.close()
-    assert main(["watch"]) == 0
-    captured = capsys.readouterr()
-    assert "Nothing to watch: every run is over" in captured.err
-
-
 def test_watch_says_at_once_what_it_follows(lab):
     with open_session(lab, start=False) as session:
         lab_session(session)
@@ -103,18 +85,6 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     main(["check", "--json"])
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert "partial" in {task["status"] for task in tasks}
-
-
-def test_a_run_that_is_done_has_no_reason_of_its_job(lab, capsys):
-    """Of two runs in a job the first one was done when the second one failed."""
-    session = open_session(lab, start=False)
-    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
-    failed = replace(session.state.submissions["lt1"].job, slurm_state="FAILED", reason="NonZeroExitCode")
-    session.feed(lambda state: state.with_job("lt1", failed))
-    session.close()
-    main(["queue", "--offline"])
-    shown = capsys.readouterr().out
-    assert "done" in shown and "NonZeroExitCode" not in shown
 
 
 def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys):

@@ -120,51 +120,45 @@ def test_qos():
     assert statuses(check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
 
 
-def places(**facts: PathFacts) -> dict[str, str]:
-    found = PathsProbe(
-        paths={fact.path: fact for fact in facts.values()},
-        root_parent="/gpfs",
-        root_writable=True,
-        free_kib=10**7,
-    )
-    return statuses(
+IMAGE = PathFacts(path="/c", kind="file", readable=True)
+
+
+def data(path: str = "/d", batches: Iterable[str] = BATCHES, **sizes: int) -> PathFacts:
+    """A data folder, whose files have 9 bytes where nothing else is said."""
+    return PathFacts(path=path, kind="dir", readable=True, sizes=dict.fromkeys(batches, 9) | sizes)
+
+
+def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", account: str = "") -> list[Check]:
+    """The checks of the places; without any facts the root cannot be written either."""
+    paths = {fact.path: fact for fact in facts}
+    found = PathsProbe(paths=paths, root_parent="/gpfs", root_writable=bool(facts), free_kib=10**7)
+    others = {"/d": "/d2", "/c": "/c2"}
+    return list(
         check_paths(
-            found, root="/r", data_dir="/d", container="/c", alternative_paths={"/d": "/d2", "/c": "/c2"}
+            found,
+            root="/r",
+            data_dir=data_dir,
+            container=container,
+            alternative_paths=others,
+            account=account,
         )
     )
 
 
 def test_places():
-    data = PathFacts(path="/d", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES, 9))
-    image = PathFacts(path="/c", kind="file", readable=True)
-    assert set(places(a=data, b=image).values()) == {"ok"}
-    assert places(b=image)["data"] == "problem"
-    assert (
-        places(a=PathFacts(path="/d", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES[:3], 9)))["data"]
-        == "problem"
-    )
-    assert places(a=PathFacts(path="/d", kind="dir"), b=PathFacts(path="/c", kind="file")) == {
-        "root": "ok", "data": "problem", "container": "problem", "room": "ok",
-    }  # fmt: skip
-    elsewhere = PathsProbe(
-        paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES, 9))}
-    )
-    (root, data_check) = check_paths(
-        elsewhere, root="/r", data_dir="/d", container="", alternative_paths={"/d": "/d2"}
-    )
-    assert root.status == "problem" and "/d2" in data_check.fix
+    assert set(statuses(checked(data(), IMAGE)).values()) == {"ok"}
+    assert statuses(checked(IMAGE))["data"] == "problem"
+    assert statuses(checked(data(batches=BATCHES[:3])))["data"] == "problem"
+    closed = (PathFacts(path="/d", kind="dir"), PathFacts(path="/c", kind="file"))
+    expected = {"root": "ok", "data": "problem", "container": "problem", "room": "ok"}
+    assert statuses(checked(*closed)) == expected
+    assert "/d2" in checked(data("/d2"), container="")[1].fix
     for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
-        missing = list(
-            check_paths(
-                PathsProbe(),
-                root="/r",
-                data_dir=folder,
-                container="",
-                alternative_paths={},
-                account="nct_345",
-            )
-        )[1]
-        assert ("the account nct_345 in it" in missing.fix) is named
+        root, missing, *_ = checked(data_dir=folder, container="", account="nct_345")
+        assert root.status == "problem" and ("the account nct_345 in it" in missing.fix) is named
+    whole = dict.fromkeys(BATCHES, 31_035_700)
+    for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
+        assert statuses(checked(data(**whole | {"data_batch_3": size})))["data"] == status
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():
@@ -175,13 +169,6 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert statuses(found) == {"places": "skipped"} and seen == {}
     trials = list(_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
     assert statuses(trials) == {"gpu-job": "skipped"}
-
-
-def test_a_truncated_batch_is_no_complete_data_set():
-    whole = dict.fromkeys(BATCHES, 31_035_700)
-    for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
-        data = PathFacts(path="/d", kind="dir", readable=True, sizes=whole | {"data_batch_3": size})
-        assert places(a=data, b=PathFacts(path="/c", kind="file", readable=True))["data"] == status
 
 
 @pytest.mark.parametrize(
@@ -241,8 +228,12 @@ def doctor_checks(
 
 
 @pytest.mark.cluster
-def test_nothing_is_wrong(student, capsys):
+def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys):
+    listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
+    before = cluster.as_student(listing).out
+    doctor_checks(capsys, student, "--root", "new folder/of mine")
     status, checks = doctor_checks(capsys, student)
+    assert cluster.as_student(listing).out == before
     assert status == 0, checks
     expected = (
         "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct "
@@ -250,14 +241,6 @@ def test_nothing_is_wrong(student, capsys):
     )
     assert {*expected.split(), "account", "qos-acc_debug", "root", "data", "container"} <= set(checks)
     assert student.account in checks["account"]["sentence"]
-
-
-@pytest.mark.cluster
-def test_nothing_is_changed_there(student, cluster, capsys):
-    listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
-    before = cluster.as_student(listing).out
-    doctor_checks(capsys, student, "--root", "new folder/of mine")
-    assert cluster.as_student(listing).out == before
 
 
 @pytest.mark.cluster

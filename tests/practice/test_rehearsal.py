@@ -66,6 +66,12 @@ def test_too_large_a_batch_runs_out_of_memory(lab):
     assert done.returncode == 5
     out, err = parse_log(done.stdout.encode()), parse_log(done.stderr.encode())
     assert "oom" in {found.kind for found in (*out.diagnosis, *err.diagnosis)}
+    done = torchrun(lab, *VIT, "--dataset", image_folder(lab))
+    assert done.returncode == 1
+    assert "128 images per GPU do not fit: give a smaller --batch_size." in done.stderr
+    assert "exitcode  : 5" in done.stderr
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.outcome, run.epochs) == ("oom", ())
 
 
 @pytest.mark.parametrize(
@@ -110,8 +116,6 @@ def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
 
 
 def test_the_table_of_a_rehearsed_gpu_says_so():
-    from labtui.practice import programs
-
     words = [sys.executable, "-I", "-S", programs.__file__, "nvidia-smi"]
     done = subprocess.run(
         words, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"}, capture_output=True, text=True
@@ -136,6 +140,7 @@ def torchrun(lab, *words, each=1, nodes=1, **values):
 
 VIT = ("pytorch/train_ddp.py", "--model_name", "vit", "--num_epochs", "3", "--batch_size", "128")
 TUNED = ("--num_workers", "10", "--mixed_precision", "bf16", "--compile")
+LM_TUNED = "--mixed_precision bf16 --attn sdpa --use_liger_kernel"
 
 
 def test_pytorch_on_32_gpus_reads_like_the_course(lab):
@@ -154,31 +159,11 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert (waited.returncode, waited.stdout) == (0, "")
 
 
-def test_pytorch_runs_out_of_memory_as_on_the_cluster(lab):
-    done = torchrun(lab, *VIT, "--dataset", image_folder(lab))
-    assert done.returncode == 1
-    assert "128 images per GPU do not fit: give a smaller --batch_size." in done.stderr
-    assert "exitcode  : 5" in done.stderr
-    (run,) = parse_log(done.stdout.encode()).runs
-    assert (run.outcome, run.epochs) == ("oom", ())
-
-
 @pytest.mark.parametrize(("gpus", "rate"), [(1, 48229), (32, 41424)])
 def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
-    given = ("--per_device_train_batch_size", "37", "--sequence_length", "1024", "--max_steps", "450")
-    options = [
-        "--model_precision",
-        "bf16",
-        "--mixed_precision",
-        "bf16",
-        "--attn",
-        "sdpa",
-        "--use_liger_kernel",
-    ]
-    each, nodes = min(4, gpus), max(1, gpus // 4)
-    done = torchrun(
-        lab, "pytorch/benchmark_lm.py", *given, *options, each=each, nodes=nodes, SLURM_NODEID="0"
-    )
+    given = "--per_device_train_batch_size 37 --sequence_length 1024 --max_steps 450 --model_precision bf16"
+    words = ["pytorch/benchmark_lm.py", *given.split(), *LM_TUNED.split()]
+    done = torchrun(lab, *words, each=min(4, gpus), nodes=max(1, gpus // 4), SLURM_NODEID="0")
     assert done.returncode == 0, done.stderr
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.unit, run.n_gpus, run.outcome) == ("tokens", gpus, "completed")

@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.real_cluster import keys
 from tests.real_cluster.control import Done, ask, execute
@@ -29,37 +29,13 @@ class ClusterFailed(Exception):
     """The cluster did not start; the message shows what the supervisor and the daemons said."""
 
 
-@dataclass(frozen=True)
-class Student:
+class Student(SimpleNamespace):
     """What a student knows: where to log in, with what, and where things lie on the cluster.
 
     Paths named `..._key` are local; `home`, `scratch`, `projects`, `data_dir`, `container` are remote.
     `port` takes key, certificate or password; `code_port` takes the key and then asks for `code`; `pam_port` takes
-    what `port` takes and then asks PAM whether account and password are still good.
+    what `port` takes and then asks PAM whether account and password are still good. The values: `Cluster.student`.
     """
-
-    host: str
-    port: int
-    code_port: int
-    pam_port: int
-    user: str
-    key: Path
-    encrypted_key: Path
-    passphrase: str
-    certified_key: Path
-    certificate: Path
-    stranger_key: Path
-    password: str
-    code: str
-    host_key: str
-    account: str
-    cpu_qos: str
-    gpu_qos: str
-    home: str
-    scratch: str
-    projects: str
-    data_dir: str
-    container: str
 
     @property
     def options(self) -> list[str]:

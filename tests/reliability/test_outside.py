@@ -12,14 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import labtui
-from labtui.domain.errors import LabError, StoreError
+from labtui.domain.errors import LabError
 from labtui.domain.terminal_text import file_name
 from labtui.results import measured
 from labtui.results.numbers import ABSENT, with_half_width
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
-from labtui.session.opening import copied_state
 from labtui.session.settings import load_profile, read_settings
 from labtui.slurm.probe import parse_quota, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult
@@ -127,14 +126,6 @@ def test_odd_settings_of_a_received_folder_are_a_sentence(case, tmp_path):
         load_profile(settings.profile, tmp_path)
         load_edition(settings.edition, LabFolder(tmp_path))
     explains(caught.value, words)
-
-
-def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path):
-    (tmp_path / "lab.toml").write_text(SETTINGS)
-    with (tmp_path / "labtui.db").open("wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(StoreError, match="larger than"):
-        copied_state(LabFolder(tmp_path))
 
 
 ENDLESS: dict[str, tuple[Call[Any] | None, str, str]] = {

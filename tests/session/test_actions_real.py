@@ -21,18 +21,9 @@ def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Sess
         yield opened
 
 
-def job_of(session: Session, run_id: int = 1):
-    job = session.state.submissions[session.state.runs[run_id].token].job
-    assert job is not None
-    return job
-
-
-def pending(session: Session, cluster: Cluster, student: Student) -> str:
-    """The id of a job of ours that waits: it may begin tomorrow."""
-    script = HEAD.format(account=student.account) + "#SBATCH --begin=now+1day\nsleep 1\n"
-    session.submit(draft(student.account), script=script).result(240)
-    wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=240)
-    return job_of(session).job_id
+def job_of(session: Session):
+    (submission,) = session.state.submissions.values()
+    return submission.job
 
 
 def scontrol(cluster: Cluster, job_id: str) -> str:
@@ -49,7 +40,10 @@ def started(cluster: Cluster, student: Student, script: str) -> str:
 
 
 def test_hold_release_and_a_shorter_limit(session, cluster, student):
-    job_id = pending(session, cluster, student)
+    script = HEAD.format(account=student.account) + "#SBATCH --begin=now+1day\nsleep 1\n"
+    session.submit(draft(student.account), script=script).result(240)
+    wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word")
+    job_id = job_of(session).job_id
     session.hold(1).result(240)
     assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
     session.hold(1, held=False).result(240)

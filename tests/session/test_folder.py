@@ -29,9 +29,6 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
     with pytest.raises(FolderError, match="already"):
         LabFolder.create(tmp_path, SETTINGS)
 
-
-def test_a_students_own_template_is_used(tmp_path):
-    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     own = folder.slurm / "templates" / "one-gpu.slurm"
     own.write_text("#!/bin/bash\n# mine\n")
     assert folder.template("one-gpu") == "#!/bin/bash\n# mine\n"
@@ -76,15 +73,11 @@ def test_no_settings_field_can_hold_a_secret():
     assert not [name for name in Settings.__struct_fields__ if any(word in name for word in words)]
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "scripts/../../x", "a/../../b"])
-def test_no_name_leads_out_of_the_folder(tmp_path, name):
+def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
-    with pytest.raises(FolderError, match="outside the lab folder"):
-        folder.inside(name)
-
-
-def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path):
-    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    for name in ("../outside", "/etc/passwd", "scripts/../../x", "a/../../b"):
+        with pytest.raises(FolderError, match="outside the lab folder"):
+            folder.inside(name)
     (tmp_path / "private").write_text("key")
     (folder.scripts / "leak.py").symlink_to(tmp_path / "private")
     (folder.scripts / ".hidden.py").write_text("x")
@@ -92,9 +85,6 @@ def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path):
     (folder.scripts / "__pycache__" / "a.pyc").write_text("x")
     assert not {"leak.py", ".hidden.py", "__pycache__/a.pyc"} & set(folder.script_files())
 
-
-def test_data_does_not_travel_with_a_submission(tmp_path):
-    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     (folder.scripts / "cifar.bin").write_bytes(bytes(3_000_000))
     with pytest.raises(FolderError, match=r"cifar\.bin"):
         folder.script_files()

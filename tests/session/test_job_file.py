@@ -55,9 +55,25 @@ def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, co
     assert {*copies} <= {*segments, item.mirror("err")}
 
 
-def test_a_job_array_is_refused():
-    with pytest.raises(UsageError, match="is a job array"):
-        job_file_draft("a.slurm", HEAD + "#SBATCH --array=1-4\ntrue\n")
+COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "says"),
+    [
+        (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
+        (
+            "#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n",
+            {"n_gpus": 2},
+            r"a\.slurm asks for 1 GPU, not for 2",
+        ),
+        (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: \d+"),
+    ],
+    ids=["array", "more GPUs than the job asks for", "an answer that the text gives itself"],
+)
+def test_what_is_refused(text, answers, says):
+    with pytest.raises(UsageError, match=says):
+        job_file_draft("a.slurm", text, answers=answers)
 
 
 def test_folders_that_slurm_does_not_make():
@@ -109,28 +125,12 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
 
 
-def test_more_gpus_than_the_job_asks_for_are_refused():
-    with pytest.raises(UsageError, match=r"a\.slurm asks for 1 GPU, not for 2"):
-        job_file_draft("a.slurm", "#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", answers={"n_gpus": 2})
-
-
-def test_an_answer_that_the_text_gives_itself_is_refused():
-    text = HEAD + "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
-    with pytest.raises(UsageError, match=r"The command in a\.slurm tells the epochs: \d+"):
-        job_file_draft("a.slurm", text, answers={"epochs": 3})
-
-
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
-    text = HEAD + "python preprocess.py --out x\npython ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
-    assert len(job_file_draft("a.slurm", text).runs) == 1
+    assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
     assert run.script == "" and run.label == "run" and run.devices == ""
-
-
-def test_a_job_without_gpus_runs_on_the_cpu():
-    (run,) = job_file_draft(
-        "a.slurm", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
-    ).runs
+    without_gpus = "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
+    (run,) = job_file_draft("a.slurm", without_gpus).runs
     assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
 
 

@@ -15,6 +15,7 @@ def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabS
 def test_start_and_end_are_told_once(bench):
     token = accepted(bench)
     state = bench.session.state
+    assert NoticeTracker(state).notices(state, {}) == [], "nothing is told of the past"
     tracker = NoticeTracker(LabState())
     running = changes.observed(token, "100", JobPhase.RUNNING)
     over = changes.observed(token, "100", JobPhase.FINISHED)
@@ -30,12 +31,6 @@ def test_start_and_end_are_told_once(bench):
     ]
     state, notices = after(state, tracker, over)
     assert notices == []
-
-
-def test_nothing_is_told_of_the_past(bench):
-    accepted(bench)
-    tracker = NoticeTracker(bench.session.state)
-    assert tracker.notices(bench.session.state, {}) == []
 
 
 def test_a_name_from_outside_cannot_act_on_the_terminal():

@@ -127,7 +127,7 @@ def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench):
     assert repair(LabFolder.open(first.path)).rebuilt == 0
 
 
-def test_a_healthy_database_survives_repair_unchanged(open_bench):
+def test_a_healthy_database_survives_repair_unchanged_and_a_row_whose_bytes_changed_is_damage(open_bench):
     first = open_bench()
     finished(first)
     before = first.session.state
@@ -136,15 +136,9 @@ def test_a_healthy_database_survives_repair_unchanged(open_bench):
     assert report.rebuilt == 0
     second = open_bench(first.cluster)
     assert second.session.state.runs == before.runs
-    assert report.old_database is not None
-    assert report.old_database.exists()
+    assert report.old_database is not None and report.old_database.exists()
     assert not report.damaged and report.old_database.name.startswith("labtui.db.old-")
-
-
-def test_a_row_whose_bytes_changed_is_damage(open_bench):
-    first = open_bench()
-    finished(first)
-    first.session.close()
+    second.session.close()
     with sqlite3.connect(first.path / "labtui.db") as connection:
         connection.execute("UPDATE submissions SET data = replace(data, '10.5', '10.6')")
     connection.close()

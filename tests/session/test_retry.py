@@ -78,6 +78,11 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     assert proposal.drafts[0].time_limit_minutes == 60 and "60 min instead of 30" in proposal.sentence
     assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
     assert retry_after(bench.session, 1, minutes=45).drafts[0].time_limit_minutes == 45
+    queues = tuple(replace(each, max_minutes=30) for each in bench.session.profile.queues)
+    bench.session.profile = replace(bench.session.profile, queues=queues)
+    proposal = retry_after(bench.session, 1)
+    assert proposal.sentence.startswith("It ran out of time, and the queue allows no more than 30 min")
+    assert [each.time_limit_minutes for each in proposal.drafts] == [30]
 
 
 def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_enough(bench):
@@ -90,20 +95,16 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     assert again.time_limit_minutes > found.seconds.hi / 60
 
 
-def test_after_out_of_memory_half_the_batch(bench):
+def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(bench):
     ended(bench, "oom")
     (draft,) = retry_after(bench.session, 1).drafts
     before = bench.session.state.runs[1].spec
     assert draft.runs == (replace(before, batch_size=128),)
     assert retry_after(bench.session, 1, same=True).drafts[0].runs == (before,)
-
-
-def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(bench):
-    ended(bench, "oom")
     found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
     bench.session._journal.change(run_ended(1, "oom", (found,)))
     proposal = retry_after(bench.session, 1)
-    assert proposal.drafts[0].runs == (bench.session.state.runs[1].spec,)
+    assert proposal.drafts[0].runs == (before,)
     assert "will run out of the node's memory again" in proposal.sentence
 
 
@@ -183,15 +184,3 @@ def test_main_memory_says_nothing_about_the_batch():
     assert too_large(runs, "ResNet152") is None
     both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
-
-
-def test_after_a_time_out_it_is_said_where_the_queue_allows_no_more(bench):
-    ended(bench, "time-limit")
-    assert "min instead of 30" in retry_after(bench.session, 1).sentence
-    profile = bench.session.profile
-    bench.session.profile = replace(
-        profile, queues=tuple(replace(each, max_minutes=30) for each in profile.queues)
-    )
-    proposal = retry_after(bench.session, 1)
-    assert proposal.sentence.startswith("It ran out of time, and the queue allows no more than 30 min")
-    assert [each.time_limit_minutes for each in proposal.drafts] == [30]

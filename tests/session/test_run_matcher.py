@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, SubmissionDraft
+from labtui.domain.model import JobPhase
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import changed
@@ -48,23 +48,14 @@ BANNER = b"Model ResNet50 4 GPUs\n"
 )
 def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
     """4 GPUs were planned and named by the command; what TensorFlow used stands in the .err."""
-    run_four(bench, samples.devices(*range(devices)).encode(), head=banner)
+    log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
+    command, _, epochs = log.partition(b"\n")
+    run_one(bench, command + b"\n" + banner + epochs, samples.devices(*range(devices)).encode(), n_gpus=4)
     found = the_run(bench).diagnosis
     assert [(each.kind, each.stream) for each in found] == [("contradiction", "err")] * bool(says)
     assert all(says in each.text and "line 1 of the .err" in each.text for each in found)
     assert len(the_run(bench).epochs) == 5 and the_run(bench).outcome == "completed"
     assert contradicted(bench.session) is bool(says)
-
-
-def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
-    """A job of one run on 4 GPUs from its submission to its end."""
-    accepted(bench, n_gpus=4)
-    bench.cluster.write("100", err, suffix="err")
-    log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
-    command, _, epochs = log.partition(b"\n")
-    bench.cluster.write("100", command + b"\n" + head + epochs)
-    bench.run(60, lambda: len(the_run(bench).epochs) == 5)
-    ended(bench)
 
 
 def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
@@ -89,7 +80,7 @@ def contradicted(session: Session) -> bool:
 
 def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench):
     """The script of another network was left unchanged: nothing is credited, and the reason stands at the run."""
-    run_one(bench, b"Model ResNet101 1 GPUs\n")
+    run_one(bench, b"Model ResNet101 1 GPUs\n" + keras_log(40, 14, 14, 14, 14, head=False))
     run = the_run(bench)
     assert run.epochs == () and run.outcome == "unfinished"
     (found,) = run.diagnosis
@@ -101,16 +92,14 @@ def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
     """A student's own job whose log no form reads ended well all the same."""
     planned = draft()
     own = replace(planned, runs=(replace(planned.runs[0], unknown=("epochs",)),))
-    run_one(bench, b">> pass #1 of 6 finished: took 3.00 sec\n", epochs=b"", what=own)
+    run_one(bench, b">> pass #1 of 6 finished: took 3.00 sec\n", job=own)
     assert (the_run(bench).outcome, the_run(bench).epochs) == ("completed", ())
 
 
-def run_one(
-    bench: Bench, head: bytes, epochs: bytes | None = None, what: SubmissionDraft | None = None
-) -> None:
-    accepted(bench, what)
-    log = keras_log(40, 14, 14, 14, 14, head=False) if epochs is None else epochs
-    bench.cluster.write("100", b"a warning\n", suffix="err")
-    bench.cluster.write("100", head + log)
+def run_one(bench: Bench, log: bytes, err: bytes = b"a warning\n", **job: object) -> None:
+    """A job of one run from its submission to its end; `job` is for `accepted`."""
+    accepted(bench, **job)  # type: ignore[arg-type]
+    bench.cluster.write("100", err, suffix="err")
+    bench.cluster.write("100", log)
     bench.run(60, lambda: {"out", "err"} <= set(only(bench).logs))
     ended(bench)

@@ -246,12 +246,16 @@ def test_no_path_leads_out(snare, name):
     assert tree(outside) == before
 
 
-def test_a_mirror_that_claims_a_terabyte_is_not_read_through(received, bench):
+def test_a_mirror_or_database_that_claims_a_terabyte_is_not_read_through(received, bench):
     name = Path(bench.cluster.log("100")).name
     (received / "logs" / name).unlink()
     with (received / "logs" / name).open("wb") as file:
         file.truncate(1 << 40)
     assert copied_state(LabFolder(received)).runs[1].epochs == ()
+    with (received / "labtui.db").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(StoreError, match="larger than"):
+        copied_state(LabFolder(received))
 
 
 def test_a_hard_link_is_never_written_through(snare):
