@@ -53,7 +53,7 @@ class Terminal:
             text = self.text()
             if all(word in text for word in words):
                 return text
-            time.sleep(0.1)
+            time.sleep(0.25)
         raise AssertionError(f"it never came to {words}:\n{self.text()}")
 
     def close(self) -> None:
@@ -71,14 +71,14 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         "TERM": "screen-256color",
         "LANG": "C.UTF-8",
     }
-    command = [sys.executable, "-m", "labtui", "practice", "--factor", "30"]
+    command = [sys.executable, "-m", "labtui", "practice", "--factor", "100"]
     opened = Terminal(tmp_path, command, environment, (120, 40))
     yield opened
     opened.close()
 
 
 def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
-    terminal.come_to("● online", "10.5", "practice 30×")
+    terminal.come_to("● online", "10.5", "practice 100×")
     terminal.press("]", "]", "]", "]")
     terminal.come_to("10.5  1, 2 and 4 GPUs", "Submit 3 runs")
     terminal.press("s")

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("ca
 
 def test_exactly_one_job_and_equal_logs_whatever_is_cut_or_killed(cluster, student, tmp_path):
     seed = new_seed()
-    tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=2, longest_freeze_s=20.0)
+    tally = campaign(cluster, tmp_path, seed, ROUNDS, lanes=4, longest_freeze_s=20.0)
     print(dict(tally))
     assert tally["jobs"] == tally["intents"] > 0
     assert tally["rounds"] >= ROUNDS

@@ -158,7 +158,7 @@ def test_a_full_disk_loses_nothing_and_sends_nothing(bench, monkeypatch):
 
 def test_a_really_full_file_system_is_a_sentence(tmp_path):
     """SQLite's own limit of pages stands for the disk: the error is the same."""
-    many = after(*(planned(number) for number in range(2000)))
+    many = after(*(planned(number) for number in range(600)))
     with contextlib.closing(Store(tmp_path / "labtui.db")) as store:
         store._connection.execute("PRAGMA max_page_count = 30")
         with pytest.raises(StoreError, match="disk"):
@@ -166,7 +166,7 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path):
         assert store.load() == LabState()
         store._connection.execute("PRAGMA max_page_count = 100000")
         store.write(LabState(), many)
-        assert len(store.load().submissions) == 2000
+        assert len(store.load().submissions) == 600
 
 
 def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
