@@ -11,14 +11,10 @@ import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.contract.jobs import ACCOUNTING, PINNED, QUEUE, REFUSALS, Jobs
-from tests.contract.sites import Site
-from tests.real_cluster.cluster import wait_until
-
-if TYPE_CHECKING:
-    from tests.real_cluster import Cluster
+from tests.contract.sites import Site, real_site
+from tests.real_cluster import Cluster
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
 
@@ -59,17 +55,6 @@ class Recorder(Jobs):
         }
         return answer.out
 
-    def wait_until(self, command: str, *starts: str) -> None:
-        """Ask until the answer starts with one of these words."""
-        wait_until(
-            lambda: self.run(command).out.startswith(starts),
-            what=f"{command} to say {starts}",
-            deadline_s=720,
-        )
-
-    def wait_for_state(self, job_id: str, state: str) -> None:
-        self.wait_until(f"squeue -h -t all -j {job_id} -o %T", state)
-
     def finish(self, target: Path) -> None:
         text = json.dumps(self.recorded, indent=1, sort_keys=True, ensure_ascii=False)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +76,8 @@ def record_all(site: Site, target: Path) -> None:
     recorder.record("scontrol-unknown-job", "scontrol show job 999999")
     _record_refusals(recorder)
     _record_life(recorder, cpu, gpu)
-    recorder.wait_for_state(limited, "TIMEOUT")
-    _wait_for_accounting(recorder, limited, "TIMEOUT")
+    recorder.wait_for(limited, "TIMEOUT")
+    recorder.wait_for_accounting(limited)
     recorder.record("sacct-timeout", f"{PINNED}{ACCOUNTING} --jobs={limited}")
     recorder.finish(target)
 
@@ -119,24 +104,15 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     held = recorder.submit(f"{cpu} --hold --comment=labtui:tok-held long.sh")
     later = recorder.submit(f"{cpu} --begin=now+1hour long.sh")
     odd = recorder.submit(f"{gpu} --comment='a|b;c\"d\té\U0001f600' --job-name='x y|z' long.sh")
-    recorder.wait_for_state(odd, "RUNNING")
-    recorder.wait_for_state(done, "COMPLETED")
-    recorder.wait_for_state(failed, "FAILED")
+    for job, state in ((odd, "RUNNING"), (done, "COMPLETED"), (failed, "FAILED")):
+        recorder.wait_for(job, state)
     recorder.record("squeue-mixed", f"{PINNED}{QUEUE}")
     recorder.record("scontrol-job-running", f"{PINNED}scontrol show job {odd}")
     recorder.run(f"scancel {held} {odd} {later}")
-    jobs = {done: "COMPLETED", failed: "FAILED", refused: "FAILED", held: "CANCELLED", odd: "CANCELLED"}
-    for job, state in jobs.items():
-        _wait_for_accounting(recorder, job, state)
-    for job in jobs:
-        _wait_for_accounting(recorder, job, "acc_", "gp_", field="QOS")
+    for job in (done, failed, refused, held, odd):
+        recorder.wait_for_accounting(job)
     recorder.record("sacct-mixed", f"{PINNED}{ACCOUNTING}")
     recorder.record("sacct-by-id", f"{PINNED}{ACCOUNTING} --jobs={done},{failed}")
-
-
-def _wait_for_accounting(recorder: Recorder, job_id: str, *values: str, field: str = "State") -> None:
-    """Wait for a value: a job that ends within seconds is at first in accounting with its state alone."""
-    recorder.wait_until(f"sacct -X -n -P -j {job_id} -o {field}", *values)
 
 
 def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
@@ -154,9 +130,6 @@ def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    from tests.contract.sites import real_site
-    from tests.real_cluster import Cluster
-
     cluster = Cluster.start()
     try:
         with real_site(cluster) as site:

@@ -5,8 +5,8 @@ A new kind of cluster is added here and nowhere else: a function that yields a `
 
 import secrets
 import shlex
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import paramiko
 
 from labtui.practice.cluster import PracticeCluster
+from tests.real_cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,16 @@ class Answer:
 
 @dataclass
 class Site:
-    """A cluster as a logged-in student sees it.
+    """A cluster as a logged-in student sees it, through an open paramiko SSH client.
 
-    `scratch` is a directory the student may write in; `data_dir` and `container` are the lab's files there;
-    `real` says whether this is Slurm itself. `client` is an open paramiko SSH client.
+    `scratch` is a directory the student may write in; `container` is the lab's file there.
     """
 
-    name: str
     client: paramiko.SSHClient
     user: str
     account: str
     scratch: str
-    data_dir: str
     container: str
-    real: bool
     cpu_qos: str = "gp_training"
     gpu_qos: str = "acc_training"
     debug_qos: str = "acc_debug"
@@ -59,21 +56,14 @@ class Site:
 
     def raw(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
         """The command as sshd runs it: by the student's shell, not a login shell."""
-        transport = self.client.get_transport()
-        assert transport is not None
-        channel = transport.open_session(timeout=120)
-        channel.settimeout(timeout_s)
-        channel.exec_command(command)
-        errors: list[bytes] = []
-        reader = threading.Thread(target=lambda: errors.append(_read_all(channel.recv_stderr)))
-        reader.start()
-        channel.sendall(stdin)
-        channel.shutdown_write()
-        out = _read_all(channel.recv)
-        reader.join()
-        status = channel.recv_exit_status()
-        channel.close()
-        return Answer(None if status == -1 else status, out, b"".join(errors))
+        given, out, err = self.client.exec_command(command, timeout=timeout_s)
+        with ThreadPoolExecutor(1) as pool, given.channel as channel:
+            errors = pool.submit(err.read)
+            given.write(stdin)
+            channel.shutdown_write()
+            answer = out.read()
+            status = channel.recv_exit_status()
+            return Answer(None if status == -1 else status, answer, errors.result())
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
         """The command in a login shell, what the shell printed before it taken off."""
@@ -93,53 +83,27 @@ class Site:
         assert done.status == 0, done.err
 
 
-def _read_all(receive: Callable[[int], bytes]) -> bytes:
-    pieces = []
-    while piece := receive(65_536):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def connect(host: str, port: int, user: str, *, key: Path | None = None, password: str | None = None,
-            ) -> paramiko.SSHClient:  # fmt: skip
+def connect(host: str, port: int, user: str, key: Path) -> paramiko.SSHClient:
     """A paramiko client for a server on this machine whose host key nobody has written down."""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.WarningPolicy())
-    client.connect(
-        host, port, user, key_filename=None if key is None else str(key), password=password,
-        look_for_keys=False, allow_agent=False, timeout=120,
-    )  # fmt: skip
+    only_this = {"key_filename": str(key), "look_for_keys": False, "allow_agent": False}
+    client.connect(host, port, user, timeout=120, **only_this)  # type: ignore[arg-type]
     return client
 
 
 @contextmanager
-def real_site(cluster: object) -> Iterator[Site]:
+def real_site(cluster: Cluster) -> Iterator[Site]:
     """OpenSSH and Slurm as `tests.real_cluster` started them."""
-    from tests.real_cluster import Cluster
-
-    assert isinstance(cluster, Cluster)
     me = cluster.student
-    client = connect(me.host, me.port, me.user, key=me.key)
-    try:
-        yield Site(
-            name="real", client=client, user=me.user, account=me.account, scratch=me.scratch,
-            data_dir=me.data_dir, container=me.container, real=True,
-        )  # fmt: skip
-    finally:
-        client.close()
+    with connect(me.host, me.port, me.user, me.key) as client:
+        yield Site(client, me.user, me.account, me.scratch, me.container)
 
 
 @contextmanager
 def practice_site(folder: Path) -> Iterator[Site]:
     """The practice cluster in this process, its files in `folder`, its clock five times as fast."""
     with PracticeCluster(folder, factor=5.0) as running:
-        me = running.login
-        client = connect(me.host, me.port, me.user, key=me.identity_file)
-        try:
-            yield Site(
-                name="practice", client=client, user=me.user, account=me.account,
-                scratch=str(me.layout.scratch), data_dir=str(me.layout.data),
-                container=str(me.layout.container), real=False,
-            )  # fmt: skip
-        finally:
-            client.close()
+        me, places = running.login, running.login.layout
+        with connect(me.host, me.port, me.user, me.identity_file) as client:
+            yield Site(client, me.user, me.account, str(places.scratch), str(places.container))

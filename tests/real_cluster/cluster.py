@@ -183,11 +183,11 @@ class Cluster:
             host=chosen.address, port=chosen.ports["ssh"], code_port=chosen.ports["ssh_code"],
             pam_port=chosen.ports["ssh_pam"], user=chosen.user,
             key=folder / "id_ed25519", encrypted_key=folder / "id_encrypted", passphrase=chosen.passphrase,
-            certified_key=folder / "id_certified", certificate=folder / "id_certified-cert.pub",
-            stranger_key=folder / "id_stranger", password=chosen.password, code=chosen.code,
-            host_key=keys.fingerprint(folder / "test_host_ed25519.pub"), account=chosen.account,
+            certified_key=folder / "id_certified", stranger_key=folder / "id_stranger",
+            password=chosen.password, code=chosen.code, account=chosen.account,
+            host_key=keys.fingerprint(folder / "test_host_ed25519.pub"),
             cpu_qos="gp_debug", gpu_qos="acc_debug", home=chosen.home, scratch=chosen.scratch,
-            projects=chosen.projects, data_dir=chosen.data_dir, container=chosen.container,
+            data_dir=chosen.data_dir, container=chosen.container,
         )  # fmt: skip
 
     def outside(self, path: str) -> Path:
@@ -219,6 +219,15 @@ class Cluster:
     def jobs(self) -> dict[str, str]:
         lines = self.as_root("squeue", "-h", "-r", "-t", "all", "-o", "%i %T").out.splitlines()
         return dict(line.split() for line in lines)
+
+    def jobs_by_token(self) -> dict[str, list[str]]:
+        """Of labtui's submissions, by the comment in accounting, which nothing of labtui writes but sbatch."""
+        jobs: dict[str, list[str]] = {}
+        ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
+        for line in self.as_root(*ask).out.splitlines():
+            job_id, _, comment = line.partition("|")
+            jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
+        return jobs
 
     def cancel_all(self) -> None:
         self.as_root("scancel", "--user", self.settings.user)

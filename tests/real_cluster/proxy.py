@@ -36,9 +36,9 @@ class Fault(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
     @classmethod
-    def random(cls, chooser: random.Random, *, up_to: int = 60_000) -> Fault:
+    def random(cls, chooser: random.Random) -> Fault:
         """A fault at a random point, more often early than late."""
-        at = int(up_to ** chooser.random())
+        at = int(60_000 ** chooser.random())
         direction: Direction = chooser.choice(("up", "down"))
         kind: Kind = chooser.choice(("cut", "reset", "stall", "delay"))
         return cls(kind, direction, at, seconds=chooser.uniform(0.001, 0.05))

@@ -298,7 +298,11 @@ class Lane:
 
     def _accounts(self, folder: LabFolder, shown: dict[str, str]) -> None:
         state = stored_state(folder)
-        jobs = self._jobs_by_token(set(state.submissions))
+        wait_until(
+            lambda: state.submissions.keys() <= self.cluster.jobs_by_token().keys(),
+            what="accounting to know every job", deadline_s=360,
+        )  # fmt: skip
+        jobs = self.cluster.jobs_by_token()
         assert set(shown) <= set(state.submissions)
         for token, submission in state.submissions.items():
             found = jobs.get(token, [])
@@ -313,21 +317,6 @@ class Lane:
             for local, remote in copies:
                 self.tally.update(mirrors=1, mirror_bytes=len(remote))
                 assert local == remote, f"a mirror of {submission.job_name} differs"
-
-    def _jobs_by_token(self, wanted: set[str]) -> dict[str, list[str]]:
-        """By the comment in accounting, which nothing of labtui writes but sbatch; it may be late, or down just now."""
-        jobs: dict[str, list[str]] = {}
-
-        def known() -> bool:
-            jobs.clear()
-            ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
-            for line in self.cluster.as_root(*ask).out.splitlines():
-                job_id, _, comment = line.partition("|")
-                jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
-            return wanted <= jobs.keys()
-
-        wait_until(known, what="accounting to know every job", deadline_s=360)
-        return jobs
 
 
 def stored_state(folder: LabFolder) -> LabState:

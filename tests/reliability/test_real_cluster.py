@@ -5,19 +5,18 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import paramiko
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
-from tests.real_cluster import Cluster, FaultProxy, Student
+from tests.real_cluster import FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.small_job import HEAD, draft, make_lab
+from tests.session.small_job import HEAD, complete, draft, make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
 
@@ -26,21 +25,6 @@ def submit(session: Session, student: Student, script: str) -> str:
     return session.submit(
         draft(student.account), script=HEAD.format(account=student.account) + script
     ).result(240)
-
-
-def of(session: Session, token: str) -> SubmissionState:
-    return session.state.submissions[token]
-
-
-def remote(cluster: Cluster, session: Session, token: str) -> Path:
-    item = of(session, token)
-    assert item.job is not None
-    return cluster.outside(item.remote_logs["out"].replace("%j", item.job.job_id))
-
-
-def complete(session: Session, token: str) -> bool:
-    item = of(session, token)
-    return all(stream in item.logs and item.logs[stream].complete for stream in item.remote_logs)
 
 
 FETCH = r"""
@@ -66,8 +50,9 @@ def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
         token = submit(session, student, "seq 1 1000; sleep 1; true\n")
-        wait_until(lambda: complete(session, token), what="the small log")
-        path = remote(cluster, session, token)
+        wait_until(lambda: complete(session.state.submissions[token]), what="the small log")
+        item = session.state.submissions[token]
+        path = cluster.outside(item.remote_logs["out"].replace("%j", item.job.job_id))
     with path.open("ab") as file:
         os.truncate(file.fileno(), SIZE)
         file.seek(0, os.SEEK_END)

@@ -54,19 +54,10 @@ def lab(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[LabFolde
     cluster.wrap_program("sbatch", None)
 
 
-def script(student: Student) -> str:
-    return SCRIPT.format(account=student.account, lines=3)
-
-
-def submit(session: Session, student: Student):  # type: ignore[no-untyped-def]
-    return session.submit(draft(student.account), script=script(student))
-
-
-def jobs_of(cluster: Cluster, token: str) -> list[str]:
-    """By accounting, which nothing of labtui writes but sbatch."""
-    ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
-    rows = [line.partition("|") for line in cluster.as_root(*ask).out.splitlines()]
-    return [job_id for job_id, _, comment in rows if comment == f"labtui:{token}"]
+def submit(session: Session, student: Student, sleep: str = ""):  # type: ignore[no-untyped-def]
+    """A small job; `sleep` comes before its lines."""
+    script = SCRIPT.format(account=student.account, lines=3).replace("seq 1", f"{sleep}seq 1")
+    return session.submit(draft(student.account), script=script)
 
 
 def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 800) -> None:
@@ -80,8 +71,8 @@ def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 800) 
     wait_until(known, what="the submission to be accepted", deadline_s=deadline_s)
     ((token, item),) = session.state.submissions.items()
     assert item.job is not None
-    wait_until(lambda: bool(jobs_of(cluster, token)), what="accounting to know")
-    assert jobs_of(cluster, token) == [item.job.job_id]
+    wait_until(lambda: token in cluster.jobs_by_token(), what="accounting to know")
+    assert cluster.jobs_by_token()[token] == [item.job.job_id]
 
 
 SIGNALS = ("TERM", "SEGV", "KILL")
@@ -147,9 +138,8 @@ def test_two_copies_of_a_folder_send_a_submission_once(lab, cluster, student):
 
 def test_a_request_that_arrives_hours_late_never_trains_twice(lab, cluster, student):
     """The same request once more, from outside: the job itself finds out and ends."""
-    training = script(student).replace("seq 1", "sleep 15; seq 1")
     with Session.open(lab.path) as session:
-        token = session.submit(draft(student.account), script=training).result(240)
+        token = submit(session, student, "sleep 15; ").result(240)
         item = session.state.submissions[token]
         assert item.job is not None
         late = (
