@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import labtui as package
+from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.real_cluster import Cluster, Student
@@ -92,6 +93,13 @@ class Labtui:
     def lines(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
         """The JSON lines a command prints."""
         return [json.loads(line) for line in self(*arguments, "--json", code=code).stdout.splitlines()]
+
+
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    """The JSON a command prints, run in this process."""
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState
 from tests.changes import ended
+from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, planned, spec, write_log
 
@@ -175,8 +176,7 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys):
         session._journal.change(*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight)
     assert main(["queue", "--offline"]) == 0
     assert "At this pace its time limit will end it in epoch" in capsys.readouterr().out
-    assert main(["queue", "--offline", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["runs"]
+    (row,) = answer_of(capsys, "queue", "--offline")["runs"]
     assert row["limit_warning"].endswith("of 20.")
     assert row["job"]["time_limit_s"] == 150.0
 

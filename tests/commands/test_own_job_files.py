@@ -1,6 +1,5 @@
 """`labtui lint`, and job files of one's own: those that the course prints, and one that is submitted with reasons."""
 
-import json
 import re
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
+from tests.commands.conftest import answer_of
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 
@@ -66,8 +66,7 @@ def folder(folder: LabFolder) -> LabFolder:
 
 
 def found(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> list[dict[str, object]]:
-    assert main(["lint", "job.slurm", "--json", *arguments]) == code
-    (file,) = json.loads(capsys.readouterr().out)["files"]
+    (file,) = answer_of(capsys, "lint", "job.slurm", *arguments, code=code)["files"]
     return file["findings"]
 
 
@@ -164,8 +163,7 @@ def test_each_rule_needs_a_reason_which_is_kept(folder, capsys):
     assert "found nothing" in capsys.readouterr().err
     main([*submit, "--accept", "lone-dashes=our [site] knows it"])
     capsys.readouterr()
-    assert main(["queue", "--offline", "--json"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    (run,) = answer_of(capsys, "queue", "--offline")["runs"]
     (kept,) = run["submission"]["accepted"]
     assert (kept["rule"], kept["line"], kept["reason"]) == ("lone-dashes", 7, "our [site] knows it")
 

@@ -1,7 +1,6 @@
 """The commands on the practice cluster: finding a batch that fits, commands by hand, what was spent."""
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
+from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.lab import walk
 from tests.openssh import openssh
@@ -43,13 +43,6 @@ def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     (made.scripts / "ResNet152.py").write_text(text)
     monkeypatch.chdir(made.path)
     return made
-
-
-def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    """The JSON a command prints."""
-    capsys.readouterr()
-    assert main([*arguments, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
 
 
 def batches(rows: Any) -> list[tuple[int, int, str]]:

@@ -1,6 +1,5 @@
 """`labtui why`: the parts of the lost efficiency, and what differs between two runs."""
 
-import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from labtui.results.rows import StepTimes, step_times_of
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.session import Session
 from labtui.tui.app import LabApp
+from tests.commands.conftest import answer_of
 from tests.tui.fed_session import NOW, finished_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
 
@@ -29,8 +29,7 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     assert re.search(r"short last batch +10\.7 % +the number of steps", shown)
     assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
     assert "POP" not in shown  # its log says nothing of a step's parts
-    assert main(["why", "--json", str(LOG)]) == 0
-    two, four = json.loads(capsys.readouterr().out)["rows"]
+    two, four = answer_of(capsys, "why", str(LOG))["rows"]
     assert (two["n_gpus"], four["n_gpus"], four["pop"], four["slowest_rank"]) == (2, 4, {}, None)
     total = sum(part["share"]["value"] for part in four["parts"])
     assert total == pytest.approx(1 - four["efficiency"]["value"])
@@ -54,8 +53,7 @@ def test_what_differs_between_two_runs(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert re.search(r"^batch per GPU +2,048 +1,024$", shown, re.MULTILINE)
     assert "Repeat run 2 with the batch per GPU of run 1" in shown
-    assert main(["why", "1", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer_of(capsys, "why", "1", "2")
     assert found["runs"] == [1, 2]
     assert {"what": "GPUs", "first": "1 GPU", "second": "4 GPUs"} in found["differences"]
     assert main(["why", "1", "1"]) == 0
@@ -115,8 +113,7 @@ def two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
 
 
 def test_clocks_container_data_and_parts_of_two_runs(two_runs, capsys):
-    assert main(["why", "1", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer_of(capsys, "why", "1", "2")
     rows = {each["what"]: (each["first"], each["second"]) for each in found["differences"]}
     assert rows["GPU clock"] == ("1,980 MHz", "1,620 MHz")
     assert rows["GPUs slowed by"][1] == "power cap in 100 % of the samples"
@@ -134,8 +131,7 @@ def test_a_script_of_another_model_and_the_node_are_no_cause(two_runs, monkeypat
     other = {**mine, "mllog.py": b"slower\nlines\n", "ResNet152.py": b"another model\n"}
     sent = {"lt1": {**mine, "mllog.py": b"lines\n"}, "lt2": other}
     monkeypatch.setattr(Session, "files_of", lambda self, token: sent[token])
-    assert main(["why", "1", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer_of(capsys, "why", "1", "2")
     files = {each["what"]: each for each in found["differences"] if each["what"].endswith(".py")}
     assert files.keys() == {"mllog.py"} and files["mllog.py"]["second"] == "1 line of its own"
     assert "with the mllog.py of run 1" in found["next"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from labtui.commands.follow import followed, news_of
 from labtui.doctor.findings import Check, Status, summary
 from labtui.session.journal import Update
 from labtui.session.session import Session
+from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
 
 
@@ -96,3 +98,47 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
     assert "Kept in" in capsys.readouterr().out
     with Session.open(tmp_path / "kept", start=False) as kept:
         assert kept.why_read_only is None and kept.state.runs.keys() == runs
+
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -> str:
+    """All that a command prints in a window of so many columns."""
+    window = TextTerminal()
+    with monkeypatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        patch.setattr(sys, "stdout", window)
+        patch.setattr(sys, "stderr", window)
+        main(arguments)
+    return window.getvalue()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["labs"],
+        ["labs", "show", "hpc4ai-ch10"],
+        ["labs", "show", "hpc4ai-ch10", "10.5"],
+        ["practice", "--list"],
+        ["practice", "--rehearse", "nope"],
+        ["frob"],
+        ["results", str(PUBLISHED / "ResNet50.31337.out")],
+        ["results", str(PUBLISHED / "no-such-log.out")],
+    ],
+)
+def test_no_line_is_wider_than_the_window(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(arguments)
+    piped = "".join(capsys.readouterr())
+    assert max(map(len, piped.splitlines())) > 64
+    text = shown(monkeypatch, arguments, 64)
+    assert max(map(len, text.splitlines())) <= 64 + len(str(PUBLISHED)) * ("no-such" in arguments[-1])
+    if arguments[0] != "results":
+        assert text.split() == piped.split()
+
+
+def test_sentences_are_no_wider_than_can_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = shown(monkeypatch, ["practice", "--list"], 200)
+    assert max(map(len, text.splitlines())) <= 100
