@@ -259,12 +259,14 @@ def test_the_runs_are_made_once_more(folder, capsys, control, sizes):
     assert all("ResNet50.py" in line and "--epochs 4" in line for line in commands)
 
 
-def test_what_has_no_control_run_is_refused(folder, capsys):
-    assert main(["submit", "10.5", "--control", "independent", "--gpus", "1", *DRY]) == 2
-    assert "No run of this plan has such a control run." in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("folder", [True], indirect=True)
-def test_the_practice_cluster_has_none(folder, capsys):
-    assert main(["submit", "10.5", "--control", "independent", *DRY]) == 2
-    assert "The practice cluster has no control runs." in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("folder", "gpus", "says"),
+    [
+        (False, ["--gpus", "1"], "No run of this plan has such a control run."),
+        (True, [], "The practice cluster has no control runs."),
+    ],
+    indirect=["folder"],
+)
+def test_what_has_no_control_run_is_refused(folder, capsys, gpus, says):
+    assert main(["submit", "10.5", "--control", "independent", *gpus, *DRY]) == 2
+    assert says in capsys.readouterr().err

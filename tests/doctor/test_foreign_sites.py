@@ -36,6 +36,12 @@ EXPECTED = {
         "queue_option": "partition", "gpu_queue": "accel", "cpu_queue": "standard", "default_account": "chem02",
     },
 }  # fmt: skip
+WRONG = {
+    "partitions": ("--partition", "gpu-staff"),
+    "qos": ("--qos", "acc_debug"),
+    "several": ("--account", "phys01"),
+}
+"""A way to ask for what the site refuses."""
 
 
 @pytest.fixture(scope="module", params=list(EXPECTED))
@@ -55,15 +61,6 @@ def new_labtui(place: Path) -> Labtui:
     home = place / "home"
     home.mkdir()
     return Labtui(home, place / "lab")
-
-
-@pytest.fixture(scope="module")
-def lab(site: tuple[SiteName, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Labtui:
-    """A lab folder on this cluster, made once; its places are given as options."""
-    labtui, cluster = new_labtui(tmp_path_factory.mktemp(site[0])), site[1]
-    places = ["--python", PYTHON, "--data-dir", cluster.student.data_dir]
-    labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", *cluster.student.options, *places)
-    return labtui
 
 
 def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
@@ -103,6 +100,11 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     assert checks["python"]["status"] == "ok" and "2.15.0" in checks["python"]["sentence"]
     assert {check["status"] for check in checks.values()} <= {"ok", "warning"}, checks
     assert {"data", "gpu-job", "cpu-job"} <= checks.keys()
+    # Every other check is fine, and still no job would be taken: Slurm alone knows.
+    found = labtui.json("doctor", *WRONG[name], code=1)["checks"]
+    bad = {check["key"]: check["fix"] for check in found if check["status"] == "problem"}
+    assert "gpu-job" in bad and set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}, found
+    assert "--test-only" in bad["gpu-job"] and WRONG[name][1] in bad["gpu-job"]
     (labtui.folder / "scripts" / "ResNet50.py").write_text(QUICK_TRAINING)
     sent = labtui.json("submit", "10.5", "--epochs", "2")
     assert {item["status"] for item in sent["submissions"]} <= {"accepted", "waiting"}
@@ -119,9 +121,11 @@ def test_from_nothing_to_a_chart(site, tmp_path):
 
 
 @pytest.mark.parametrize("site", ["partitions"], indirect=True)
-def test_the_job_file_of_cte_power_as_printed(site, lab):
+def test_the_job_file_of_cte_power_as_printed(site, tmp_path):
     """A word processor set its dashes and quotes, and its first line is lost; `lint --fix` mends that and no more."""
-    cluster = site[1]
+    lab, cluster = new_labtui(tmp_path), site[1]
+    places = ["--python", PYTHON, "--data-dir", cluster.student.data_dir]
+    lab("init", str(lab.folder), "--lab", "hpc4ai-ch10", *cluster.student.options, *places)
     printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
     for module in re.findall(r"(\w+)/[\d.]+\w*", printed.split("module load", 1)[1]):
         cluster.outside(f"/apps/modules/{module}/bin").mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ BORROWED = {"26.05": ("24.11", Path("usr/lib/x86_64-linux-gnu/libmariadb.so.3"))
 query ("columns in result (=1) set exceeds maximum ... (=0)"), so slurmdbd ends; the older library works.
 """
 SITES = "tests/doctor/test_foreign_sites.py"
-CHOSEN = "real and not real_training or from_nothing or on_a_partition"
+CHOSEN = "real and not real_training or from_nothing"
 """The contract, and a cluster without a profile from its probe to a chart."""
 TREES = Path("/var/tmp/labtui-generations")
 

@@ -75,16 +75,12 @@ def test_no_command_lets_text_act_on_the_terminal(evil):
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()))
-def test_files_of_any_name_in_any_locale(evil, env):
+def test_files_of_any_name_and_json_in_a_pipe_in_any_locale(evil, env):
     missing = f"no{EVIL}such".encode()
     with Terminal([*LABTUI, "parse", *outs(evil), missing], env=env) as terminal:
         terminal.end()
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
-
-
-@pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()))
-def test_json_in_a_pipe_is_json_in_any_locale(evil, env):
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **env}
     command = [*LABTUI, "parse", "--json", *outs(evil)]
     done = subprocess.run(command, capture_output=True, env=environment, check=False, cwd=ROOT)

@@ -32,14 +32,20 @@ def test_the_scripts_travel_as_they_were_when_submitted(bench):
     assert bench.cluster.contents[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
 
 
-def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench):
-    bench.cluster.submit_then_cut = 1
+@pytest.mark.parametrize(
+    ("fault", "asked"),
+    [
+        ("submit_then_cut", ["submit", "find_token"]),
+        ("submit_never_arrives", ["submit", "find_token", "submit"]),
+    ],
+)
+def test_a_lost_answer_is_looked_up_and_what_certainly_did_not_arrive_is_sent_again(bench, fault, asked):
+    setattr(bench.cluster, fault, 1)
     bench.online()
     future = bench.session.submit(draft())
-    bench.run(60, future.done)
-    assert bench.cluster.count("submit") == 1
-    assert len(bench.cluster.jobs) == 1
-    assert only(bench).job.job_id == "100"
+    bench.run(120, future.done)
+    assert [verb for verb, _ in bench.cluster.calls if verb in ("submit", "find_token")] == asked
+    assert list(bench.cluster.jobs) == [only(bench).job.job_id] == ["100"]
 
 
 def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench):
@@ -74,16 +80,6 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
     assert bench.cluster.count("submit") == 1 and "queue does not show it" in only(bench).sentence
     bench.cluster.accepted_as = None
     bench.run(20, bench.session.submit(draft(qos="acc_debug")).done)
-
-
-def test_what_certainly_did_not_arrive_is_sent_again(bench):
-    bench.cluster.submit_never_arrives = 1
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(120, future.done)
-    verbs = [verb for verb, _ in bench.cluster.calls if verb in ("submit", "find_token")]
-    assert verbs == ["submit", "find_token", "submit"]
-    assert len(bench.cluster.jobs) == 1
 
 
 def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
