@@ -118,14 +118,11 @@ def test_a_changed_host_key_is_refused(connect, cluster, student):
         connect(host_key=student.host_key, person=person).connect()
 
 
-def test_hosts_are_tried_in_turn(connect, student):
+def test_hosts_are_tried_in_turn_and_a_refused_login_is_not_taken_to_the_next(connect, student):
     with closed_port() as port:
         connection = connect(hosts=(f"127.0.0.1:{port}", f"127.0.0.1:{student.port}"), port=0)
         connection.connect()
         assert connection.connected and connection.run("id -un").out.strip() == student.user
-
-
-def test_a_refused_login_is_not_taken_to_the_next_host(connect, student):
     person = Person(password="wrong")
     hosts = (f"127.0.0.1:{student.port}", f"localhost:{student.port}")
     with pytest.raises(LoginRefused):

@@ -121,7 +121,6 @@ def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
 
 
 def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):
-    """One connection: the process that has it submits, holds, cancels, and the command waits for its answer."""
     with Session.open(lab.folder) as window:
         wait_until(lambda: window.state.connection.status == "online", what="the connection")
         (sent,) = lab.json("submit", "10.5", "--gpus", "1", "--force", "--script-args=--pace 30")[

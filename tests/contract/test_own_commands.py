@@ -102,14 +102,11 @@ def test_test_only(jobs):
     assert not refused.ok and refused.sentence
 
 
-def test_limits(slurm_site):
+def test_limits_and_what_init_asks_of_a_site(slurm_site):
     probe = ask(slurm_site, slurm_probe())
     assert slurm_site.account in {item.account for item in probe.associations or ()}
     assert slurm_site.debug_qos in {item.name for item in probe.qos or ()}
     assert probe.version is not None and probe.server_time is not None and not probe.queue_problem
-
-
-def test_what_init_asks_of_a_site(slurm_site):
     found = ask(slurm_site, site_probe())
     assert found.refused == {}
     gpus = next(each for each in found.partitions if each.name == slurm_site.gpu_partition)

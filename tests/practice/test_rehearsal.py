@@ -46,7 +46,6 @@ def rehearse(lab, *words, gpus="0,1,2,3", **values):
 
 
 def test_the_log_reads_like_the_course_and_keras_lines_tell_the_same_as_the_records(lab):
-    """Without the records, the printed lines must give intervals that hold the records' seconds."""
     done = rehearse(lab, "ResNet152.py", "--epochs", "6", "--batch_size", "2048", "--n_gpus", "2")
     assert done.returncode == 0, done.stderr
     (run,) = parse_log(done.stdout.encode()).runs

@@ -79,7 +79,6 @@ SIGNALS = ("TERM", "SEGV", "KILL")
 
 
 def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(tmp_path, lab, cluster, student):
-    """Three folders at once, whose sbatch meets a signal each."""
     sbatch = Sbatch(
         cluster,
         student,

@@ -43,7 +43,6 @@ def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path):
 
 
 def test_every_pane_in_windows_of_any_size(tmp_path):
-    """The smallest and the largest, each with every pane, then a storm of sizes."""
     chooser = random.Random(7)
     with Terminal([*SHOW, str(tmp_path / "lab")]) as terminal:
         terminal.until(lambda output: b"10.5" in output, what="the first paint")

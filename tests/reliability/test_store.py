@@ -113,7 +113,6 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
 
 
 def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path):
-    """What a synchronised folder may turn it into."""
     (tmp_path / "a.db").mkdir()
     (tmp_path / "b.db").symlink_to(tmp_path / "gone" / "x.db")
     (tmp_path / "c.db").write_text("<!DOCTYPE html>" * 100)

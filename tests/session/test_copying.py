@@ -27,7 +27,6 @@ def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
     glances=st.lists(st.booleans(), max_size=40),
 )
 def test_a_growing_file_is_copied_byte_for_byte(tmp_path_factory, chunks, reads, glances):
-    """By whole looks and by quick ones, whatever a read brings."""
     cluster = ScriptedCluster(FakeClock(), connected=True)
     cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
     folder = tmp_path_factory.mktemp("mirror")

@@ -54,26 +54,20 @@ def test_a_queue_that_shows_no_job_ends_none_that_accounting_calls_running(bench
     assert bench.session.state.problems == ()
 
 
-def test_a_job_nobody_remembers_is_unknown_in_the_end(bench):
+@pytest.mark.parametrize(
+    ("log", "phase", "outcome"),
+    [(b"", JobPhase.UNKNOWN, None), (keras_log(5, 4, 4, 4, 4), JobPhase.FINISHED, "completed")],
+)
+def test_a_job_nobody_remembers_is_unknown_unless_its_log_shows_its_end(bench, log, phase, outcome):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.write("100", log)
     bench.cluster.end("100", in_queue=False)
-    bench.run(1500)
-    assert only(bench).job.phase is JobPhase.UNKNOWN
-    assert bench.session.state.runs[1].outcome is None
+    bench.run(1500, (lambda: only(bench).job.evidence == "log") if log else None)
+    assert (only(bench).job.phase, bench.session.state.runs[1].outcome) == (phase, outcome)
 
 
-def test_the_logs_own_end_is_the_last_witness(bench):
-    accepted(bench)
-    bench.cluster.jobs["100"].in_accounting = False
-    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
-    bench.cluster.end("100", in_queue=False)
-    bench.run(400, lambda: only(bench).job.phase is JobPhase.FINISHED)
-    assert only(bench).job.evidence == "log"
-
-
-def test_the_queue_is_asked_once_when_nothing_lives(bench):
-    """Once, to see the jobs of other programs."""
+def test_the_queue_is_asked_once_for_other_jobs_when_nothing_lives(bench):
     bench.online()
     bench.run(3000)
     verbs = [verb for verb, _ in bench.cluster.calls]

@@ -52,7 +52,6 @@ def test_epochs_count_once_whatever_is_cut_between(bench):
 
 
 def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
-    """A requeued job whose log is appended to: the last try counts, now and after a restart of labtui."""
     first = open_bench()
     token = accepted(first)
     first.cluster.write("100", keras_log(9, 8, 9))

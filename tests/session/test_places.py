@@ -115,7 +115,6 @@ def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench):
 
 
 def test_a_relative_data_folder_is_asked_about_and_missed(open_bench):
-    """A path below the home: the plan and the doctor ask the same question of the same path."""
     bench = open_bench()
     path = bench.session.folder.settings_path
     write_settings(path, changed(bench.session.settings, data_dir="cifar-utils/cifar-10-batches-py"))

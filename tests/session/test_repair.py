@@ -27,7 +27,6 @@ def finished(bench: Bench) -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "text", "emptied"])
 def test_a_lost_database_is_rebuilt(open_bench, damage):
-    """From the files beside the job scripts, the scripts and the mirrors alone."""
     first = open_bench()
     finished(first)
     before = first.session.state

@@ -47,7 +47,6 @@ BANNER = b"Model ResNet50 4 GPUs\n"
     [(1, b"", "planned: 4 GPUs"), (1, BANNER, BANNER.decode().strip()), (4, BANNER, "")],
 )
 def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
-    """4 GPUs were planned and named by the command; what TensorFlow used stands in the .err."""
     log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
     command, _, epochs = log.partition(b"\n")
     run_one(bench, command + b"\n" + banner + epochs, samples.devices(*range(devices)).encode(), n_gpus=4)
@@ -89,7 +88,6 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench):
 
 
 def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
-    """A student's own job whose log no form reads ended well all the same."""
     planned = draft()
     own = replace(planned, runs=(replace(planned.runs[0], unknown=("epochs",)),))
     run_one(bench, b">> pass #1 of 6 finished: took 3.00 sec\n", job=own)

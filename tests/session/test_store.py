@@ -90,7 +90,6 @@ def test_a_byte_that_turned_is_no_row(place, byte):
 
 
 def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
-    """Its runs are as planned until their logs are read again."""
     path = tmp_path / "labtui.db"
     old = sqlite3.connect(path)
     old.executescript((DATA / "v1.sql").read_text())

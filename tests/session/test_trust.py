@@ -129,7 +129,6 @@ def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypat
 
 
 def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
-    """Made here: trusted. Moved, another id, another owner, other commands: asked again."""
     assert check_trust(lab_path) is None
     moved = lab_path.with_name("moved")
     lab_path.rename(moved)
@@ -290,7 +289,6 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
 
 
 def test_each_kind_of_file_refuses_a_link(snare):
-    """Scripts, answers, the database, its lock, pictures and exports: one helper, so one answer."""
     from labtui.cluster.local_files import write_whole
     from labtui.domain.errors import ExportError
     from labtui.session.labs import load_edition
