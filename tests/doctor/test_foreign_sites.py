@@ -144,18 +144,3 @@ def test_the_job_file_of_cte_power_as_printed(site, tmp_path):
     assert (run["outcome"], run["job"]["node"], run["job"]["time_limit_s"]) == ("completed", "p9r2n12", 300)
     (row,) = lab.json("results")["rows"]
     assert (row["model"], row["n_gpus"]) == ("ResNet50", 0) and row["epoch_seconds"]["value"] > 0
-
-
-def test_the_doctor_on_a_partition_that_refuses(site, lab):
-    """Every other check is fine, and still no job would be taken: Slurm alone knows."""
-    name = site[0]
-    wrong = {
-        "partitions": ["--partition", "gpu-staff"],
-        "qos": ["--qos", "acc_debug"],
-        "several": ["--account", "phys01"],
-    }
-    found = lab.json("doctor", *wrong[name], code=1)["checks"]
-    bad = {check["key"]: check for check in found if check["status"] == "problem"}
-    assert "gpu-job" in bad, found
-    assert "--test-only" in bad["gpu-job"]["fix"] and wrong[name][1] in bad["gpu-job"]["fix"]
-    assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
