@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - one case to a line
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import labtui.preflight
@@ -99,6 +100,7 @@ def preflight(
     return labtui.preflight.preflight(ScriptContext(files, planned, profile, account, **more))
 
 
+@cache
 def draft() -> SubmissionDraft:
     """A draft for four GPUs on the profile above."""
     wanted = PlanOverrides(account=ACCOUNT, gpus=(4,))

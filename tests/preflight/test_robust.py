@@ -8,20 +8,8 @@ from labtui.preflight.findings import apply_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, JOB, PROFILE, SCRIPT, draft, preflight
 
 PIECES = sorted({swap[1] for case in BROKEN for swaps in case.change.values() for swap in swaps} - {""})
-LINES = [
-    *JOB.split("\n"),
-    *SCRIPT.split("\n"),
-    *PIECES,
-    "\r",
-    "\\",
-    '"',
-    "'",
-    "<<EOF",
-    "EOF",
-    "#SBATCH",
-    "#SBATCH -",
-    "\ufeff",
-]
+ODD = ["\r", "\\", '"', "'", "<<EOF", "EOF", "#SBATCH", "#SBATCH -", "\ufeff"]
+LINES = [*JOB.split("\n"), *SCRIPT.split("\n"), *PIECES, *ODD]
 line = st.one_of(st.sampled_from(LINES), st.text(max_size=30))
 text = st.lists(line, max_size=25).map("\n".join)
 FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional={"helper.sh": text})

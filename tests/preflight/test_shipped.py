@@ -1,7 +1,10 @@
 """What comes with labtui has no finding: every kind of planned job of every edition, on every profile."""
 
+from functools import cache
+
 import pytest
 
+from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import list_remote, read_remote, read_template
 from labtui.session.labs import list_editions, load_edition
@@ -12,6 +15,11 @@ from tests.preflight.cases import preflight
 FILES = {name: read_remote(name) for name in list_remote()}
 
 
+@cache
+def editions() -> list[Edition]:
+    return [load_edition(entry.id) for entry in list_editions()]
+
+
 @pytest.mark.parametrize(
     ("profile_id", "form"),
     [("mn5", None), ("cte-power", None), ("practice", None), ("slurm", None), ("mn5", "job-per-size")],
@@ -20,30 +28,21 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
     profile = load_profile(profile_id)
     account = "nct_345" if profile.account_pattern else ""
     kinds = set()
-    for entry in list_editions():
-        edition = load_edition(entry.id)
+    for edition in editions():
         for task in edition.tasks:
             made = {own: FILES[name] + b"# changed\n" for name, own in task.copies_to_start}
-            for draft in task_drafts(
-                edition, task.id, profile, PlanOverrides(form=form, account=account, user="u1")
-            ):
-                kind = (
-                    draft.form,
-                    draft.runs[0].script,
-                    draft.gpus > 0,
-                    draft.nodes > 1,
-                    draft.runs[0].tuning,
-                )
-                if kind in kinds:
-                    continue
-                kinds.add(kind)
-                context = JobContext(
-                    token="lt0", remote_dir="/gpfs/x", edition=edition.id, practice=False, user="u1"
-                )
-                script = job_script(draft, profile, context, read_template(draft.form))
-                files = {**FILES, **made, "job.slurm": script.encode()}
-                found = preflight(files, draft, profile, draft.account)
-                assert found == ()
+            context = JobContext(
+                token="lt0", remote_dir="/gpfs/x", edition=edition.id, practice=False, user="u1"
+            )
+            wanted = PlanOverrides(form=form, account=account, user="u1")
+            for draft in task_drafts(edition, task.id, profile, wanted):
+                first = draft.runs[0]
+                kind = (draft.form, first.script, draft.gpus > 0, draft.nodes > 1, first.tuning)
+                if kind not in kinds:
+                    kinds.add(kind)
+                    script = job_script(draft, profile, context, read_template(draft.form))
+                    files = {**FILES, **made, "job.slurm": script.encode()}
+                    assert preflight(files, draft, profile, draft.account) == ()
     assert len(kinds) >= 12
 
 
