@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.commands.parse import file_json, file_text, parse_files
+from labtui.commands.parse import file_json, parse_files
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
@@ -147,7 +147,7 @@ def both(path: Path):
     """The runs as `parse` tells them and the rows as `results` does, from one file."""
     (one,) = parse_files([str(path)])
     results = compute_results(measured_from_reports([(str(path), one.report)]))
-    return json.loads(json.dumps(file_json(one))), results_json(results), file_text(one)
+    return json.loads(json.dumps(file_json(one))), results_json(results)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -159,7 +159,7 @@ def written(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize("name", [*LOGS, *sorted(path.name for path in PUBLISHED.glob("*.out"))])
 def test_both_tell_the_same_numbers(name, tmp_path):
     path = written(tmp_path, LOGS[name]) if name in LOGS else PUBLISHED / name
-    parsed, from_both, _ = both(path)
+    parsed, from_both = both(path)
     rows = [row for row in from_both["rows"] if row["runs"] == 1]
     assert len(rows) == len(parsed["runs"]), "each log here has runs of different sizes"
     for run in parsed["runs"]:
@@ -171,16 +171,8 @@ def test_both_tell_the_same_numbers(name, tmp_path):
         assert run["images_bound"] == row["images_bound"]
 
 
-def test_a_run_of_37_steps_without_a_batch_has_no_throughput(tmp_path):
-    epochs = "".join(f"Epoch {k}/3\n37/37 - 5s - loss: 1.0 - 5s/epoch - 135ms/step\n" for k in (1, 2, 3))
-    parsed, from_both, text = both(written(tmp_path, epochs))
-    (run,), (row,) = parsed["runs"], from_both["rows"]
-    assert run["throughput"] is None and row["throughput"] is None and row["images"] is None
-    assert any("--images" in note for note in row["notes"]) and "--images" in text
-
-
 def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
-    _, parsed, _ = both(PUBLISHED / "ResNet50.31337.out")
+    _, parsed = both(PUBLISHED / "ResNet50.31337.out")
     four = parsed["rows"][2]
     assert four["throughput"]["value"] == pytest.approx(50_000 / 5.376)
     assert four["throughput"]["lo"] < 6 * 8192 / 5.37 and four["throughput"]["hi"] > 7 * 8192 / 5.38
@@ -190,7 +182,7 @@ def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
 
 @pytest.mark.parametrize("rate", ["total images/sec: 951.12", "total images/sec: 951.00"])
 def test_a_rate_has_no_epoch_time_without_images(rate, tmp_path):
-    _, parsed, _ = both(written(tmp_path, LOGS["a rate"].replace("total images/sec: 951.12", rate)))
+    _, parsed = both(written(tmp_path, LOGS["a rate"].replace("total images/sec: 951.12", rate)))
     (row,) = parsed["rows"]
     assert row["epoch_seconds"] is None and row["steps"] is None
     assert row["step_seconds"]["value"] == pytest.approx(256 / float(rate.split()[-1]))

@@ -208,6 +208,7 @@ def test_the_editions_images_are_those_of_its_own_scripts_only():
     own = replace(changed(run(1, [1.0, 0.64, 0.64]), batch_size=None), takes_images=False)
     (row,) = compute_results([own], images=50_000).rows
     assert row.throughput is None and row.epoch_seconds is not None
+    assert any("--images" in note for note in row.notes)
     (row,) = compute_results([own], images=2_000, insist=True).rows
     assert row.throughput is not None and row.throughput.contains(3_125)
 

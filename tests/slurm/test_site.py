@@ -38,21 +38,10 @@ def answer(
     return CommandResult(text.encode(), errors.encode(), 0)
 
 
-@pytest.mark.parametrize(
-    ("gres", "found"),
-    [
-        ("gpu:4", 4),
-        ("gpu:h100:4(S:0-1),shard:8", 4),
-        ("gpu:a100_3g.20gb:2", 2),
-        ("gpu:a100:2,gpu:v100:2", 4),
-        ("gpu", 1),
-        ("gpu:h100", 1),
-        ("(null)", 0),
-        ("craynetwork:4", 0),
-    ],
-)
-def test_gpus_of_a_node(gres, found):
-    assert gpus_of(gres) == found
+def test_gpus_of_a_node():
+    found = {"gpu:4": 4, "gpu:h100:4(S:0-1),shard:8": 4, "gpu:a100_3g.20gb:2": 2, "gpu:a100:2,gpu:v100:2": 4}
+    found |= {"gpu": 1, "gpu:h100": 1, "(null)": 0, "craynetwork:4": 0}
+    assert {gres: gpus_of(gres) for gres in found} == found
 
 
 def test_nodes_that_differ_count_as_the_smallest_with_gpus():

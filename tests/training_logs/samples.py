@@ -125,6 +125,7 @@ MIXED = (
     + mllog("epoch_start", ms=32_001, event="INTERVAL_START", epoch_num=2)
     + "Epoch 2/2\n13/13 - 8s - loss: 2.1533 - accuracy: 0.2064 - 8s/epoch - 623ms/step\n"
     + mllog("epoch_stop", ms=40_100, event="INTERVAL_END", epoch_num=2, seconds=8.0991, steps=13)
+    + mllog("eval_accuracy", 0.2, ms=40_150, epoch_num=2)
     + mllog("run_stop", ms=40_200, event="INTERVAL_END", status="success")
 )
 

@@ -43,34 +43,27 @@ FINISHED = UNFINISHED + "25/25 - 3s - loss: 1.0\n"
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome"),
-    [
-        (TRACE + "ValueError: something of their own\n", "failed"),
-        (TRACE + "my.module.Strange: no word for it\n", "failed"),
-        (TRACE + "KeyboardInterrupt\n", "cancelled"),
-        (samples.ERRORS, "oom"),
-        (TEXTS["host-memory"][0], "oom"),
-        (TEXTS["time-limit"][0], "time-limit"),
-        (TEXTS["cancelled"][0], "cancelled"),
-        (TEXTS["cancelled"][4], "failed"),
-        (TEXTS["missing-module"][0], "failed"),
-        (TEXTS["no-gpu"][0], "unfinished"),
-        (
-            "/var/spool/slurmd/job1/slurm_script: line 30: 77 Segmentation fault (core dumped) python a.py",
-            "failed",
+ENDS = {
+    "failed": [
+        TRACE + "ValueError: something of their own\n",
+        TRACE + "my.module.Strange: no word for it\n",
+        *(
+            TEXTS["cancelled"][4],
+            TEXTS["missing-module"][0],
+            "slurm_script: line 30: 12345 Killed    python x.py",
         ),
-        ("srun: error: as01r1b09: task 0: Exited with exit code 1", "failed"),
-        ("slurm_script: line 30: 12345 Killed    python x.py", "failed"),
-        (
-            "srun: error: node2: task 1: Killed\nerror: Rank 1 on node2 ended without a word (killed)",
-            "failed",
-        ),
-        (TEXTS["cancelled"][7] + "\n" + TEXTS["time-limit"][0], "time-limit"),
-        (samples.NOISE, "unfinished"),
-        ("", "unfinished"),
+        "/var/spool/slurmd/job1/slurm_script: line 30: 77 Segmentation fault (core dumped) python a.py",
+        "srun: error: as01r1b09: task 0: Exited with exit code 1",
+        "srun: error: node2: task 1: Killed\nerror: Rank 1 on node2 ended without a word (killed)",
     ],
-)
+    "cancelled": [TRACE + "KeyboardInterrupt\n", TEXTS["cancelled"][0]],
+    "oom": [samples.ERRORS, TEXTS["host-memory"][0]],
+    "time-limit": [TEXTS["time-limit"][0], TEXTS["cancelled"][7] + "\n" + TEXTS["time-limit"][0]],
+    "unfinished": [TEXTS["no-gpu"][0], samples.NOISE, ""],
+}
+
+
+@pytest.mark.parametrize(("outcome", "text"), [(outcome, text) for outcome in ENDS for text in ENDS[outcome]])
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_outcomes_from_either_stream(text, outcome, stream):
     if stream == "out":
@@ -84,6 +77,9 @@ def test_slurms_signal_says_no_more_than_its_time_limit():
     err = parse_log(f"{TEXTS['time-limit'][0]}\n{TEXTS['cancelled'][5]}\n".encode(), stream="err")
     joined = join_streams(parse_log(UNFINISHED.encode()), err)
     assert [found.kind for found in joined.diagnosis] == ["time-limit"]
+    exercise = samples.LOGS / "sa-miri-2021-ex12.err"
+    joined = join_streams(parse_log(UNFINISHED.encode()), parse_log(exercise.read_bytes(), stream="err"))
+    assert [(found.kind, found.stream) for found in joined.diagnosis] == [("time-limit", "err")]
 
 
 def test_failures_of_the_err_go_to_the_runs_that_stopped_in_order():

@@ -113,7 +113,9 @@ def test_devices_in_the_err_that_agree_or_tell_what_nothing_else_does():
         assert [(run.n_gpus, run.contradictions) for run in report.runs] == [(4, ())]
         assert report.diagnosis == ()
     no_gpu = "W There are non-GPU devices in `tf.distribute.Strategy`\n"
-    (run,) = joined(OUT_4.replace("4 GPUs", "1 GPUs"), ERR_1 + no_gpu).runs
+    report = joined(OUT_4.replace("4 GPUs", "1 GPUs"), ERR_1 + no_gpu)
+    (run,), (found,) = report.runs, report.diagnosis
+    assert (found.kind, found.stream) == ("no-gpu", "err")
     assert (run.device, run.n_gpus, run.contradictions) == ("cpu", 0, ())
 
 

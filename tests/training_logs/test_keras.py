@@ -86,13 +86,6 @@ def test_strange_metrics():
     assert sample.metrics == pytest.approx({**odd, "my head/acc": 1.0}, nan_ok=True)
 
 
-def test_bars_as_they_lie_in_files():
-    run = only_run(samples.BARS)
-    assert [sample.printed_seconds for sample in run.epochs] == [2, 2, 3]
-    assert [sample.line for sample in run.epochs] == [2, 4, 6]
-    assert run.epochs[1].metrics == {"loss": 2.0}
-
-
 def test_old_keras_counts_samples():
     run = only_run(
         "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"

@@ -48,23 +48,16 @@ def test_an_epochs_own_line_among_others(lines):
     assert [(sample.steps, sample.printed_seconds) for sample in run.epochs] == [(25, 14)] * 3
 
 
-@pytest.mark.parametrize(
-    ("lines", "steps"),
-    [
-        (["Epoch 1/3", OWN, "Epoch 2/3", OWN, "Epoch 3/3", evaluated(), OWN], [25, 25, 25]),
-        (["Epoch 1/3", evaluated(), OWN, "Epoch 2/3", evaluated()], [25]),
-        (["Epoch 1/2", OWN, "Epoch 2/2", OWN, evaluated(), evaluated(25)], [25, 25]),
-        ([evaluated(), VALIDATED, evaluated()], [25]),
-        ([evaluated(), "Epoch 1/2"], []),
-    ],
-    ids=[
-        "now and then",
-        "no last epoch",
-        "after the fit",
-        "one epoch, validated",
-        "before a training that died",
-    ],
-)
+NO_EPOCHS = {
+    "now and then": (["Epoch 1/3", OWN, "Epoch 2/3", OWN, "Epoch 3/3", evaluated(), OWN], [25, 25, 25]),
+    "no last epoch": (["Epoch 1/3", evaluated(), OWN, "Epoch 2/3", evaluated()], [25]),
+    "after the fit": (["Epoch 1/2", OWN, "Epoch 2/2", OWN, evaluated(), evaluated(25)], [25, 25]),
+    "one epoch, validated": ([evaluated(), VALIDATED, evaluated()], [25]),
+    "before a training that died": ([evaluated(), "Epoch 1/2"], []),
+}
+
+
+@pytest.mark.parametrize(("lines", "steps"), NO_EPOCHS.values(), ids=NO_EPOCHS)
 def test_an_evaluation_is_no_epoch(lines, steps):
     assert steps_of(log(*lines)) == [steps]
 

@@ -3,7 +3,6 @@
 
 import pytest
 
-from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
 from tests.training_logs import samples
@@ -57,15 +56,6 @@ def test_lines_that_start_no_training(text):
     assert read_command(text) is None
 
 
-def test_tensorflows_own_warning_makes_a_cpu_run():
-    warning = b"WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
-    out = parse_log((samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
-    assert (out.runs[0].device, out.runs[0].n_gpus) == ("gpu", 1)
-    joined = join_streams(out, parse_log(warning, stream="err"))
-    assert (joined.runs[0].device, joined.runs[0].n_gpus) == ("cpu", 0)
-    assert [(found.kind, found.stream) for found in joined.diagnosis] == [("no-gpu", "err")]
-
-
 def test_a_jobs_name_may_be_given():
     assert parse_log(epochs([220, 215]).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
 
@@ -79,13 +69,3 @@ def test_feeding_tells_whether_the_report_may_say_more():
     report = reader.report
     reader.finish()
     assert reader.report == report
-
-
-def test_a_run_is_seen_while_it_grows():
-    reader = LogReader()
-    reader.feed(
-        samples.banner("ResNet50", 2, 4096).encode() + b"Epoch 1/3\n25/25 - 5s - loss: 1.0\nEpoch 2/3\n25/2"
-    )
-    assert [(run.outcome, len(run.epochs)) for run in reader.runs] == [("unfinished", 1)]
-    reader.feed(b"5 - 4s - loss: 1.0\n")
-    assert len(reader.runs[0].epochs) == 2

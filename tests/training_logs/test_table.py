@@ -18,6 +18,8 @@ def shown(run: ParsedRun) -> str:
         for one in run.epochs
     )
     rate = "" if run.throughput is None else f", {run.throughput.value:.6g}/s"
+    batch = run.batch_seconds if not run.epochs else None
+    rate += f", {batch.lo:.4f} to {batch.hi:.4f} s a batch" if batch else ""
     words = "".join(
         f", {word}"
         for word, said in (
@@ -284,6 +286,8 @@ CASES = {
     "a record glued to a bar": (START + samples.joined([samples.new_bar(25, 25, "0s", "1s/step") + STOP, samples.new_bar(25, 25, "31s", "1s/step")]), "- -: 1*=31.25, completed"),
     "CPU devices that stand in for GPUs": (banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2), "ResNet50 gpu 2 x 64:, unfinished, stand-in"),
     "a CPU that stands in for nothing": (banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1), "ResNet50 cpu 0 x 64:, unfinished"),
+    "a benchmark of somebody else": (mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 3264) + mllog("train_samples", 1281167) + records(0, 1, 2),
+        "resnet - x 3264: 1*=0.9 2=0.9 3=0.9, completed"),
     "the record of an end after the next header": (banner("ResNet50", 1, 256) + mllog("run_start") + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\nEpoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n" + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success"),
         "ResNet50 gpu 1 x 256: 1*=24.01 2=14.35, completed"),
     # epochs that are none, and how runs end
@@ -324,6 +328,23 @@ CASES = {
     "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE,
         "- -: 1*=13.6 2=13.6 3=13.6, completed"),
 }  # fmt: skip
+
+DOCUMENTS = {
+    "hpc4ai-ch10-cpu": "- -: 1*=220 2=215, completed",
+    "hpc4ai-ch10-gpu": "- -: 1*=23.72 2=14.31, completed",
+    "hpc4ai-ch10-resnet50": "ResNet50 gpu 1 x 2048: 1*=29 2=13.6, completed | ResNet50 gpu 2 x 4096: 1*=31 2=8.099, completed | ResNet50 gpu 4 x 8192: 1*=47 2=5.376, completed",
+    "hpc4ai-ch10-resnet152": "ResNet152 gpu 1 x 1024: 1*=63 2=32.73, completed | ResNet152 gpu 2 x 2048: 1*=76 2=17.95, completed | ResNet152 gpu 4 x 4096: 1*=126 2=10.05, completed",
+    "sa-miri-2021-ex12": "- -: 1*=41, unfinished",
+    "sa-miri-2025-pg-resnet50": "ResNet50 gpu 1 x 2048: 1*=29 2=13.6, completed | ResNet50 gpu 2 x 4096: 1*=31 2=8.099, completed | ResNet50 gpu 4 x 8192: 1*=47 2=5.376, completed",
+    "sa-miri-2025-pg-resnet152": "ResNet152 gpu 1 x 1024: 1*=63 2=32.73, completed | ResNet152 gpu 2 x 2048: 1*=76 2=17.95, completed | ResNet152 gpu 4 x 4096: 1*=126 2=10.05, completed",
+    "thesis-figure11": "- -:, 0.6315 to 0.6325 s a batch, unfinished",
+    "thesis-figure12-pytorch": "- -:, 18.5315 to 18.5325 s a batch, unfinished",
+    "thesis-figure12-horovod": "- -:, 9.6955 to 9.6965 s a batch, unfinished",
+    "thesis-figure13-pytorch": "- -:, 21.9245 to 21.9255 s a batch, unfinished",
+    "thesis-figure13-horovod": "- -:, 9.9495 to 9.9505 s a batch, unfinished",
+}
+"""Every log that the lab's documents print."""
+CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for name, runs in DOCUMENTS.items()}
 
 
 NOTES = {
