@@ -141,12 +141,6 @@ def test_a_bad_row_is_left_out_and_the_others_stand(bad):
     assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"]
 
 
-def test_odd_times_of_a_row_are_absent():
-    text = queue_row({"job_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99})
-    (row,) = parse_queue(text, NONCE).rows
-    assert (row.time_limit_s, row.elapsed_s, row.start_time) == (None, None, None)
-
-
 def test_the_queue_is_asked_without_a_capital_c():
     """It would make squeue fetch details."""
     assert "C" not in queue.QUEUE_CODES and "C" not in NONCE

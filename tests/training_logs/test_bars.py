@@ -97,13 +97,6 @@ def test_the_truth_lies_in_the_interval(generation, separate, mean, first, sprea
         assert sample.seconds.value == pytest.approx((sample.seconds.lo + sample.seconds.hi) / 2)
 
 
-def test_the_time_of_a_bar_is_not_the_lower_end_of_what_it_may_be():
-    """7 steps of 768 ms: 5 s is printed, 4.6 s is the least, 5.4 s is the truth."""
-    for generation in GENERATIONS[1:]:
-        sample = read([bars(generation, [0.768] * 7)] * 2)[1]
-        assert abs(sample.seconds.value - 5.376) < 0.1
-
-
 def test_a_warning_between_the_bars_does_not_hide_the_first_step():
     steps = [4.0, *[0.1] * 24]
     whole = bars("2.6 to 2.15", steps)
