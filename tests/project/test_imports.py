@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from labtui.commands.cli import COMMANDS
 from tests.tui.fed_session import lab_session, make_folder, open_session
 
@@ -17,38 +19,31 @@ def loaded_after(code: str) -> set[str]:
     return {*names, *(name.rpartition(".")[0] for name in names), *(name.split(".")[0] for name in names)}
 
 
-def test_version_and_help_load_nothing_heavy():
-    """One after the other in one process: what one of them loaded would be there after the last."""
-    words = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)]
-    code = (
-        "from labtui.commands.cli import main\n"
-        f"for words in {words}:\n"
-        "    try: main(words)\n"
-        "    except SystemExit: pass"
-    )
-    assert not loaded_after(code) & HEAVY
+WORDS = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)]
+"""One after the other in one process: what one of them loaded would be there after the last."""
+HELP = f"""from labtui.commands.cli import main
+for words in {WORDS}:
+    try: main(words)
+    except SystemExit: pass"""
+PURE = """import pkgutil, importlib
+for name in ("domain", "slurm", "training_logs", "results", "preflight", "lab"):
+    package = importlib.import_module(f"labtui.{name}")
+    for found in pkgutil.walk_packages(package.__path__, f"labtui.{name}."):
+        importlib.import_module(found.name)"""
 
 
-def test_the_pure_packages_import_nothing_heavy():
-    code = (
-        "import pkgutil, importlib\n"
-        "for name in ('domain', 'slurm', 'training_logs', 'results', 'preflight', 'lab'):\n"
-        "    package = importlib.import_module(f'labtui.{name}')\n"
-        "    for found in pkgutil.walk_packages(package.__path__, f'labtui.{name}.'):\n"
-        "        importlib.import_module(found.name)"
-    )
-    assert not loaded_after(code) & (HEAVY | {"sqlite3"})
-
-
-def test_the_session_and_the_cluster_know_no_screen():
-    assert not loaded_after("import labtui.session.session, labtui.cluster.connection") & (
-        HEAVY - {"paramiko"}
-    )
-
-
-def test_the_package_of_exports_loads_what_it_draws_with_when_it_draws():
-    heavy = HEAVY | {"pygments", "markdown_it"}
-    assert not loaded_after("import labtui.export, labtui.commands.results") & heavy
+@pytest.mark.parametrize(
+    ("code", "not_loaded"),
+    [
+        (HELP, HEAVY),
+        (PURE, HEAVY | {"sqlite3"}),
+        ("import labtui.session.session, labtui.cluster.connection", HEAVY - {"paramiko"}),
+        ("import labtui.export, labtui.commands.results", HEAVY | {"pygments", "markdown_it"}),
+    ],
+    ids=["version and help", "pure packages", "session and cluster", "exports, until they draw"],
+)
+def test_nothing_heavy_is_loaded_by(code, not_loaded):
+    assert not loaded_after(code) & not_loaded
 
 
 def test_the_screens_are_painted_with_nothing_heavy(tmp_path):

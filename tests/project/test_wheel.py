@@ -34,10 +34,8 @@ def environment(wheel, tmp_path_factory):
 def test_the_wheel_carries_all_scripts_templates_editions_profiles_and_styles(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
-    files = subprocess.run(
-        ["git", "ls-files", "remote", "slurm_templates", "src/labtui"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    listed = ["git", "ls-files", "remote", "slurm_templates", "src/labtui"]
+    files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False)
     if files.returncode:
         pytest.skip("not a git checkout")
     carried = {name.removeprefix("labtui/").removeprefix("_data/") for name in names}
@@ -46,16 +44,12 @@ def test_the_wheel_carries_all_scripts_templates_editions_profiles_and_styles(wh
     assert {name.removeprefix("src/labtui/") for name in there} <= carried
 
 
-def test_the_command_that_installing_makes_runs(environment, tmp_path):
-    """The console script itself, started as a student starts it."""
-    done = subprocess.run(
-        [str(environment / "labtui"), "--version"], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+def test_the_command_that_installing_makes_runs_and_finds_its_data(environment, tmp_path):
+    """The console script itself, started as a student starts it; scripts and templates from the wheel."""
+    how = {"capture_output": True, "text": True, "check": False, "cwd": tmp_path}
+    done = subprocess.run([str(environment / "labtui"), "--version"], **how)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"labtui \d+\.\d+\S*\n", done.stdout)
-
-
-def test_scripts_and_templates_are_found_from_the_wheel(environment, tmp_path):
     code = (
         "import sys, sysconfig; sys.path += sys.argv[1].split('|')\n"
         "import labtui; assert labtui.__file__.startswith(sys.prefix)\n"
@@ -63,7 +57,6 @@ def test_scripts_and_templates_are_found_from_the_wheel(environment, tmp_path):
         "print(len(read_remote('ResNet50.py')), len(read_template('one-job')))"
     )
     with_dependencies = "|".join(path for path in sys.path if "site-packages" in path)
-    command = [str(environment / "python"), "-I", "-c", code, with_dependencies]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run([str(environment / "python"), "-I", "-c", code, with_dependencies], **how)
     assert done.returncode == 0, done.stderr
     assert all(int(size) > 100 for size in done.stdout.split())

@@ -85,11 +85,13 @@ async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_giv
     path = write(session, TOLD)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        script, before = session.folder.scripts / "ResNet50.py", screen.plan.previews
-        script.write_text(script.read_text() + "# mine\n")
+        before = screen.plan.previews
+        for name in ("ResNet50_seq.py", "ResNet50.py"):
+            script = session.folder.scripts / name
+            script.write_text(script.read_text() + "# mine\n")
         await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
         assert "The files have changed" in text_of(app) and not session.requests
-        assert "   ResNet50.py changed by you" in text_of(app), "beside the script"
+        assert "   ResNet50.py changed by you" in text_of(app), "of those that the task uses"
         drafts = screen.plan.drafts
         await pilot.press("J", "J")
         path.unlink()
