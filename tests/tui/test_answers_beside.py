@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import Static
 
+from labtui.lab.evidence import PLACEHOLDER
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series
-from labtui.session.labs import load_edition
+from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.answers_pane import chart_beside
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
@@ -110,17 +111,18 @@ async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
         await until(pilot, lambda: pane_of(app).editor.has_focus)
 
 
-async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(filled_session):
+async def test_enter_opens_the_first_open_answer_and_escape_shows_it_as_a_card(filled_session):
+    sheet = open_answers(filled_session.folder, load_edition("hpc4ai-ch10").task("10.5"))
+    sheet.write_text(sheet.read_text().replace(PLACEHOLDER, "mine", 1))
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
         await until(pilot, lambda: "Write" in footer(app))
         assert "<!--" not in text_of(app)
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: "Answer to question 2" in text_of(app) and "esc Back" in footer(app))
         assert "Write" not in footer(app) and "s Submit" not in footer(app), "there it is a letter"
         await pilot.press(*"**sublinear**", "escape")
         await until(pilot, lambda: "✔ 2" in text_of(app) and "Write" in footer(app))
         assert "sublinear" in text_of(app) and "**" not in text_of(app)
-        written = (filled_session.folder.answers / "10.5.md").read_text()
-        assert "**sublinear**" in written.split("## 2.")[1].split("## 3.")[0]
-        assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
+        parts = sheet.read_text().split("\n## ")
+        assert "mine" in parts[1] and "**sublinear**" in parts[2] and PLACEHOLDER in parts[3]
