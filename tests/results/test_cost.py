@@ -52,10 +52,8 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     job = replace(state.submissions["t1"].job, time_limit_s=1800.0, elapsed_s=80.0)
 
     def hours(cluster_time: float | None, **more: object) -> float:
-        submission = replace(state.submissions["t1"], job=replace(job, **more))
-        return lab_cost(
-            replace(state, submissions={"t1": submission}, cluster_time=cluster_time)
-        ).total.allocated
+        submissions = {"t1": replace(state.submissions["t1"], job=replace(job, **more))}
+        return lab_cost(replace(state, submissions=submissions, cluster_time=cluster_time)).total.allocated
 
     assert hours(1120.0) == pytest.approx(4 * 120 / 3600)
     assert hours(1000.0 + 86_400) == pytest.approx(4 * 0.5)

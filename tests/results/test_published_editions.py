@@ -55,7 +55,8 @@ def row_of(run: MeasuredRun) -> ResultRow:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table["id"])
-def test_rate_time_and_memory_as_printed(table):
+def test_rate_time_and_memory_as_printed_and_as_the_edition_has_them(table):
+    edition, name = load_edition("hpc4ai-ch11"), "vit" if table["model"] == "vit" else "custom"
     places = [place for place, rate in enumerate(table["throughput"]) if rate >= 0]
     for run, place in zip(runs11(table["id"]), places, strict=True):
         row, rate = row_of(run), table["throughput"][place]
@@ -67,6 +68,15 @@ def test_rate_time_and_memory_as_printed(table):
         if table["seconds"][place]:  # the whole training is no shorter than five epochs at its rate
             epochs = 5 * images(table, place) / (rate + 1)
             assert epochs < table["seconds"][place] + 1, (table["id"], place)
+        tuning = row.configuration.tuning
+        if "mixed_precision" not in dict(tuning):  # the chapter's fp32 is TF32
+            tuning = (("mixed_precision", "tf32"), *tuning)
+        key = (name, row.batch_size, tuning)
+        (band,) = (each for each in edition.bands if (each.model, each.batch_size, each.tuned) == key)
+        assert band.low < row.epoch_seconds.value < band.high
+        rows = [each for each in edition.published_rows if each.task in ("", table["id"])]
+        (reference,) = (each for each in rows if (each.model, each.batch_size, each.tuned) == key)
+        assert reference.epoch_seconds == pytest.approx(row.epoch_seconds.value, abs=0.01)
 
 
 def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
@@ -94,33 +104,11 @@ def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     rows = compute_results(runs11("11.5")).rows
     table = table_of(rows, PRECISE)
     assert table.headings.count("GPU memory, GB") == 1
-    assert {line[0] for line in table.rows} == {
-        f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")
-    }
     place = table.headings.index("GPU memory, GB")
-    assert {line[place] for line in table.rows} == {"46", "27", "50"}
-
-
-def test_the_editions_bands_and_reference_hold_the_tables():
-    edition = load_edition("hpc4ai-ch11")
-    precision = {"11.1": "tf32", "11.2": "tf32", "11.3": "tf32", "11.4": "tf32"}
-    for table in TABLES:
-        for run in runs11(table["id"]):
-            row = row_of(run)
-            tuning = row.configuration.tuning
-            if "mixed_precision" not in dict(tuning):  # the chapter's fp32 is TF32
-                tuning = (("mixed_precision", precision.get(table["id"], "tf32")), *tuning)
-            key = ("vit" if table["model"] == "vit" else "custom", row.batch_size, tuning)
-            (band,) = (b for b in edition.bands if (b.model, b.batch_size, b.tuned) == key)
-            assert band.low < row.epoch_seconds.value < band.high
-            found = [
-                each
-                for each in edition.published_rows
-                if each.task in ("", table["id"]) and (each.model, each.batch_size, each.tuned) == key
-            ]
-            assert [each.epoch_seconds for each in found] == [
-                pytest.approx(row.epoch_seconds.value, abs=0.01)
-            ]
+    memory = {"fp32": "46", "fp16": "50", "bf16": "27"}
+    assert {(line[0], line[place]) for line in table.rows} == {
+        (f"vit (micro-224, {word})", each) for word, each in memory.items()
+    }
 
 
 # --------------------------------------------------------------------------- chapter 12
@@ -222,9 +210,7 @@ STAMP = "[11/22/2026 01:00:00 PM] INFO - "
 def log15(gpus: int, batch: int, options: list[str], tokens: str, memory: str) -> bytes:
     """A log15 as the chapter's benchmark.py prints it under ``torchrun --tee 3``, with the command of its job."""
     nodes = max(1, gpus // 4)
-    start = (
-        f"torchrun --nnodes={nodes} --nproc_per_node={gpus // nodes} --rdzv_backend=c10d --tee 3 benchmark.py"
-    )
+    start = f"torchrun --nnodes={nodes} --nproc_per_node={gpus // nodes} --tee 3 benchmark.py"
     given = f"--per_device_train_batch_size {batch} --sequence_length 1024 --max_steps 450 --model llama-1b"
     lines = [f"+ srun {start} {given} {' '.join(options)}"]
     lines += [f"[default0]:{STAMP}> Training throughput:     {tokens}.00 Tokens/s/GPU"]
@@ -233,15 +219,8 @@ def log15(gpus: int, batch: int, options: list[str], tokens: str, memory: str) -
 
 
 def tokens_of(logs: list[bytes]) -> Results:
-    return compute_results(
-        measured_from_reports((f"{i}.out", parse_log(text)) for i, text in enumerate(logs))
-    )
-
-
-def one_gpu() -> Results:
-    return tokens_of(
-        [log15(1, run["batch"], run["options"], run["tokens"], run["memory"]) for run in CHAPTER15["runs"]]
-    )
+    reports = ((f"{i}.out", parse_log(text)) for i, text in enumerate(logs))
+    return compute_results(measured_from_reports(reports))
 
 
 def scaling() -> Results:
@@ -251,7 +230,10 @@ def scaling() -> Results:
 
 
 def test_each_step_on_one_gpu_is_a_row_of_its_own_in_tokens():
-    results = one_gpu()
+    runs = CHAPTER15["runs"]
+    results = tokens_of(
+        [log15(1, run["batch"], run["options"], run["tokens"], run["memory"]) for run in runs]
+    )
     assert len(results.rows) == len(CHAPTER15["runs"])
     found = {(row.batch_size, row.configuration.tuning): row for row in results.rows}
     assert len(found) == len(results.rows)
@@ -289,7 +271,6 @@ def test_totals_speedups_and_efficiencies_follow_from_the_rates():
 
 
 def test_tokens_and_images_never_share_a_chart_or_a_baseline():
-
     images = runs_of(CHAPTER12["tables"][0])
     tokens = [run for row in scaling().rows for run in row.members]
     results = compute_results([*images, *tokens])
