@@ -74,10 +74,8 @@ def test_hand_written_lines(line):
 @pytest.mark.parametrize("form", TABLE, ids=lambda form: form.example)
 def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert form.word in form.example
-    readers = (
-        one for one in TABLE if one.word in form.example and one.read(1, form.example, None) is not None
-    )
-    assert next(readers) == form
+    named = [one for one in TABLE if one.word in form.example]
+    assert [one for one in named if one.read(1, form.example, None) is not None][0] == form  # noqa: RUF015
     assert Forms().read(LogLine(1, form.example), form.example) == form.read(1, form.example, None)
 
 

@@ -25,6 +25,17 @@ def test_records_give_the_time_and_keras_what_it_prints():
     assert [line.split(" - ")[1] for line in shown] == ["31s", "8s"]  # the line a reader sees, not the record
 
 
+def test_an_accuracy_belongs_to_the_epoch_that_ended_where_they_count_from_0():
+    epochs = [
+        (mllog("epoch_start", ms=9 * n, epoch_num=n), mllog("epoch_stop", ms=9 * n + 5, epoch_num=n))
+        for n in (0, 1)
+    ]
+    text = "".join(
+        f"{''.join(each)}{mllog('eval_accuracy', n / 4, epoch_num=n)}" for n, each in enumerate(epochs)
+    )
+    assert [epoch.metrics["eval_accuracy"] for epoch in only_run(text).epochs] == [0, 0.25]
+
+
 @pytest.mark.parametrize(
     "between", ["", "13/13 - 8s ", ':::MLLOG {"key": "epoch_st', ":::MLLOG ", ':::MLLOG {"key": 3}']
 )

@@ -86,11 +86,12 @@ def test_stdin(capsys, monkeypatch):
 def test_the_table_for_people(tmp_path, capsys):
     log = tmp_path / "job.out"
     limit = "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
-    log.write_text(samples.THREE_RUNS + limit)
+    log.write_text(samples.THREE_RUNS + samples.banner("ResNet50", 0, 64) + samples.keras(1, 1, 1) + limit)
     assert main(["parse", str(log)]) == 0
     shown = capsys.readouterr().out
     assert "run 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
     assert "5.372 to 5.380" in shown and "time-limit, line" in shown
+    assert "run 4: ResNet50, CPU, global batch 64, 1 of 1 epoch" in shown
 
 
 def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tmp_path, capsys):
