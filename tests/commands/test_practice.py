@@ -21,6 +21,8 @@ from tests.lab import walk
 from tests.openssh import openssh
 from tests.real_cluster.cluster import wait_until
 
+NASTY = '/a b/it\'s $(touch PWNED) `touch PWNED` "q" ;&|<>*/é'
+"""Below it every lab of these tests lies: hostile to a shell that reads it unquoted."""
 LONG = ("--qos", "acc_training", "--time", "1200")
 """Twenty hours of the cluster's clock are minutes here: time enough for three trainings to start on a busy machine."""
 
@@ -30,14 +32,14 @@ def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PracticeCluster]:
     factor = getattr(request, "param", 400)
-    with PracticeCluster(tmp_path_factory.mktemp("practice") / "cluster", factor=factor) as running:
+    with PracticeCluster(tmp_path_factory.mktemp("practice") / "a cluster's", factor=factor) as running:
         yield running
 
 
 @pytest.fixture
 def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     """Lab 5 on the practice cluster, with a ResNet152 of the student's own; it is the current directory."""
-    settings = {**cluster.login.settings(), "root": f"{cluster.layout.scratch}/{tmp_path.name}"}
+    settings = {**cluster.login.settings(), "root": f"{cluster.layout.scratch}/{tmp_path.name}{NASTY}"}
     made = walk.folder_of(tmp_path / "lab", "cc-mei-2025-lab5", **settings)
     text = (made.scripts / "ResNet50.py").read_text().replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2")
     (made.scripts / "ResNet152.py").write_text(text)
@@ -142,6 +144,7 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     assert "no job to cancel" in capsys.readouterr().err
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
+    assert not [*folder.path.parent.rglob("PWNED"), *cluster.layout.root.rglob("PWNED")]
     wait_until(
         lambda: answer_of(capsys, "queue")["runs"][0]["job"]["phase"] == "finished",
         what="the job's end", deadline_s=480,
