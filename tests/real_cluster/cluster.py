@@ -239,7 +239,7 @@ class Cluster:
     # ---------------------------------------------------------------- making trouble
 
     def daemon(self, name: str, action: str) -> None:
-        """``start|stop|kill|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code, ssh_pam."""
+        """``start|stop|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code, ssh_pam."""
         ask(self.folder, "daemon", name=name, action=action)
 
     def lose_node(self, index: int) -> None:

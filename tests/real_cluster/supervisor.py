@@ -94,11 +94,10 @@ class Supervisor:
         }
 
     def do_daemon(self, name: str, action: str) -> None:
-        """``start``, ``stop``, ``kill``, ``pause`` or ``resume`` a daemon."""
+        """``start``, ``stop``, ``pause`` or ``resume`` a daemon."""
         actions = {
             "start": self.daemons.start,
             "stop": self.daemons.stop,
-            "kill": partial(self.daemons.stop, how=signal.SIGKILL),
             "pause": partial(self.daemons.signal, number=signal.SIGSTOP),
             "resume": partial(self.daemons.signal, number=signal.SIGCONT),
         }

@@ -71,7 +71,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             cwd=ROOT,
-            env={name: value for name, value in environment.items() if value != "-"},
+            env=environment,
             start_new_session=True,
         )
         os.close(slave)

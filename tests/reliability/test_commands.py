@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from labtui.commands.cli import SanitizedStream, guarded, trusted
 from labtui.domain.terminal_text import sanitize
-from labtui.domain.terminal_text import sanitize as sanitize_log
 from labtui.session.folder import LabFolder
 from tests.conftest import TextTerminal
 from tests.reliability import show_hostile
@@ -127,7 +126,7 @@ def test_a_bug_in_a_verb_is_a_sentence_and_a_file(monkeypatch, capsys, tmp_path)
 def test_nothing_but_printable_text_passes_the_guard(text):
     below = TextTerminal()
     SanitizedStream(below).write(text)
-    for passed in (below.getvalue(), sanitize_log(text)):
+    for passed in (below.getvalue(), sanitize(text)):
         assert all(char.isprintable() or char in "\n\r\t" for char in passed)
     printable = "".join(char for char in text if char.isprintable())
     assert sanitize(printable) == printable

@@ -119,4 +119,3 @@ def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path):
     for name in ("a.db", "b.db", "c.db"):
         with pytest.raises(StoreError):
             Store(tmp_path / name)
-    assert sqlite3.sqlite_version

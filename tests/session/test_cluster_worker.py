@@ -21,6 +21,7 @@ from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import ScriptedJob
 
 CUT = ConnectionLost("The connection is gone.")
+NOT_YOURS = SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
 
 
 def test_the_scripts_travel_as_they_were_when_submitted(bench):
@@ -144,16 +145,12 @@ def test_a_wait_refusal_keeps_the_run_in_line(bench):
 
 
 def test_a_plain_refusal_ends_the_submission_with_its_reason(bench):
-    bench.cluster.fail(
-        "submit", SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
-    )
+    bench.cluster.fail("submit", NOT_YOURS)
     bench.online()
     future = bench.session.submit(draft())
     bench.run(20, future.done)
-    with pytest.raises(SubmitRefused):
-        future.result()
-    assert only(bench).status is SubmissionStatus.REFUSED
-    assert only(bench).sentence == "Slurm does not accept this account for you."
+    assert isinstance(future.exception(), SubmitRefused)
+    assert (only(bench).status, only(bench).sentence) == (SubmissionStatus.REFUSED, NOT_YOURS.sentence)
     assert bench.session.state.runs[1].phase is RunPhase.FAILED
 
 

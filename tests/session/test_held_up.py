@@ -29,15 +29,11 @@ def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.cluster.fail("push", NO_ROOM, NO_ROOM)
     future = bench.session.submit(draft())
     bench.run(10)
-    assert status(bench) is SubmissionStatus.WAITING
-    assert sentence(bench) == NO_ROOM.sentence
-    assert not future.done()
-    assert bench.cluster.count("push") == 1, "it is not hurried"
+    assert (status(bench), sentence(bench)) == (SubmissionStatus.WAITING, NO_ROOM.sentence)
+    assert not future.done() and bench.cluster.count("push") == 1, "it is not hurried"
     bench.run(120, future.done)
-    assert future.result()
-    assert status(bench) is SubmissionStatus.ACCEPTED
-    assert sentence(bench) == ""
-    assert bench.cluster.count("submit") == 1
+    assert future.result() and bench.cluster.count("submit") == 1
+    assert (status(bench), sentence(bench)) == (SubmissionStatus.ACCEPTED, "")
 
 
 def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
@@ -58,25 +54,18 @@ def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
     assert len(second.cluster.jobs) == 1
 
 
-def test_a_permanent_no_to_its_files_ends_it(bench):
+def test_a_permanent_no_to_its_files_ends_it_and_a_line_lost_before_slurm_was_asked_loses_nothing(bench):
     bench.online()
     bench.cluster.fail("push", NOT_YOURS)
-    future = bench.session.submit(draft())
-    bench.run(10, future.done)
-    assert future.exception() is NOT_YOURS
-    assert status(bench) is SubmissionStatus.REFUSED
-    assert bench.cluster.count("submit") == 0
-
-
-def test_a_line_lost_before_slurm_was_asked_loses_nothing(bench):
-    bench.online()
+    refused = bench.session.submit(draft())
+    bench.run(10, refused.done)
+    assert refused.exception() is NOT_YOURS and status(bench) is SubmissionStatus.REFUSED
     bench.cluster.fail("push", CUT)
     future = bench.session.submit(draft())
     bench.run(1)
-    assert status(bench) is SubmissionStatus.WAITING
+    assert status(bench, 1) is SubmissionStatus.WAITING
     bench.run(120, future.done)
-    assert future.result()
-    assert bench.cluster.count("submit") == 1
+    assert future.result() and bench.cluster.count("submit") == 1
 
 
 class Aside:
