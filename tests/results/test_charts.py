@@ -171,6 +171,8 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
         assert [x for x, _ in charts[family].x_ticks] == [1, 2, 4]
         (line,) = (series for series in charts[family].measured if series.name == "ResNet50")
         assert [len(piece) for piece in unbroken(charts[family], line)] == [1, 1]
+    times = charts["epoch-time"]
+    assert [len(piece) for piece in unbroken(times, times.measured[0])] == [1, 1, 1], "nor to a warm-up"
     assert [series.name for series in charts["throughput"].measured] == ["ResNet50", "ResNet152"]
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
 

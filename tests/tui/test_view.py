@@ -246,7 +246,9 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
 def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():
     run = one_run(phase=RunPhase.WAITING)
     waits = replace(sent(JobPhase.QUEUED), status=SubmissionStatus.WAITING, job=None, held=True)
-    step = next_step(seen(LabState(runs={1: run}, submissions={"lt1": waits})))
+    view = seen(LabState(runs={1: run}, submissions={"lt1": waits}))
+    step = next_step(view)
+    assert view.every[1].word == title_state(view)[1] == "waiting (held)"
     assert (step.label, step.reason) == ("Release the runs", "Run 1: held. Press H to release.")
     lost = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
     first = one_run(phase=RunPhase.RUNNING, started=True)

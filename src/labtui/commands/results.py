@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _WHERE = "Go to your lab folder, or name it with --folder DIR; or name log files: FILE..."
-_NO_RUN = "No run has been read yet: `labtui submit TASK` sends the runs of a task."
+_NO_RUN = "No run has been read yet: `labtui queue` lists those that were submitted."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
 
 

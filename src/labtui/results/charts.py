@@ -245,11 +245,12 @@ def absent(spec: ChartSpec, series: Series) -> list[float]:
 
 
 def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
-    """The series in pieces that a line may join: it never crosses a size that was not run."""
+    """The series in pieces that a line may join: none crosses a size that was not run, or leads to a warm-up alone."""
     gaps = absent(spec, series)
     pieces = [list(series.points[:1])]
     for before, after in itertools.pairwise(series.points):
-        if any(before.x < x < after.x for x in gaps):
+        warming = not spec.over_time and (before.hollow or after.hollow)
+        if warming or any(before.x < x < after.x for x in gaps):
             pieces.append([])
         pieces[-1].append(after)
     return pieces

@@ -255,7 +255,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     line = view.task_line
     if line is None:
         return "open", "", ""
-    if line.live in TRAINING and not line.cancelling:
+    if line.live in TRAINING and line.word == line.live:
         ran = next((each.took_s or 0.0 for each in view.lines if each.phase is line.live), 0.0)
         return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
     if line.live is None and line.status == "done":

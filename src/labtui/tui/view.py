@@ -90,7 +90,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: str
     live: RunPhase | None = None
-    cancelling: bool = False  # what is furthest
+    said: str = ""  # of each run that is furthest, where they are alike: ``waiting (held)``, ``cancelling``
 
     @property
     def sign(self) -> str:
@@ -98,8 +98,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        live = "cancelling" if self.cancelling else self.live.value if self.live else ""
-        return live or words.TASK_WORDS.get(self.status, self.status)
+        return self.said or (self.live and self.live.value) or words.TASK_WORDS.get(self.status, self.status)
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -200,8 +199,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             elif runs.done < runs.of or not runs.of:
                 gone = same == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
                 live = RunPhase.FAILED if RunPhase.FAILED in same else RunPhase.CANCELLED if gone else None
-        cancelling = live in LIVE and all(line.cancelling for line in lines if line.phase is live)
-        return TaskLine(task_id=task_id, title=title, status=status, live=live, cancelling=cancelling)
+        alike = {line.word for line in lines if line.phase is live and live in LIVE}
+        said = alike.pop() if len(alike) == 1 else ""
+        return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     @property
     def task_line(self) -> TaskLine | None:

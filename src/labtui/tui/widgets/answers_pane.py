@@ -325,14 +325,12 @@ def _numbers(text: Text, view: View) -> None:
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
         name = row.configuration.label if row.program is None else f"{row.name} {row.counted}"
-        rate = (
-            f", {rate_text(row.throughput)} {row.configuration.unit}/s" if row.throughput is not None else ""
-        )
+        rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)
         time = (
             f"{with_uncertainty(row, row.epoch_seconds)} s{rate}" if row.program is None else time_text(row)
         )
         text.append(f"{name}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
-        if row.speedup is not None:
+        if row.speedup is not None and not row.is_baseline:
             share = words.percent(row.weak_efficiency or row.efficiency)
             text.append(f"  speedup {words.ratio(row.speedup)}, {share}\n")
     text.append("\n")

@@ -162,7 +162,8 @@ class RunPane(Pane, Vertical):
     def action_hold_run(self, held: bool) -> None:
         """Hold the selected run that waits, or release it."""
         line = self._line
-        done = f"Run {line.run_id} is {'held. Press H to release it' if held else 'released'}."
+        runs = words.run_numbers(sorted((line.run_id, *self._others(line))))
+        done = f"{runs}: {'held. Press H to release' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
     def action_cancel_run(self) -> None:
