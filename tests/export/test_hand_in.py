@@ -279,13 +279,10 @@ def charts_of(edition):
 
 
 def test_every_chart_of_every_edition_is_drawn_and_no_labels_meet():
-    seen = {}
+    seen = {}  # the editions share networks with the same numbers
     for edition in EDITIONS:
-        found = {spec.family: spec for spec in reversed(charts_of(edition))}
-        seen |= {
-            (name, spec.kind, str([each.points for each in spec.measured])): spec
-            for name, spec in found.items()
-        }
+        first = {spec.family: spec for spec in reversed(charts_of(edition))}
+        seen |= {str((spec.family, spec.kind, spec.series)): spec for spec in first.values()}
     assert len(seen) > 30
     for spec in seen.values():
         with look():
