@@ -77,14 +77,21 @@ def contradicted(session: Session) -> bool:
     return any(row.contradicted for row in compute_results(measured_from_state(session.state)).rows)
 
 
-def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench):
-    """The script of another network was left unchanged: nothing is credited, and the reason stands at the run."""
-    run_one(bench, b"Model ResNet101 1 GPUs\n" + keras_log(40, 14, 14, 14, 14, head=False))
+@pytest.mark.parametrize(
+    ("head", "differs"),
+    [
+        (b"Model ResNet101 1 GPUs\n", "model ResNet101, planned ResNet50"),
+        (b"Model ResNet50 4 GPUs\n", "GPUs 4, planned 1"),
+    ],
+)
+def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, head, differs):
+    """Nothing is credited, and the reason stands at the run."""
+    run_one(bench, head + keras_log(40, 14, 14, 14, 14, head=False))
     run = the_run(bench)
     assert run.epochs == () and run.outcome == "unfinished"
     (found,) = run.diagnosis
     assert (found.kind, found.line) == ("contradiction", 1)
-    assert found.text == "The log is of another training: model ResNet101, planned ResNet50."
+    assert found.text == f"The log is of another training: {differs}."
 
 
 def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
