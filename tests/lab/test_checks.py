@@ -82,6 +82,8 @@ def test_only_a_run_of_its_own_begins_a_task(kept, status):
     untouched = replace(evidence, answers={}, exports=(), scripts={}, files=frozenset())
     assert check("10.6", untouched).status == status
     assert check("10.7", untouched).status == "open"
+    compared = replace(full(), answers={}, exports=(), scripts={}, files=frozenset())
+    assert check("10.7", compared).status == "partial", "all that it compares is there"
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])

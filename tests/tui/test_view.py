@@ -25,6 +25,7 @@ from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.results.numbers import left_out_lines
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import (
@@ -407,9 +408,12 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
 
 
 def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
-    ended = one_run(outcome="time-limit", phase=RunPhase.FAILED)
-    (left,) = compute_results(measured_from_state(LabState(runs={1: ended, 2: one_run(2)}))).left_out
-    assert left.run.run_id == 1 and left.reason == "no epoch was finished: it was stopped by its time limit"
+    ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
+    runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}
+    assert left_out_lines(compute_results(measured_from_state(LabState(runs=runs)))) == [
+        "Not counted: run 1, no epoch was finished: it was stopped by its time limit.",
+        "Not counted: run 2, no epoch was finished: it ended early.",
+    ]
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
@@ -558,7 +562,9 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
     assert headline(two) == result(two)[2] == told, "not one of them alone"
     assert result(view)[0] == words.ratio(four.speedup)
-    assert result(view)[2].startswith(words.percent(four.efficiency))
+    assert result(view)[2] == f"{words.percent(four.efficiency)} efficient"
+    going = seen(LabState(runs=runs | {1: replace(runs[1], outcome=None, phase=RunPhase.RUNNING)}))
+    assert result(going)[2].endswith(" efficient so far"), "what it is compared with still trains"
 
 
 def test_networks_are_called_as_the_edition_calls_them():

@@ -162,7 +162,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = names.get(row["model"], row["model"]) or job.get("name", "")
-        reason = "" if done else reason_words(job.get("phase"), job.get("reason", ""))
+        reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _remedy(line) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(

@@ -14,7 +14,7 @@ GpuSource = Literal["devices", "replicas", "job", "banner"]
 
 _ENDS: dict[Outcome, tuple[str, str]] = {
     "completed": ("ran to its end", "done"),
-    "unfinished": ("never finished", "ended early"),
+    "unfinished": ("ended early", "ended early"),
     "oom": ("ran out of memory", "out of memory"),
     "time-limit": ("was stopped by its time limit", "time limit"),
     "cancelled": ("was cancelled", "cancelled"),

@@ -87,7 +87,8 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     practice = any(item.met and item.practice for item in items)
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
-    begun = own or any(item.met and item.effort and not item.of_runs for item in items)
+    ran = [item.met for item in items if item.of_runs]  # perhaps by the tasks that this one compares
+    begun = own or (bool(ran) and all(ran)) or any(i.met and i.effort and not i.of_runs for i in items)
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"

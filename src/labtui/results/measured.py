@@ -104,6 +104,11 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     data_set: str = ""
     takes_images: bool = True
 
+    @property
+    def who(self) -> str:
+        """Its number in a lab folder, ``run 3``, else its log."""
+        return f"run {self.run_id}" if self.run_id else self.source or "a run"
+
     def origin(self, sample: EpochSample | None = None) -> Origin:
         """Where a sample of this run (or, without one, its rate) was read."""
         return Origin(
@@ -120,7 +125,7 @@ def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     return tuple(
         replace(_from_run_state(run, state.submissions.get(run.token)), small=state.is_small(run))
         for _, run in sorted(state.runs.items())
-        if run.epochs or run.throughput is not None or run.outcome is not None
+        if run.epochs or run.throughput is not None or (run.started and run.outcome is not None)
     )
 
 

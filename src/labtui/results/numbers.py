@@ -419,4 +419,4 @@ def note_lines(results: Results) -> list[str]:
 
 def left_out_lines(results: Results) -> list[str]:
     """Which runs are in no row, and why."""
-    return [f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out]
+    return [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]

@@ -376,10 +376,8 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 def _whose(row: ResultRow, rows: Sequence[ResultRow]) -> str:
     """The run, or the log, where those of one name are compared with nothing: ``run 3``."""
-    run, several = row.members[0], len({each.configuration.apart for each in rows}) > 1
-    if not row.configuration.apart or not several:
-        return ""
-    return f"run {run.run_id}" if run.run_id else run.source
+    several = len({each.configuration.apart for each in rows}) > 1
+    return row.members[0].who if row.configuration.apart and several else ""
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:

@@ -53,9 +53,7 @@ def _runs_of(results: Results) -> Named:
         if run.run.epochs
     ]
     repeats = Counter(name for name, _ in runs)
-    which = (f"run {run.run_id}" if run.run_id else run.source or "run" for _, run in runs)
-    ends = zip(runs, which, strict=True)
-    return [(name, f", {end}" * (repeats[name] > 1), run) for (name, run), end in ends]
+    return [(name, f", {run.who}" * (repeats[name] > 1), run) for name, run in runs]
 
 
 def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:

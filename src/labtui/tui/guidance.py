@@ -287,8 +287,8 @@ def result(view: View) -> tuple[str, str, str]:
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
         return ("", "", "") if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
-    if best.live:
-        detail += f" so far, after {len(run.epochs)} of {run.epochs_planned} epochs"
+    detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
+    detail += f", after {len(run.epochs)} of {run.epochs_planned} epochs" * best.live
     model = _of_model(view, best)
     whose = f" ({model})" if model else ""
     return words.ratio(best.speedup), f"as fast with {best.counted} as with one{whose}", detail

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from labtui.domain.model import Stream, plural
+from labtui.domain.model import RunPhase, Stream, plural
 from labtui.tui import format as words
 from labtui.tui.guidance import headline, last_line
 from labtui.tui.themes import ink, roles
@@ -85,7 +85,8 @@ class LogPane(RunPane):
             say(self, "#log-title", ink(headline(self.view), styles.quiet))
             return
         text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
-        if self._stream == "out" and (found := line.run.diagnosis[:1]) and found[0].stream == "err":
+        found = line.run.diagnosis[:1] if line.phase is RunPhase.FAILED else ()
+        if self._stream == "out" and found and found[0].stream == "err":
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
         if others := self._others(line):

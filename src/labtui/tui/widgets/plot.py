@@ -255,7 +255,7 @@ class _Drawing:
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
         logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars stand equally far apart
-        label += ("", ", a logarithmic axis", ", both axes logarithmic")[logs] if label else ""
+        label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
