@@ -152,7 +152,6 @@ TIME = "#SBATCH --time 01:15:00"
 RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
 LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
 TASKS = (("--ntasks-per-node 1", "--ntasks-per-node 4"), ("--cpus-per-task 80 ", "--cpus-per-task 20 "))
-DDP = "--nproc_per_node=2 ResNet50.py --num_epochs 5"
 
 BROKEN = [
     job("lone-dashes", "command", (RUN1, "python ResNet50.py -- epochs 5 -- batch_size 2048 -- n_gpus 1")),

@@ -20,10 +20,8 @@ def names_of_tests() -> str:
     """Every file of tests and every test, a line each."""
     names = []
     for path in (ROOT / "tests").rglob("test_*.py"):
-        names += [
-            path.stem,
-            *re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE),
-        ]
+        found = re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+        names += [path.stem, *found]
     return "\n".join(names)
 
 

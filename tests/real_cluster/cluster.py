@@ -292,7 +292,11 @@ class Cluster:
 
     def set_nologin(self, text: str | None) -> None:
         """Close logins on `pam_port` with this message, as for maintenance; None opens them."""
-        path = self.outside("/etc/nologin")
+        self._put("/etc/nologin", text)
+
+    def _put(self, name: str, text: str | None) -> None:
+        """A file as the cluster sees it; None takes it away."""
+        path = self.outside(name)
         if text is None:
             path.unlink(missing_ok=True)
         else:
@@ -304,11 +308,7 @@ class Cluster:
 
     def set_login_noise(self, text: str | None) -> None:
         """Shell lines run at every login (None: the usual noise is taken away)."""
-        path = self.outside("/etc/profile.d/noise.sh")
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
+        self._put("/etc/profile.d/noise.sh", text)
 
     def wrap_program(self, name: str, body: str | None) -> None:
         """Put a bash script before a program in the student's PATH, as a site's wrapper may be; None: take it away.

@@ -24,11 +24,6 @@ EVERYWHERE = (
 TRACES = (b"Traceback", b"went wrong")
 
 
-def shown(output: bytes) -> bytes:
-    """The text without Textual's own sequences."""
-    return re.sub(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]", b"", output)
-
-
 def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path):
     with Terminal([*SHOW, str(tmp_path / "lab")], size=(140, 45)) as terminal:
         terminal.until(lambda output: b"10.5" in output, what="the first paint")
@@ -37,7 +32,8 @@ def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path):
             assert acts(terminal.read_some()) == [], f"after {key!r}"
         terminal.press(QUIT)
         assert terminal.end() == 0
-    assert b"markup[/]" in shown(terminal.output), "markup is shown as what it is, wherever a line is broken"
+    text = re.sub(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]", b"", terminal.output)  # without Textual's own sequences
+    assert b"markup[/]" in text, "markup is shown as what it is, wherever a line is broken"
     assert acts(terminal.output) == []
     assert not any(trace in terminal.output for trace in TRACES)
 

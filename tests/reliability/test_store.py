@@ -34,6 +34,9 @@ def test_every_commit_is_flushed_to_disk(tmp_path):
 ROUNDS = int(os.environ.get("LABTUI_DAMAGE_ROUNDS", "60"))
 
 
+COLUMNS = {"submissions": "data", "readings": "data", "meta": "value", "blobs": "data", "snapshots": "hash"}
+
+
 def damage(path: Path, chooser: random.Random) -> str:
     """One random damage of a database: of its bytes, or of a row as SQLite itself would write it."""
     kind = chooser.choice(("bytes", "zeros", "cut", "row", "table", "emptied", "all rows"))
@@ -46,15 +49,7 @@ def damage(path: Path, chooser: random.Random) -> str:
             db.commit()
         return kind
     if kind in ("row", "table"):
-        table, column = chooser.choice(
-            [
-                ("submissions", "data"),
-                ("readings", "data"),
-                ("meta", "value"),
-                ("blobs", "data"),
-                ("snapshots", "hash"),
-            ]
-        )
+        table, column = chooser.choice(list(COLUMNS.items()))
         value = chooser.choice((None, "", "{}", 7, 1.5, b"\xff\x00"))
         with contextlib.suppress(sqlite3.IntegrityError), contextlib.closing(sqlite3.connect(path)) as db:
             if kind == "table":

@@ -10,7 +10,7 @@ from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_files
 from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
-from tests.preflight.test_corpus import CORPUS
+from tests.preflight.test_rules import CORPUS
 from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
 

@@ -21,7 +21,7 @@ TEXTS = (
     "series-4",
 )
 GROUNDS = ("background", "surface", "panel")
-MIN_TEXT, MIN_MARK = 4.5, 3.0
+MIN_TEXT = 4.5
 
 
 def contrast(one: str, other: str) -> float:
