@@ -30,9 +30,15 @@ BUDGETS = {
 """Code lines: no blank lines, comments or docstrings."""
 MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 31_194, 185, 0
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
+MAX_TEST_LINES = 32_000
 LONG_LINES = 450
-_NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+BLANK = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
 }
 
 
@@ -40,7 +46,7 @@ def code_lines(source: str) -> int:
     """Lines that hold code, as `cloc` counts them."""
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _NO_CODE:
+        if token.type not in BLANK:
             code.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
         for child in node.body if isinstance(getattr(node, "body", None), list) else []:
@@ -50,7 +56,7 @@ def code_lines(source: str) -> int:
     return len(code)
 
 
-def test_the_program_does_not_grow(capsys, record_property):
+def test_the_program_does_not_grow(capsys):
     sources = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     packages: Counter[str] = Counter()
     for path, source in sources.items():
@@ -60,11 +66,11 @@ def test_the_program_does_not_grow(capsys, record_property):
     rows += [("all", packages.total(), 30_000), ("files", len(sources), 160), ("long files", len(long), 0)]
     with capsys.disabled():
         print("\n" + "\n".join(f"  {name:14} {figure:6,} of {budget:6,}" for name, figure, budget in rows))
-    for name, figure, _ in rows:
-        record_property(name, figure)
     assert packages.total() <= MAX_CODE_LINES
     assert len(sources) <= MAX_FILES
     assert len(long) <= MAX_LONG_FILES, long
+    tests = (path.read_text(encoding="utf-8") for path in PACKAGE.parents[1].joinpath("tests").rglob("*.py"))
+    assert sum(text.count("\n") for text in tests) <= MAX_TEST_LINES
 
 
 def test_no_module_imports_itself_over_others():
