@@ -32,14 +32,7 @@ MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 31_194, 185, 0
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
 MAX_TEST_LINES = 32_000
 LONG_LINES = 450
-BLANK = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+BLANK = {getattr(tokenize, name) for name in ["COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"]}
 
 
 def code_lines(source: str) -> int:
