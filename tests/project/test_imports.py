@@ -1,5 +1,6 @@
 """What is loaded when: a student waits for every import, and import-linter does not see what other packages drag in."""
 
+import os
 import subprocess
 import sys
 
@@ -14,7 +15,8 @@ HEAVY = {"textual", "paramiko", "pandas", "numpy", "matplotlib", "plotext", "ppt
 def loaded_after(code: str) -> set[str]:
     """Modules in memory after running `code` in a fresh interpreter, and the packages they are in."""
     script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     names = done.stderr.splitlines()[-1].split()
     return {*names, *(name.rpartition(".")[0] for name in names), *(name.split(".")[0] for name in names)}
 
