@@ -24,18 +24,24 @@ from labtui.training_logs.run_headers import GPU_OPTIONS
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
 
 
-@rule("shebang", "error", "Stray text behind `#!/bin/bash`: the job fails at once.")
+@rule("shebang", "error")
 def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch."""
+    """Stray text behind `#!/bin/bash`: the job fails at once.
+
+    The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch.
+    """
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
     if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."
         yield Hit(1, effect, replace_line(job, 1, "#!/bin/bash", "start with #!/bin/bash"))
 
 
-@rule("not-a-directive", "warning", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
+@rule("not-a-directive", "warning")
 def not_a_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A directive is spelled `#SBATCH`, at the very start of the line."""
+    """`# SBATCH` or `#sbatch`: a comment to Slurm.
+
+    A directive is spelled `#SBATCH`, at the very start of the line.
+    """
     for number, line in job.code:
         match = re.match(r"(?P<head>\s*#\s*SBATCH)(?P<rest>\s+-.*)$", line, re.IGNORECASE)
         if match and match["head"] != "#SBATCH" and not _about_sbatch(match["head"], match["rest"]):
@@ -52,9 +58,12 @@ def _about_sbatch(head: str, rest: str) -> bool:
     return not all(option.known for option in read_options(rest)) or "`" in rest
 
 
-@rule("late-directive", "error", "A directive after the first command: Slurm ignores it.")
+@rule("late-directive", "error")
 def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Directives count up to the first command only."""
+    """A directive after the first command: Slurm ignores it.
+
+    Directives count up to the first command only.
+    """
     for number in dict.fromkeys(d.line for d in job.directives if d.late):
         line = job.lines[number - 1]
         first = job.commands[0].line
@@ -66,9 +75,12 @@ def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(number, effect, Fix(job.name, "move it up, before the first command", tuple(edits)))
 
 
-@rule("account", "error", "No account, or that of another course.")
+@rule("account", "error")
 def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """The account in example scripts belongs to another year."""
+    """No account, or that of another course.
+
+    The account in example scripts belongs to another year.
+    """
     given = job.last("account")
     if "account" in job.given or not context.account:
         return
@@ -83,9 +95,12 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(given.line, effect, right, None if context.profile.account_pattern else "warning")
 
 
-@rule("qos", "error", "No `--qos` where the site asks for one.")
+@rule("qos", "error")
 def qos(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Sites whose queues are QoS refuse a job that names none."""
+    """No `--qos` where the site asks for one.
+
+    Sites whose queues are QoS refuse a job that names none.
+    """
     profile = context.profile
     queue = profile.gpu_queue if job.gpus else profile.cpu_queue
     if profile.queue_option == "qos" and queue and not job.has("qos"):
@@ -101,9 +116,12 @@ def _plain(value: str) -> bool:
 # --------------------------------------------------------------------------- time
 
 
-@rule("time", "error", "No time limit, one above the queue's, or minutes that are read as seconds.")
+@rule("time", "error")
 def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds."""
+    """No time limit, one above the queue's, or minutes that are read as seconds.
+
+    `--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds.
+    """
     given, value = job.last("time"), job.value("time")
     if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
@@ -128,9 +146,12 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(given.line if given else 1, effect, fix)
 
 
-@rule("short-limit", "warning", "A time limit shorter than the trainings should take.")
+@rule("short-limit", "warning")
 def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Slurm ends the job in the middle, and the last run has no numbers."""
+    """A time limit shorter than the trainings should take.
+
+    Slurm ends the job in the middle, and the last run has no numbers.
+    """
     minutes, given = _minutes(job.value("time")), job.last("time")
     if context.forecast_s is None or minutes is None or minutes < 1 or minutes * 60 >= context.forecast_s:
         return
@@ -155,9 +176,12 @@ def _limit(minutes: int) -> str:
 # --------------------------------------------------------------------------- GPUs and CPUs
 
 
-@rule("no-gpu-asked", "error", "GPU runs in a job that asks for no GPU.")
+@rule("no-gpu-asked", "error")
 def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """The plan or a command is for GPUs, the script has no `--gres`."""
+    """GPU runs in a job that asks for no GPU.
+
+    The plan or a command is for GPUs, the script has no `--gres`.
+    """
     used = (gpus_of(c.text) or 0 for c in job.launches if " cpu" not in c.text)
     wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
@@ -183,9 +207,12 @@ def node_gpus(context: ScriptContext) -> float:
     return context.profile.gpus_per_node if known else math.inf
 
 
-@rule("few-cpus", "warning", "Fewer CPUs than the site asks for with each GPU.")
+@rule("few-cpus", "warning")
 def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Only where the site says a number: elsewhere a node's CPUs divided by its GPUs are a share and no rule."""
+    """Fewer CPUs than the site asks for with each GPU.
+
+    Only where the site says a number: elsewhere a node's CPUs divided by its GPUs are a share and no rule.
+    """
     given = job.last("cpus-per-task")
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node
@@ -206,9 +233,12 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 # --------------------------------------------------------------------------- logs
 
 
-@rule("log-name", "warning", "A log that the next job overwrites, or that goes nowhere.")
+@rule("log-name", "warning")
 def log_name(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A name without the job's number, ``/dev/null``, a ``%`` that Slurm leaves as it is (a typing mistake)."""
+    """A log that the next job overwrites, or that goes nowhere.
+
+    A name without the job's number, ``/dev/null``, a ``%`` that Slurm leaves as it is (a typing mistake).
+    """
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
         effect = _log_trouble(given.value) if given and option not in job.given else ""
@@ -234,9 +264,12 @@ def _log_trouble(pattern: str) -> str:
     return ""
 
 
-@rule("output-folder", "error", "Logs in a folder that does not exist: the job fails without a trace.")
+@rule("output-folder", "error")
 def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Slurm makes no folders for logs. An absolute one that the cluster was not asked about is left alone."""
+    """Logs in a folder that does not exist: the job fails without a trace.
+
+    Slurm makes no folders for logs. An absolute one that the cluster was not asked about is left alone.
+    """
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
         folder = log_folder(job, option)
@@ -266,9 +299,12 @@ def log_folder(job: JobScript, option: str) -> str:
 _BASH_LINE = re.compile(r"line (\d{1,6}): (.*)")
 
 
-@rule("bash-syntax", "error", "Shell code that bash cannot read.", over="shells")
+@rule("bash-syntax", "error", over="shells")
 def bash_syntax(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """As ``bash -n`` says; only where the caller asked it."""
+    """Shell code that bash cannot read.
+
+    As ``bash -n`` says; only where the caller asked it.
+    """
     said = context.bash_errors.get(job.name, "")
     match = _BASH_LINE.search(said)
     if said and match:

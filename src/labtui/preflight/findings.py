@@ -1,7 +1,8 @@
 """What a preflight rule gets and gives: the scripts in their context, findings with a fix, and the table of rules.
 
 A finding has its place, its effect, and a fix that is a pure edit of the text. A rule looks at one file and yields
-hits, ``(line, effect, fix)``. It is registered with its id, its severity and the sentence of the documentation's table.
+hits, ``(line, effect, fix)``. It is registered with its id and its severity; the first line of its docstring is its
+sentence in the documentation's table.
 """
 
 import ast
@@ -360,12 +361,11 @@ class Rule(msgspec.Struct, frozen=True):
 RULES: dict[str, Rule] = {}
 
 
-def rule(
-    rule_id: str, severity: Severity = "error", sentence: str = "", *, over: Files = "jobs"
-) -> Callable[[Look], Look]:
-    """Registers the function below it; a second function of a rule names the id alone."""
+def rule(rule_id: str, severity: Severity = "error", *, over: Files = "jobs") -> Callable[[Look], Look]:
+    """Registers the function below it; a second function of a rule names the id alone, and stands behind the first."""
 
     def register(look: Look) -> Look:
+        sentence = (look.__doc__ or "").partition("\n")[0]
         RULES.setdefault(rule_id, Rule(rule_id, severity, sentence, [])).looks.append((over, look))
         return look
 

@@ -42,9 +42,12 @@ def once(commands: Iterable[Command]) -> Iterator[Command]:
     return (command for command in commands if not command.repeated)
 
 
-@rule("no-nv", "error", "A container without `--nv` in a GPU job: it silently trains on the CPU.")
+@rule("no-nv", "error")
 def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
+    """A container without `--nv` in a GPU job: it silently trains on the CPU.
+
+    Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag.
+    """
     for command in once(job.filled) if job.gpus else ():
         match = _CONTAINER.search(command.text)
         if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
@@ -57,9 +60,12 @@ def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(command.line, effect, fix)
 
 
-@rule("gpu-count", "error", "More GPUs than a node has; trainings that use more or fewer than the job has.")
+@rule("gpu-count", "error")
 def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job."""
+    """More GPUs than a node has; trainings that use more or fewer than the job has.
+
+    `--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job.
+    """
     request = job.gres_line
     used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
@@ -91,9 +97,12 @@ def _used(command: str) -> int | None:
 ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures nothing."
 
 
-@rule("one-epoch", "warning", "A single epoch: it is the warm-up, so there is no steady time.")
+@rule("one-epoch", "warning")
 def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """And Keras prints no "Epoch" line for it."""
+    """A single epoch: it is the warm-up, so there is no steady time.
+
+    And Keras prints no "Epoch" line for it.
+    """
     for command in once(job.launches):
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
             pattern = r"(--(?:num_)?epochs[= ]+)1\b"
@@ -104,9 +113,12 @@ def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 _OPTION = re.compile(r"(?<=\s)(--[A-Za-z][\w-]*)(?=[\s=]|\Z)")
 
 
-@rule("script-option", "error", "An option that the training script does not have: it ends at once.")
+@rule("script-option", "error")
 def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Of scripts that argparse reads the options of, and whose options stand in their own text."""
+    """An option that the training script does not have: it ends at once.
+
+    Of scripts that argparse reads the options of, and whose options stand in their own text.
+    """
     for command in once(job.launches):
         name, _, rest = command.text.partition(".py")
         script = f"{name.split()[-1]}.py".removeprefix("./")
@@ -125,9 +137,12 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(command.line, effect, swap(job, job.source(command), pattern, "", f"remove {option}"))
 
 
-@rule("batch-size", "error", "A batch larger than the data set.")
+@rule("batch-size", "error")
 def batch_size(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Only of the edition's own scripts, whose images an epoch are known."""
+    """A batch larger than the data set.
+
+    Only of the edition's own scripts, whose images an epoch are known.
+    """
     for run in context.draft.runs if context.draft else ():
         images = context.images.get(run.data_set)
         if images is None or run.program is not None or run.unknown or run.batch_size <= images:
@@ -137,9 +152,12 @@ def batch_size(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(line, f"A batch of {run.batch_size:,} images is more than the {images:,} of the data set.")
 
 
-@rule("var-blank", "error", "A space beside the `=` of an assignment.", over="shells")
+@rule("var-blank", "error", over="shells")
 def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant."""
+    """A space beside the `=` of an assignment.
+
+    `VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant.
+    """
     for command in job.commands:
         line = job.lines[command.line - 1]
         match = _BAD_ASSIGNMENT.match(line)
@@ -149,9 +167,12 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))
 
 
-@rule("hidden-status", "warning", "A clean-up command at the end hides the training's failure.")
+@rule("hidden-status", "warning")
 def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A script's exit status is that of its last command."""
+    """A clean-up command at the end hides the training's failure.
+
+    A script's exit status is that of its last command.
+    """
     if not job.trainings or not job.commands or job.commands[-1] in job.trainings:
         return
     last, training = job.commands[-1], job.trainings[-1]
@@ -167,9 +188,12 @@ def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     yield Hit(last.line, effect, Fix(job.name, "end with the training's status", edits))
 
 
-@rule("script-location", "error", "`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.")
+@rule("script-location", "error")
 def script_location(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Slurm runs a copy of the script from its spool directory."""
+    """`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.
+
+    Slurm runs a copy of the script from its spool directory.
+    """
     for command in job.commands:
         if _SELF.search(command.text):
             fixed = _SELF_DIR.sub('"$SLURM_SUBMIT_DIR"', job.lines[command.line - 1])
@@ -182,14 +206,11 @@ def script_location(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 _TASK_RANK = re.compile(r"(?<!\\)\$(?=\{?(?:SLURM_PROCID|SLURM_NODEID|SLURM_LOCALID)\b)")
 
 
-@rule(
-    "rank-in-quotes",
-    "error",
-    "`$SLURM_PROCID` filled in by the batch shell: the same for all tasks.",
-    over="shells",
-)
+@rule("rank-in-quotes", "error", over="shells")
 def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In ``srun ... bash -c "..."`` and in variables the batch shell fills the rank in before the tasks start.
+    """`$SLURM_PROCID` filled in by the batch shell: the same for all tasks.
+
+    In ``srun ... bash -c "..."`` and in variables the batch shell fills the rank in before the tasks start.
 
     One task has one rank anyway, and torchrun's c10d rendezvous gives out ranks of its own.
     """
@@ -226,9 +247,12 @@ def _one_task(job: JobScript, command: str) -> bool:
     return counted and (int(nodes[1]) if nodes else job.nodes) * job.tasks_per_node == 1
 
 
-@rule("one-node-used", "error", "Several nodes, and nothing that starts a process on more than one.")
+@rule("one-node-used", "error")
 def one_node_used(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A batch script runs on the first node alone; `srun` or `mpirun` start the others."""
+    """Several nodes, and nothing that starts a process on more than one.
+
+    A batch script runs on the first node alone; `srun` or `mpirun` start the others.
+    """
     if job.nodes < 2 or not job.launches or any(_STARTERS.search(c.text) for c in job.filled):
         return
     effect = (
@@ -245,9 +269,12 @@ _STEP = re.compile(
 )
 
 
-@rule("srun-cpus", "warning", "`srun` without the CPU cores that the job asked for: one core a task.")
+@rule("srun-cpus", "warning")
 def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core."""
+    """`srun` without the CPU cores that the job asked for: one core a task.
+
+    From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core.
+    """
     if (job.cpus or 1) < 2 or "SRUN_CPUS_PER_TASK" in job.text:
         return
     for command in once(job.launches):
@@ -269,9 +296,12 @@ _CUT = re.compile(rf"\$\{{SLURM_(?:JOB_)?NODELIST[^}}]|{_LIST}[\"']?\s*\|\s*(?:c
 _FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 
 
-@rule("cut-node-list", "error", "The first node's name cut from Slurm's short list of nodes.")
+@rule("cut-node-list", "error")
 def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Several nodes stand as ``as01r1b[01-02]``; ``scontrol show hostnames`` writes them out."""
+    """The first node's name cut from Slurm's short list of nodes.
+
+    Several nodes stand as ``as01r1b[01-02]``; ``scontrol show hostnames`` writes them out.
+    """
     for number, line in job.code if job.nodes > 1 else ():
         code = without_comment(line)
         if not _CUT.search(code) or "scontrol" in code:

@@ -35,14 +35,12 @@ PASTED = "pasted-character"
 _TITLE = "use plain dashes, quotes and spaces"
 
 
-@rule(
-    PASTED,
-    "error",
-    "A long dash, curly quote, no-break or invisible character: it looks right and is another word.",
-    over="shells",
-)
+@rule(PASTED, "error", over="shells")
 def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In commands and directives outside straight quotes; an apostrophe within a word is meant."""
+    """A long dash, curly quote, no-break or invisible character: it looks right and is another word.
+
+    In commands and directives outside straight quotes; an apostrophe within a word is meant.
+    """
     for number, line in job.code:
         code = _code(line)
         fixed = _plain(code)
@@ -90,14 +88,12 @@ def _pasted_effect(code: str) -> str:
     return "An invisible character, or a space of the wrong kind: words run together or no longer match."
 
 
-@rule(
-    "lone-dashes",
-    "error",
-    "A space after the dashes (`-- epochs 5`): the option is not recognised.",
-    over="shells",
-)
+@rule("lone-dashes", "error", over="shells")
 def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In commands that run Python and in directives; `--` alone is also how a document breaks a line."""
+    """A space after the dashes (`-- epochs 5`): the option is not recognised.
+
+    In commands that run Python and in directives; `--` alone is also how a document breaks a line.
+    """
     for number, line in job.code:
         code = _code(line)
         after = re.search(r"^#SBATCH\b|\.py\b|\bsbatch\b|\bsrun\b", code)
@@ -107,14 +103,12 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(number, effect, replace_line(job, number, fixed, "remove the space after the dashes"))
 
 
-@rule(
-    "crlf",
-    "error",
-    "Windows line endings: `sbatch` refuses the script, bash fails on helper scripts.",
-    over="shells",
-)
+@rule("crlf", "error", over="shells")
 def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In job scripts and shell helpers; Python does not mind."""
+    """Windows line endings: `sbatch` refuses the script, bash fails on helper scripts.
+
+    In job scripts and shell helpers; Python does not mind.
+    """
     ends = [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]
     if ends:
         effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
@@ -125,14 +119,12 @@ def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 # --------------------------------------------------------------------------- what a document tears apart
 
 
-@rule(
-    "broken-command",
-    "error",
-    "A command split over two lines: its options start a line of their own.",
-    over="shells",
-)
+@rule("broken-command", "error", over="shells")
 def broken_command(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`."""
+    """A command split over two lines: its options start a line of their own.
+
+    `python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`.
+    """
     effect = "The command ends at the line's end; what follows is read as a command of its own."
     for number in range(1, len(job.lines)):
         line, following = job.lines[number - 1].rstrip("\r"), job.lines[number].rstrip("\r")
@@ -154,9 +146,12 @@ def _joined(job: JobScript, number: int, text: str) -> tuple[Edit, ...]:
     return (Edit(number, job.lines[number - 1], (text,)), Edit(number + 1, job.lines[number], ("",)))
 
 
-@rule("placeholder", "error", "A placeholder left in: `<account>`, `nct_XXX`, `<path>`.", over="shells")
+@rule("placeholder", "error", over="shells")
 def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """In directives and commands; once, where all come from the folder's account."""
+    """A placeholder left in: `<account>`, `nct_XXX`, `<path>`.
+
+    In directives and commands; once, where all come from the folder's account.
+    """
     written = context.draft is not None and context.draft.form != "own"
     unset = context.account if written and is_no_account(context.account) else None
     overridden = {d.line for d in job.directives if d.name in job.given}

@@ -75,9 +75,12 @@ def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[
 # --------------------------------------------------------------------------- files that travel
 
 
-@rule("script-missing", "error", "A script the job runs is not among the files sent.")
+@rule("script-missing", "error")
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Relative names only: absolute ones are the cluster's business. What the script itself writes is there."""
+    """A script the job runs is not among the files sent.
+
+    Relative names only: absolute ones are the cluster's business. What the script itself writes is there.
+    """
     moves = any(_MOVES.match(command.text) for command in job.commands)
     if moves or job.value("chdir")[:1] in ("/", "~", "$"):
         return
@@ -98,9 +101,12 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(command.line, effect, fix)
 
 
-@rule("module-missing", "error", "A Python module the script imports is not sent with it.", over="pythons")
+@rule("module-missing", "error", over="pythons")
 def module_missing(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """The lab's own modules (`cifar`, `resnet_lab` ...), unless the script adds a path of its own."""
+    """A Python module the script imports is not sent with it.
+
+    The lab's own modules (`cifar`, `resnet_lab` ...), unless the script adds a path of its own.
+    """
     for number, module in _lab_imports(script) if "sys.path" not in script.text else ():
         if module not in context.modules:
             effect = f"Python will say: No module named '{module}'. Put {module}.py into scripts/ again."
@@ -124,9 +130,12 @@ def _needed_entries(context: ScriptContext, script: PythonScript) -> list[str]:
 
 
 @rule("other-path", over="pythons")
-@rule("other-path", "warning", "A path of another course's account.", over="shells")
+@rule("other-path", "warning", over="shells")
 def other_path(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
-    """In commands and directives; the `--account` directive has its own rule."""
+    """A path of another course's account.
+
+    In commands and directives; the `--account` directive has its own rule.
+    """
     for number, line, code in _code(context, script):
         yield from _of_others(context, script, number, code, line[len(code) :])
     for directive in script.directives if isinstance(script, JobScript) and script in context.jobs else ():
@@ -156,9 +165,12 @@ def _of_others(
 
 
 @rule("path-missing", over="pythons")
-@rule("path-missing", "error", "A container image or data folder that is not on the cluster.", over="shells")
+@rule("path-missing", "error", over="shells")
 def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
-    """Only where the cluster was asked; a ``sys.path`` folder where a module is imported from it that is not sent."""
+    """A container image or data folder that is not on the cluster.
+
+    Only where the cluster was asked; a ``sys.path`` folder where a module is imported from it that is not sent.
+    """
     lines = _code(context, script)
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:

@@ -26,9 +26,12 @@ def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> 
     return replace_line(script, value.lineno, fixed.decode("utf-8", "surrogatepass"), title)
 
 
-@rule("python-syntax", "error", "A Python file that does not parse.", over="pythons")
+@rule("python-syntax", "error", over="pythons")
 def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """It would fail on the cluster after the wait in the queue, with this very message."""
+    """A Python file that does not parse.
+
+    It would fail on the cluster after the wait in the queue, with this very message.
+    """
     if script.tree is not None:
         return
     try:
@@ -39,14 +42,12 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
         yield Hit(0, "Python cannot read this file as a program.")
 
 
-@rule(
-    "unchanged-copy",
-    "error",
-    "A training script that is byte for byte the same as another one: both run the same training.",
-    over="pythons",
-)
+@rule("unchanged-copy", "error", over="pythons")
 def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """A copy whose change was forgotten: its GPU-hours would measure the network of the original once more."""
+    """A training script that is byte for byte the same as another one: both run the same training.
+
+    A copy whose change was forgotten: its GPU-hours would measure the network of the original once more.
+    """
     runs = context.draft.runs if context.draft is not None else ()
     if script.name in context.brought or script.name not in {run.script for run in runs}:
         return
@@ -67,9 +68,12 @@ def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterat
             yield Hit(value.lineno, ONE_EPOCH, _swap_value(script, value, "2", "epochs=2"))
 
 
-@rule("progress-bar", "warning", "fit() with a progress bar: huge logs of \\r and \\b.", over="pythons")
+@rule("progress-bar", "warning", over="pythons")
 def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar."""
+    r"""fit() with a progress bar: huge logs of \r and \b.
+
+    verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar.
+    """
     if "tensorflow" not in script.text and "keras" not in script.text:
         return
     effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."
@@ -104,9 +108,12 @@ _DOWNLOAD = re.compile(
 _DATASETS = {"cifar10", "cifar100", "mnist", "fashion_mnist", "imdb", "reuters", "boston_housing"}
 
 
-@rule("download", "error", "A download in the job: compute nodes have no internet.", over="shells")
+@rule("download", "error", over="shells")
 def download(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`wget`, `git clone`, `pip install` and the like."""
+    """A download in the job: compute nodes have no internet.
+
+    `wget`, `git clone`, `pip install` and the like.
+    """
     for command in job.commands:
         if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
             effect = "Compute nodes have no internet: this hangs until it times out. Send the files instead."
