@@ -234,7 +234,7 @@ def test_damaged_records_are_named(tmp_path):
     (tmp_path / STATE_FILE).write_text('{"clock": 1')
     with pytest.raises(DataError, match="records cannot be read") as caught:
         PracticeCluster(tmp_path)
-    assert "Delete" in caught.value.hint
+    assert str(tmp_path / STATE_FILE) in caught.value.hint
 
 
 @pytest.fixture

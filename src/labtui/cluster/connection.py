@@ -215,7 +215,7 @@ class Connection:
         if (refusal := self._refused_here(noise)) is not None:
             return refusal
         last = f"Output: {noise.splitlines()[-1][:200]}" if noise else ""
-        return failure("no-shell", host=self.host, text=last, detail=noise, wait=True)
+        return failure("no-shell", host=self.host, text=last, wait=True)
 
     def _refused_here(self, noise: str) -> LabError | None:
         return refused_by_server(noise, self._endpoint or self.target.endpoints[0])
@@ -283,7 +283,7 @@ class Connection:
         """Why there is no file transfer."""
         if (refusal := self._refused_command()) is not None:
             return refusal
-        return failure("no-sftp", host=self.host, detail=str(problem), wait=True)
+        return failure("no-sftp", host=self.host, wait=True)
 
     def _refused_command(self) -> LabError | None:
         """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""

@@ -207,7 +207,7 @@ def file_failure(path: str, problem: OSError) -> LabError:
     """A file operation's refusal in words. SFTP tells a full disk or quota only as "Failure"."""
     known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
     reason = known.get(problem.errno or 0, "bad-file")
-    return failure(reason, path=path, text=problem, detail=str(problem), wait=reason == "bad-file")
+    return failure(reason, path=path, text=problem, wait=reason == "bad-file")
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:
@@ -337,9 +337,5 @@ def _read_placed(remote_dir: str, files: Sequence[PushFile], result: CommandResu
     sentence, hint = (stderr.splitlines() or ["no reason given"])[-1], "Check the remote folder (`root`)."
     if refusal.key in ("quota", "permission"):
         sentence, hint = refusal.sentence, refusal.hint
-    raise RemoteFailure(
-        f"The files cannot be put into {remote_dir}: {sentence}",
-        hint,
-        detail=stderr,
-        wait=refusal.key == "quota",
-    )
+    why = f"The files cannot be put into {remote_dir}: {sentence}"
+    raise RemoteFailure(why, hint, wait=refusal.key == "quota")

@@ -139,14 +139,14 @@ def _failures() -> dict[str, tuple[Any, str, str]]:
     }
 
 
-def failure(reason: str, *, detail: str = "", wait: bool = False, **words: object) -> errors.LabError:
+def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabError:
     """The error for this reason, its sentence and hint filled in with `words`."""
     kind, sentence, hint = _failures()[reason]
     error: errors.LabError = kind(sentence.format(**words), hint.format(**words).strip())
     if isinstance(error, errors.CannotConnect | errors.LoginRefused):
         error.reason = reason
     if isinstance(error, errors.RemoteFailure):
-        error.detail, error.wait = detail, wait
+        error.wait = wait
     return error
 
 

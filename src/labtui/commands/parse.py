@@ -128,11 +128,9 @@ def _companion(path: str) -> Path | None:
 def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = False) -> LogReport:
     report = read_log(path, stream, make)
     if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
-        raise DataError(
-            f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
-        )
+        raise DataError(f"{path}: the file is empty.", "The job may not have written anything yet.")
     if report.binary:
-        raise DataError(f"{path}: this is not a text file.", _WHICH_FILE, path=path)
+        raise DataError(f"{path}: this is not a text file.", _WHICH_FILE)
     return report
 
 
@@ -148,12 +146,12 @@ def read_log(path: str, stream: Stream, make: MakeReader = LogReader) -> LogRepo
     name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
         if place.exists() and not place.is_file():  # a device may have no end, a pipe may wait for ever
-            raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE, path=path)
+            raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE)
         with place.open("rb") as source:
             return _fed(source, make(stream=stream, job_name=name if job_id(number) else ""))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{path}: {reason}.", _WHICH_FILE, path=path) from None
+        raise DataError(f"{path}: {reason}.", _WHICH_FILE) from None
 
 
 def _fed(source: IO[bytes], reader: LogReader) -> LogReport:

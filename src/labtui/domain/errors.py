@@ -32,11 +32,6 @@ class LabError(Exception):
         self.hint = hint
         self.reason = reason
 
-    @property
-    def kind(self) -> str:
-        """A stable word for JSON output and for telling repeated errors apart."""
-        return type(self).__name__
-
 
 class UsageError(LabError):
     """The command or the arguments do not fit; the process exits with 2."""
@@ -59,11 +54,10 @@ class FolderTaken(StoreError):
 
 
 class DataError(LabError):
-    """A file is not what it should be; `path` and `line` say where when known."""
+    """A file is not what it should be; `line` says where in it, when known."""
 
-    def __init__(self, sentence: str, hint: str = "", *, path: str = "", line: int | None = None) -> None:
+    def __init__(self, sentence: str, hint: str = "", *, line: int | None = None) -> None:
         super().__init__(sentence, hint)
-        self.path = path
         self.line = line
 
 
@@ -88,14 +82,13 @@ class HostKeyProblem(LabError):
 
 
 class RemoteFailure(LabError):
-    """A remote command or file operation failed; `detail` holds the server's own words.
+    """A remote command or file operation failed.
 
     `wait` is true when the same may go well later: a full disk, a server that opens no further channel.
     """
 
-    def __init__(self, sentence: str, hint: str = "", *, detail: str = "", wait: bool = False) -> None:
+    def __init__(self, sentence: str, hint: str = "", *, wait: bool = False) -> None:
         super().__init__(sentence, hint)
-        self.detail = detail
         self.wait = wait
 
 

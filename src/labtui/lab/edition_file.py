@@ -108,7 +108,7 @@ def _toml(text: str, path: str) -> Mapping[str, Any]:
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:
     where = ", ".join(part for part in (path, f"line {line}" if line else "") if part)
-    return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, path=path, line=line)
+    return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, line=line)
 
 
 def _values(value: object, place: Place) -> Iterator[Problem]:

@@ -162,8 +162,7 @@ class StateFile:
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(
                 f"The practice cluster's records cannot be read: {error}.",
-                "Delete this file to continue without its earlier jobs.",
-                path=str(self._path),
+                f"Delete {self._path} to continue without its earlier jobs.",
             ) from error
 
     def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:

@@ -88,7 +88,7 @@ def read_settings(path: Path) -> Settings:
     Raises:
         DataError: it cannot be read, is not TOML, or a value does not fit; says which line where known.
     """
-    return _settings_of(_toml(read_text(path, path.name), path.name, path), path)
+    return _settings_of(_toml(read_text(path, path.name), path.name), path)
 
 
 def read_text(path: Path, name: str) -> str:
@@ -103,10 +103,10 @@ def read_text(path: Path, name: str) -> str:
         why, fix = f"cannot be read: {error.strerror}", "Check the path."
     except UnicodeDecodeError:
         why, fix = "is not UTF-8 text", "Save it as UTF-8."
-    raise DataError(f"{name} {why}.", fix, path=str(path))
+    raise DataError(f"{name} {why}.", fix)
 
 
-def _toml(text: str, name: str, path: Path | None = None) -> dict[str, Any]:
+def _toml(text: str, name: str) -> dict[str, Any]:
     """A table from its text. Raises DataError: what is wrong with it, and where it is known."""
     try:
         return tomllib.loads(text)
@@ -114,7 +114,7 @@ def _toml(text: str, name: str, path: Path | None = None) -> dict[str, Any]:
         why = str(error)
     except (RecursionError, ValueError):
         why = "it is nested too deeply, or a number has too many digits"
-    raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.", path=str(path or name))
+    raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.")
 
 
 def _settings_of(document: dict[str, Any], path: Path) -> Settings:
@@ -122,13 +122,13 @@ def _settings_of(document: dict[str, Any], path: Path) -> Settings:
     for table in ("lab", "cluster"):
         section = document.get(table, {})
         if not isinstance(section, dict):
-            raise DataError(f"[{table}] in {path.name} is not a table.", path=str(path))
+            raise DataError(f"[{table}] in {path.name} is not a table.")
         flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
     try:
         return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
         hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
-        raise DataError(f"{path.name} is not valid: {error}.", hint, path=str(path)) from error
+        raise DataError(f"{path.name} is not valid: {error}.", hint) from error
 
 
 def write_settings(path: Path, settings: Settings) -> None:

@@ -180,7 +180,7 @@ def _read_gpus(job_id: str, result: CommandResult) -> str:
     words = " ".join(f"{result.err} {result.out}".split()).rstrip(".") or "no reason given"
     found = next((each for key, each in _NO_GPUS.items() if key in words.lower()), None)
     sentence, hint = found or (f"The GPUs of job {{}} could not be read: {words}.", "")
-    raise RemoteFailure(sentence.replace("{}", job_id, 1), hint, detail=result.err.strip())
+    raise RemoteFailure(sentence.replace("{}", job_id, 1), hint)
 
 
 _OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"
@@ -211,7 +211,7 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
         return
     hints = sentences()["controls"]
     hint = next((each["hint"] for each in hints if re.search(each["pattern"], words, re.IGNORECASE)), "")
-    raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", hint, detail=result.err.strip())
+    raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", hint)
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:

@@ -100,20 +100,17 @@ def _read_submitted(result: CommandResult) -> str:
         )
     refusal = classify(result.err)
     if result.status == NO_DIRECTORY and refusal.key != "quota":
-        raise SubmitRefused(
-            "The directory of this submission is not on the cluster.", "Push again.", detail=result.err
-        )
+        raise SubmitRefused("The directory of this submission is not on the cluster.", "Push again.")
     if result.status == NOT_ASKED and refusal.key != "no-sbatch":
         raise SubmitRefused(
             "Slurm's controller does not answer. Nothing was sent.",
             "labtui sends it when the controller answers again.",
-            detail=result.err,
             wait=True,
         )
     if refusal.unclear:
         raise ConnectionLost(refusal.sentence, refusal.hint)
     hint = f"{refusal.hint} {_open_to_user(refusal.key, result.out)}".strip()
-    raise SubmitRefused(refusal.sentence, hint, detail=refusal.detail, wait=refusal.wait)
+    raise SubmitRefused(refusal.sentence, hint, wait=refusal.wait)
 
 
 def _open_to_user(key: str, out: str) -> str:
