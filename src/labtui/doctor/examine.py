@@ -25,7 +25,7 @@ from labtui.doctor.findings import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
-from labtui.preflight.paths import alternative_path
+from labtui.preflight.files import alternative_path
 from labtui.slurm.job_control import check_options
 from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
 

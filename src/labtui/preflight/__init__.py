@@ -8,13 +8,13 @@ cluster knows comes in.
 
 from collections.abc import Mapping
 
-from labtui.preflight import directives, launch, pasted, paths, training
+from labtui.preflight import directives, files, launch, pasted
+from labtui.preflight.files import paths_to_ask
 from labtui.preflight.findings import RULES, Finding, ScriptContext, apply_fix
-from labtui.preflight.paths import paths_to_ask
 
 __all__ = ["ScriptContext", "fix_all", "paths_to_ask", "preflight", "rules_table"]
-_TOPICS = (pasted, directives, launch, paths, training)
-"""The modules of the rules, which register themselves; the order of the table."""
+_TOPICS = (pasted, directives, launch, files)
+"""The modules of the rules, which register themselves."""
 
 
 def preflight(context: ScriptContext) -> tuple[Finding, ...]:
@@ -22,9 +22,9 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
 
     Never raises for any content of the files.
     """
-    findings = [finding for rule in RULES.values() for finding in rule.findings(context)]
-    findings = _without_echoes(findings)
-    return tuple(sorted(findings, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
+    findings = (finding for rule in RULES.values() for finding in rule.findings(context))
+    once = list(dict.fromkeys(findings))  # a command in a loop is seen in each of its rounds
+    return tuple(sorted(_without_echoes(once), key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
 
 def _without_echoes(findings: list[Finding]) -> list[Finding]:

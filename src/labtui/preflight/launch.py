@@ -1,7 +1,7 @@
 """The commands of a job script: what runs, on which GPUs and nodes, and whether its failure would be seen."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from labtui.domain.model import plural
 from labtui.preflight.directives import gpus_of, node_gpus
@@ -19,7 +19,7 @@ from labtui.preflight.findings import (
     swap,
 )
 from labtui.slurm.batch_script import JobScript, without_comment
-from labtui.slurm.script_commands import RANK, Command
+from labtui.slurm.script_commands import RANK
 
 _CONTAINER = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
 _BAD_ASSIGNMENT = re.compile(
@@ -37,18 +37,13 @@ _STARTERS = re.compile(
 )
 
 
-def once(commands: Iterable[Command]) -> Iterator[Command]:
-    """Each command of the script once, whatever loop it stands in."""
-    return (command for command in commands if not command.repeated)
-
-
 @rule("no-nv", "error")
 def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A container without `--nv` in a GPU job: it silently trains on the CPU.
 
     Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag.
     """
-    for command in once(job.filled) if job.gpus else ():
+    for command in job.filled if job.gpus else ():
         match = _CONTAINER.search(command.text)
         if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
             continue
@@ -103,7 +98,7 @@ def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     And Keras prints no "Epoch" line for it.
     """
-    for command in once(job.launches):
+    for command in job.launches:
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
             pattern = r"(--(?:num_)?epochs[= ]+)1\b"
             fix = swap(job, job.source(command), pattern, r"\g<1>2", "train two epochs")
@@ -119,7 +114,7 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     Of scripts that argparse reads the options of, and whose options stand in their own text.
     """
-    for command in once(job.launches):
+    for command in job.launches:
         name, _, rest = command.text.partition(".py")
         script = f"{name.split()[-1]}.py".removeprefix("./")
         parts = [
@@ -214,7 +209,7 @@ def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     One task has one rank anyway, and torchrun's c10d rendezvous gives out ranks of its own.
     """
-    for command in once(job.filled):
+    for command in job.filled:
         ranks = list(RANK.finditer(command.text))
         if not ranks or not re.search(r"\bsrun\b", command.text):
             continue
@@ -277,7 +272,7 @@ def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     if (job.cpus or 1) < 2 or "SRUN_CPUS_PER_TASK" in job.text:
         return
-    for command in once(job.launches):
+    for command in job.launches:
         step = _STEP.search(command.text)
         options = step["options"] if step else "$"
         if re.search(r"[${]|--cpus-per-task\b|\s-c\s*\d|--exclusive\b|--overlap\b", options):

@@ -40,12 +40,11 @@ _SPANNING = re.compile(r"[\\'\"(]")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A piece of shell code from physical line `line` to `end`. `repeated` tells which round of a loop, from 0."""
+    """A piece of shell code from physical line `line` to `end`."""
 
     line: int
     end: int
     text: str
-    repeated: int = 0
 
 
 class _Shell(msgspec.Struct):
@@ -56,27 +55,26 @@ class _Shell(msgspec.Struct):
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:
     """What the statements run, in order; each loop over known words unrolled. `known` are variables that Slurm sets."""
     shell = _Shell(variables=dict(known))
-    _run(shell, statements, 0)
+    _run(shell, statements)
     return tuple(shell.made)
 
 
-def _run(shell: _Shell, statements: Sequence[Command], repeated: int) -> None:
+def _run(shell: _Shell, statements: Sequence[Command]) -> None:
     at = 0
     while at < len(statements) and len(shell.made) < MAX_COMMANDS:
         statement = statements[at]
         loop = _FOR.match(statement.text)
         at += 1
         if loop is None:
-            _single(shell, statement, repeated)
+            _single(shell, statement)
             continue
         end = _end_of_loop(statements, at)
-        words = _loop_words(shell, loop[2], statement.line)
-        for number, word in enumerate(words):
+        for word in _loop_words(shell, loop[2], statement.line):
             if word is None:
                 shell.variables.pop(loop[1], None)
             else:
                 shell.variables[loop[1]] = word
-            _run(shell, statements[at:end], number if len(words) > 1 else repeated)
+            _run(shell, statements[at:end])
         at = end + 1
 
 
@@ -107,7 +105,7 @@ def _loop_words(shell: _Shell, text: str, line: int) -> list[str | None]:
     return words[:_MAX_WORDS] or [None]
 
 
-def _single(shell: _Shell, statement: Command, repeated: int) -> None:
+def _single(shell: _Shell, statement: Command) -> None:
     line, text = statement.line, _KEYWORD.sub("", statement.text)
     assigned = _ASSIGN.match(text)
     value = assigned[2].strip() if assigned else ""
@@ -117,7 +115,7 @@ def _single(shell: _Shell, statement: Command, repeated: int) -> None:
     elif assigned and (value.startswith("(") or len(split_words(value)) <= 1):
         shell.variables[assigned[1]] = _filled(shell, value, line)
     elif filled := _filled(shell, text, line).strip():
-        shell.made.append(Command(line, statement.end, filled, repeated))
+        shell.made.append(Command(line, statement.end, filled))
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
