@@ -15,11 +15,11 @@ from pptx import Presentation
 
 from labtui.domain.errors import ExportError
 from labtui.export import export_lab, notebook
+from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
 from labtui.export.drawing import panels
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
-from labtui.export.measurements import stamp_of
 from labtui.export.pages import hand_in
 from labtui.export.plots import pictures
 from labtui.export.powerpoint import pptx

@@ -13,7 +13,7 @@ from labtui.commands import results as results_verb
 from labtui.commands.cli import main
 from labtui.domain.errors import ExportError
 from labtui.export import export_lab
-from labtui.export.measurements import measurements_of
+from labtui.export.contents import measurements_of
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.export.helpers import DAY, make_lab

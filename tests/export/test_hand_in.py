@@ -19,7 +19,7 @@ from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
-from labtui.export.result_tables import readings_table
+from labtui.export.tables import readings_table
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread
 from labtui.results.compute import compute_results

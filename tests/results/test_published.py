@@ -10,7 +10,7 @@ import pytest
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
-from labtui.export.measurements import Measurements
+from labtui.export.contents import Measurements
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
-from labtui.export.result_tables import readings_table
-from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.export.tables import csv_text, latex_text, markdown_text, readings_table
 from labtui.results.compute import compute_results
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import (

@@ -28,7 +28,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from labtui.export.measurements import Measurements
+    from labtui.export.contents import Measurements
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
@@ -100,7 +100,7 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
 def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
     """The runs of training logs, and the times of a lab's programs; what cannot be read is said on stderr."""
     from labtui.commands.parse import parse_files, programs_of
-    from labtui.export.measurements import SAMPLER_END, Measurements, beside, samples_in
+    from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
     from labtui.results.measured import measured_from_reports
 
     each = {path if path == "-" else str(Path(path).absolute()): path for path in paths}  # each log once
@@ -119,7 +119,7 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
     reports = [(one.path, one.report) for one in files if one.report is not None]
     return Measurements(
         runs=measured_from_reports(reports),
-        samples={path: samples_in(beside(path)) for path, _ in reports},
+        samples={path: samples_beside(path) for path, _ in reports},
         unread=any(one.error is not None for one in files),
     )
 
@@ -145,7 +145,7 @@ def named_folder(args: argparse.Namespace) -> LabFolder | None:
 
 def of_folder(folder: LabFolder) -> Measurements:
     """The runs stored there, read without taking it from a labtui that has it open."""
-    from labtui.export.measurements import measurements_of
+    from labtui.export.contents import measurements_of
     from labtui.session.opening import disk_problem
 
     if (problem := disk_problem(folder)) is not None:
@@ -177,7 +177,7 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
     from labtui.export import drawings, lab_plots, write_files
-    from labtui.export.measurements import small_notes
+    from labtui.export.contents import small_notes
     from labtui.results.charts import with_kind
 
     folder = named_folder(args)

@@ -18,7 +18,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from labtui.export.measurements import Measurements
+    from labtui.export.contents import Measurements
     from labtui.results.rows import ResultRow
 
 _NOTHING = "Nothing to split yet: this needs a run on one GPU and one on more, of the same training."

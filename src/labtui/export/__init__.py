@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -14,12 +15,17 @@ import msgspec
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
-from labtui.export.contents import LabContents
+from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
+from labtui.export.documents import pdf
 from labtui.export.hand_in import HandInDocument
-from labtui.export.measurements import Measurements
-from labtui.export.plots import Format
+from labtui.export.pages import charts_of_tasks, hand_in
+from labtui.export.plots import Format, pictures
+from labtui.export.tables import FORMS, markdown
+from labtui.results.catalogue import lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
 from labtui.results.rows import Results
+from labtui.results.run_charts import job_gpu_chart
+from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
 """What makes a file, by its name; or what makes several files at once, by what they show."""
@@ -57,10 +63,6 @@ def export_lab(
         ExportError: says which file could not be made or written, and why.
         LabError: when the lab folder cannot be read.
     """
-    from labtui.export.contents import read_contents
-    from labtui.export.measurements import stamp_of
-    from labtui.session.folder import LabFolder
-
     lab = LabFolder.open(folder)
     contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
     if formats is None:
@@ -70,10 +72,10 @@ def export_lab(
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it uses what typesetting has released, and the peak is 15 MB lower
-    files = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None, told)
+    written = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None, told)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
-    return ExportReport(files, tuple(dict.fromkeys(notes)))
+    return ExportReport(written, tuple(dict.fromkeys(notes)))
 
 
 def write_files(
@@ -84,7 +86,7 @@ def write_files(
     Raises:
         ExportError: says which could not be made or written, and why.
     """
-    files: list[Path] = []
+    written: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items(), 1):
         told(f"{at} of {len(work)}: {name}")
@@ -92,12 +94,12 @@ def write_files(
             made = make()
             for path, data in (made if isinstance(made, Mapping) else {name: made}).items():
                 write_whole(target / path, data.encode() if isinstance(data, str) else data, root)
-                files.append(target / path)
+                written.append(target / path)
         except ExportError as error:
             problems.append(error)
     if problems:
         raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
-    return tuple(files)
+    return tuple(written)
 
 
 def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
@@ -106,8 +108,6 @@ def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
 
 
 def _tables(contents: LabContents) -> Work:
-    from labtui.export.tables import FORMS
-
     made: Work = {"results.json": partial(contents.measurements.json_text, contents.results)}
     return made | {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
 
@@ -120,7 +120,6 @@ def drawings(
     folder: str = "",
 ) -> Work:
     """What makes each chart in these formats, of one figure; a file is called by its chart's key."""
-    from labtui.export.plots import pictures
 
     def drawn(chart: ChartSpec) -> dict[str, bytes]:
         made = pictures(chart, formats, stamp=stamp)
@@ -131,10 +130,6 @@ def drawings(
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
-    from labtui.export.measurements import without_small
-    from labtui.results.catalogue import lab_charts, with_unique_keys
-    from labtui.results.run_charts import job_gpu_chart
-
     charts = list(lab_charts(without_small(results)))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
@@ -146,9 +141,6 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
 
 def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
     """Every chart of a lab; of those that compare too much for one chart, the ones of its tasks."""
-    from labtui.export.pages import charts_of_tasks
-    from labtui.results.catalogue import with_unique_keys
-
     charts = lab_plots(contents.measurements, contents.named)
     there = {(chart.family, chart.model) for chart in charts}
     more = (chart for chart in charts_of_tasks(contents) if (chart.family, chart.model) not in there)
@@ -161,8 +153,6 @@ def _documents(
     """What the student should know, and what makes each document that is wanted."""
     if not (formats or reports):
         return (), {}
-    from labtui.export.documents import pdf
-    from labtui.export.pages import hand_in
     from labtui.export.powerpoint import pptx
 
     document = hand_in(contents)
@@ -177,10 +167,6 @@ def _documents(
 
 def notebook(document: HandInDocument) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
-    from importlib.resources import files
-
-    from labtui.export.tables import markdown
-
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]
     lines += [document.mark] if document.practice else []

@@ -1,31 +1,179 @@
-"""Everything that is handed in is made of, read from a lab folder once: after this, nothing is read any more.
+"""What an export is made of: the runs of a lab folder or of some logs, and all that belongs to them.
 
-The folder is only looked at, so this works beside a labtui that has it open.
+The one place where `labtui results`, `plot` and `export` get their input, so that they cannot disagree. A lab folder is
+read once, beside whoever has it open, and never changed.
 """
 
+import contextlib
+import functools
+import hashlib
+import json
 import os
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import LabError
+from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
-from labtui.export.measurements import Measurements, measurements_of, stored_state
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import AnswerSheet
-from labtui.results.rows import Results
+from labtui.results.compute import compute_results
+from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
+from labtui.results.measured import MeasuredRun, measured_from_state
+from labtui.results.numbers import clean
+from labtui.results.rows import Results, of_rows, renamed
+from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings
+from labtui.session.labs import gather_evidence, load_edition, read_answers
+from labtui.session.settings import Settings, check_trust, load_profile
+from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 MAX_LOG_BYTES = 4_000_000
 """Of a longer file only its beginning is looked at for the lines that matter."""
 MAX_PICTURE_BYTES = 20_000_000
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+
+
+def stamp_of(results: Results) -> str:
+    """Which state an export shows: when its last epoch ended, and a fingerprint of all numbers.
+
+    Every file of one export carries it; the same state gives the same stamp. A practice cluster's clock runs ahead of
+    the real one, so the time says whose it is.
+    """
+    ended = [
+        s.ended_at
+        for row in results.rows
+        for run in row.members
+        for s in run.run.epochs
+        if s.ended_at is not None
+    ]
+    when = ""
+    with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
+        when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
+    if when and any(run.practice for row in results.rows for run in row.members):
+        when += " by the practice clock"
+    text = json.dumps(results_json(results), sort_keys=True)
+    state = f"state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return ", ".join(filter(None, (when, state)))
+
+
+def without_small(results: Results) -> Results:
+    """The results that the lab's charts show: small runs are left out where there are others."""
+    rows = [row for row in results.rows if not row.small]
+    return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
+
+
+def small_notes(results: Results) -> list[str]:
+    """Which rows the charts leave out, and why."""
+    shown = without_small(results).rows
+    left = [clean(row.configuration.label) for row in results.rows if row not in shown]
+    return [f"{label} is a small run: not in the charts, not a result of the lab." for label in left]
+
+
+SAMPLER_END = ".gpu.csv"
+
+
+class Measurements(msgspec.Struct, frozen=True, dict=True):
+    """What was read: the runs, and what belongs to them.
+
+    `samples` are GPU samples by the log they lie beside; `cost` and `edition` are known in a lab folder only.
+    `unread` is true when a file could not be read.
+    """
+
+    runs: tuple[MeasuredRun, ...] = ()
+    samples: Mapping[str, tuple[GpuSample, ...]] = {}
+    cost: LabCost | None = None
+    edition: Edition | None = None
+    unread: bool = False
+
+    def results(self, images: int | None = None) -> Results:
+        """The numbers; `images` per epoch go before the edition's, where a log does not say them."""
+        usual = self.edition.images if self.edition is not None else None
+        return compute_results(self.runs, images=images or usual, insist=images is not None)
+
+    def named(self, results: Results) -> Results:
+        """The results with the edition's names of its models, for people; JSON and CSV have the scripts' names."""
+        return renamed(results, self.edition.names) if self.edition is not None else results
+
+    @functools.cached_property
+    def uses(self) -> tuple[RunUtilization, ...]:
+        """What the GPUs did in each run whose job had a sampler."""
+        found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
+        return tuple(use for use in found if use is not None)
+
+    def json(self, results: Results) -> dict[str, Any]:
+        """Everything `labtui results --json` says."""
+        return results_json(results) | {
+            "export": stamp_of(results),
+            "accuracy": accuracy_json(results),
+            "gpu_use": [utilization_json(use) for use in self.uses],
+            **({} if self.cost is None else {"cost": cost_json(self.cost)}),
+        }
+
+    def json_text(self, results: Results) -> str:
+        return json.dumps(self.json(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) -> tuple[GpuSample, ...]:
+    """What the GPU sampler wrote beside a log; nothing when that cannot be read: GPU use is not the answer."""
+    try:
+        return (
+            read_samples(read(Path(log.removesuffix(".out") + SAMPLER_END))) if log.endswith(".out") else ()
+        )
+    except OSError:
+        return ()
+
+
+def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measurements:
+    """The runs of a lab folder; `state` when the caller has it, else as stored.
+
+    Raises:
+        StoreError: when the database cannot be read.
+    """
+    state = stored_state(folder) if state is None else state
+    runs = measured_from_state(state)
+    sources = {one.source for one in runs if one.source}
+    return Measurements(
+        runs=runs,
+        samples={source: samples_beside(source, folder.read) for source in sources},
+        cost=lab_cost(state),
+        edition=_edition_of(folder),
+    )
+
+
+def stored_state(folder: LabFolder) -> LabState:
+    """The state as the lab folder's database has it; empty without one."""
+    from labtui.session.mirrors import state_of
+    from labtui.session.opening import copied_state
+    from labtui.session.store import Store
+
+    if not folder.database_path.exists() or check_trust(folder.path):
+        return copied_state(folder)
+    try:
+        store = Store(folder.database_path, read_only=True)
+    except NotWritable:  # SQLite reads beside a writer only where it can make a file
+        return copied_state(folder)
+    try:
+        return state_of(folder, store)
+    finally:
+        store.close()
+
+
+def _edition_of(folder: LabFolder) -> Edition | None:
+    """The folder's edition; None when it cannot be read (other commands say why)."""
+    try:
+        return load_edition(folder.settings().edition, folder)
+    except LabError:
+        return None
+
+
+# --------------------------------------------------------------------------- a lab folder
 
 
 class LabContents(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,8 +266,6 @@ def read_contents(
     Raises:
         LabError: when settings, edition, scripts or answers cannot be read.
     """
-    from labtui.session.labs import gather_evidence, load_edition, read_answers
-
     settings = folder.settings()
     edition = load_edition(settings.edition, folder)
     state = stored_state(folder) if state is None else state
@@ -145,8 +291,6 @@ def read_contents(
 
 
 def _cluster(settings: Settings, folder: LabFolder) -> str:
-    from labtui.session.settings import load_profile
-
     try:
         return load_profile(settings.profile, folder.path).title
     except LabError:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from labtui.export import measurements, result_tables
-from labtui.export.contents import LabContents
+from labtui.export import tables
+from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
@@ -45,14 +45,12 @@ def hand_in(contents: LabContents) -> HandInDocument:
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
         author=author,
         lines=tuple(filter(None, (author, where, day))),
-        stamp=measurements.stamp_of(contents.results),
+        stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=result_tables.title_facts(
-            measurements.without_small(contents.named), accuracy=_asks_for_accuracy(edition)
-        ),
+        facts=tables.title_facts(without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
         mark=contents.mark,
-        notes=(*notes, *_unanswered(contents), *measurements.small_notes(contents.named), *missing),
+        notes=(*notes, *_unanswered(contents), *small_notes(contents.named), *missing),
     )
 
 
@@ -107,7 +105,7 @@ def _unanswered(contents: LabContents) -> Iterable[str]:
 
 def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
     if plan.kind == "overview":
-        facts = result_tables.machine_facts(contents.named)
+        facts = tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
         yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.practice)
@@ -136,7 +134,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
-        facts=result_tables.page_facts(charts, results),
+        facts=tables.page_facts(charts, results),
         blocks=blocks,
         answers=answers,
         note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.captions)),
@@ -185,7 +183,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(contents: LabContents) -> Page:
     """What the numbers say of each network and of all together, each sentence once."""
-    results = measurements.without_small(contents.named)
+    results = without_small(contents.named)
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
@@ -197,7 +195,7 @@ def _conclusions(contents: LabContents) -> Page:
 
 def _sources(contents: LabContents) -> Page:
     """Where each number was read, and which findings were overridden."""
-    table = result_tables.sources_table(contents.named)
+    table = tables.sources_table(contents.named)
     overridden = [
         plain(
             f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
@@ -219,7 +217,7 @@ def _sources(contents: LabContents) -> Page:
 
 def _provenance(results: Results) -> Iterable[str]:
     for row in (*results.programs, *results.measured):
-        for name, _, job, log, lines in result_tables.source_rows(row):
+        for name, _, job, log, lines in tables.source_rows(row):
             yield f"{name or clean(row.configuration.label)}: job {job}, {log}, lines {lines}"
 
 
@@ -251,7 +249,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         same_data = not data_sets or row.configuration.data_set in data_sets or mine(row)
         return not plan.models or (row.model in plan.models and same_data)
 
-    shown = measurements.without_small(results).rows
+    shown = without_small(results).rows
     rows = [row for row in shown if is_of_page(row)]
     own = [row for row in rows if mine(row)]
     sizes = {(row.model, row.n_gpus) for row in own}
@@ -296,14 +294,14 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
     if plan.table == "fractions":
         fits = [fit for fit in contents.named.fits if not plan.models or fit.model in plan.models]
-        yield from (result_tables.fraction_table(fits),) if fits else ()
+        yield from (tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, program_columns(results.programs))
     elif plan.table and results.measured:
         rows = results.rows
         if plan.table == "acceleration":
             rows = tuple(row for row in rows if (row.n_gpus or 0) <= 1)
-        yield result_tables.readings_table(of_rows(results, rows))
+        yield tables.readings_table(of_rows(results, rows))
 
 
 # --------------------------------------------------------------------------- listings

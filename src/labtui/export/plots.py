@@ -97,24 +97,14 @@ def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> by
 
 
 def _saved(figure: Any, name: Format, stamp: str) -> bytes:
-    """The picture's bytes; not by `savefig`, which draws everything twice."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    stream, figure.dpi = io.BytesIO(), DPI
-    canvas: Any
-    if name == "png":
-        metadata: Any = {"Software": None, "Description": stamp or None}
-        canvas = FigureCanvasAgg(figure)
-        canvas.print_png(stream, metadata=metadata, pil_kwargs={"compress_level": 4})
-    elif name == "svg":
-        metadata = {"Date": None, "Creator": "labtui", "Description": stamp or None}
-        canvas = FigureCanvasSVG(figure)
-        canvas.print_svg(stream, metadata=metadata)
-    else:
-        canvas = FigureCanvasPdf(figure)
-        canvas.print_pdf(stream, metadata={"CreationDate": None, "Subject": stamp})
+    """The picture's bytes, with the stamp among its data."""
+    stream, stamped = io.BytesIO(), stamp or None
+    metadata = {
+        "png": {"Software": None, "Description": stamped},
+        "svg": {"Date": None, "Creator": "labtui", "Description": stamped},
+        "pdf": {"CreationDate": None, "Subject": stamped},
+    }
+    figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name])
     return stream.getvalue()
 
 
@@ -122,7 +112,7 @@ def place_labels(figure: Figure) -> None:
     """Lay the figure out once, then move the labels at line ends apart."""
     engine: Any = figure.get_layout_engine()
     engine.execute(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # else saving would lay it out again
     for axes in figure.axes:
         spread_names(axes)
 

@@ -1,19 +1,189 @@
-"""results.csv with full precision, and the tables for Markdown and LaTeX. pandas is imported when a frame is wanted."""
+"""The tables of an export: a page's tables and facts; results.csv with full precision; Markdown and LaTeX.
+
+pandas is imported when a frame is wanted.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labtui.export.measurements import stamp_of
-from labtui.results.measured import cite
-from labtui.results.numbers import AS_PRINTED, PRECISE, Table, clean, note_lines, program_columns, table_of
-from labtui.results.rows import ResultRow, Results
+from msgspec.structs import replace
+
+from labtui.domain.model import Interval
+from labtui.export.contents import stamp_of
+from labtui.results import numbers
+from labtui.results.charts import ChartSpec
+from labtui.results.measured import Origin, best_curve, cite
+from labtui.results.messages import count_words
+from labtui.results.numbers import Table, clean
+from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.scaling import lost_efficiency
 from labtui.results.serialize import program_json, row_json
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MAX_LINES = 14
+Facts = tuple[tuple[str, str], ...]
+
+
+def readings_table(results: Results) -> Table:
+    """Each configuration with both readings side by side, networks as headings within the table."""
+    shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
+    compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
+    ratios = numbers.PRINTED[2:] if compared else ()
+    is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
+    precise = numbers.columns_of(
+        shown, (*_PRECISE, *((numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()))
+    )
+    printed = numbers.columns_of(shown, (*numbers.PRINTED[:2], *ratios)) if is_printed else ()
+    table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
+    groups = (
+        ("", 1),
+        ("Precise: all digits of the log", len(precise)),
+        ("As printed: whole seconds", len(printed)),
+    )
+    return replace(table, rows=tuple(_with_headings(shown, table.rows)), groups=groups if printed else ())
+
+
+def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    """The lines of the rows, each network's name before the first of its own."""
+    name = ""
+    for row, line in zip(rows, lines, strict=True):
+        mine = clean(row.name) + row.mark
+        if mine != name:
+            name = mine
+            yield (mine,)
+        yield line
+
+
+_DEVICE = numbers.Column("", numbers.device_text, number=False)
+_TOTAL = numbers.Column(
+    "whole training, s",
+    lambda row: numbers.ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+    has=lambda row: row.total_seconds is not None,
+)
+_PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, _TOTAL)
+
+
+def fraction_table(fits: Sequence[LawFit]) -> Table:
+    """Both laws of each network: the serial fraction, its bounds, and the speedup it allows at most."""
+    rows = []
+    for fit in fits:
+        share = fit.serial_fraction
+        limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
+        shown, sizes = numbers.percent_text(share), ", ".join(map(str, fit.n_gpus))
+        bounds = numbers.bounds_text(share, shown) or shown
+        rows.append((clean(fit.baseline.network), fit.law.capitalize(), shown, bounds, limit, sizes))
+    headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
+    return Table(headings, tuple(rows), (False, False, True, True, True, True))
+
+
+# --------------------------------------------------------------------------- where each number was read
+
+
+def sources_table(results: Results) -> Table:
+    """Job, file and lines of every time and rate."""
+    rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
+    headings = ("training", "value", "job", "log", "lines (epoch)" if results.rows else "line")
+    return Table(headings, tuple(rows), (False, True, True, False, False))
+
+
+def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
+    """Where a row's times were read: training, time or rate, job, log, lines with their epochs."""
+    logs: dict[tuple[str, str], list[Origin]] = {}
+    for origin in row.origins:
+        logs.setdefault((origin.job_id, origin.source), []).append(origin)
+    name = f"{clean(row.name)} on {row.counted}"
+    for at, ((job, source), origins) in enumerate(logs.items()):
+        lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
+        first = (name, numbers.time_text(row)) if at == 0 else ("", "")
+        yield (*first, clean(job) or numbers.ABSENT, clean(source), lines or numbers.ABSENT)
+
+
+def _places(origins: Sequence[Origin], epochs: bool) -> str:
+    """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
+    shown = [f"{o.line} ({o.epoch})" if epochs and o.epoch is not None else str(o.line) for o in origins]
+    if len(shown) > _MAX_LINES:
+        shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
+    return ", ".join(shown)
+
+
+# --------------------------------------------------------------------------- facts in large type
+
+
+def _times(ratio: Interval | None) -> str:
+    return f"{numbers.ratio_text(ratio)}×"
+
+
+def _speedup(row: ResultRow) -> float:
+    return row.speedup.value if row.speedup is not None else 0.0
+
+
+def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
+    """Up to three numbers for the title page: acceleration, speedups, accuracy where it is asked for."""
+    rows = results.measured
+    faster = [row for row in rows if row.acceleration is not None][:1]
+    facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
+    scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
+    largest = {row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, _speedup(row)))}
+    for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
+        many, network = count_words(row.n_gpus or 0), clean(row.configuration.network)
+        facts.append((_times(row.speedup), f"{many} against one, {network}"))
+    if accuracy and (curve := best_curve(results)) is not None:
+        which = "validation" if curve.validation else "training"
+        share = numbers.percent_text(curve.best.accuracy)
+        facts.append((share, f"best {which} accuracy, epoch {curve.best.epoch}"))
+    timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
+    if timed and not facts:
+        fastest = max(timed, key=_speedup)
+        facts.append((_times(fastest.speedup), f"{fastest.counted}, {clean(fastest.model)}"))
+    alone = next((row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None), None)
+    if alone is not None and not facts:
+        facts.append((numbers.time_text(alone), f"an epoch on one GPU, {clean(alone.model)}"))
+    return tuple(facts[:3])
+
+
+def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
+    """Up to three numbers beside one chart of one network: what the chart itself does not show."""
+    rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
+    if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
+        return ()
+    last, one = rows[-1], rows[-1].baseline
+    if last.n_gpus == 1 or one is None:
+        return ()
+    family, many = charts[0].family, count_words(last.n_gpus or 0)
+    facts: list[tuple[str, str]] = []
+    if family != "epoch-time" and last.epoch_seconds and one.epoch_seconds:
+        before = numbers.time_text(one)
+        facts.append((numbers.time_text(last), f"per epoch on {many}, {before} on one"))
+    if family != "throughput" and last.throughput and one.throughput:
+        rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
+        facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
+    if family not in ("speedup", "laws") and last.speedup:
+        facts.append((_times(last.speedup), f"as fast as one GPU, on {many}"))
+    if (parts := lost_efficiency(last)) and family != "efficiency-loss":
+        share = numbers.percent_text(parts[0].share).removesuffix(" %")
+        facts.append(
+            (f"{share} of {numbers.lost_text(last.efficiency)}", "lost points are the short last batch")
+        )
+    return tuple(facts[:3])
+
+
+def machine_facts(results: Results) -> Facts:
+    """The machines from the slowest to the fastest, each with the seconds of an epoch of the first network."""
+    model = results.rows[0].model if results.rows else ""
+    mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
+    found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
+    return tuple(
+        (numbers.time_text(row), "CPU" if n == 0 else count_words(n, start=True))
+        for n, row in sorted(found.items())
+    )[:4]
+
+
+# --------------------------------------------------------------------------- results.csv
 
 _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs practice live images steps epoch_seconds±
     throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
@@ -107,11 +277,11 @@ def latex(text: str) -> str:
 def _tables(results: Results) -> list[tuple[str, Table]]:
     """Every table with its title."""
     tables = (
-        ("Precise", results.rows, PRECISE),
-        ("As printed (whole seconds of epoch 2)", results.measured, AS_PRINTED),
-        ("Programs timed without epochs", results.programs, program_columns(results.programs)),
+        ("Precise", results.rows, numbers.PRECISE),
+        ("As printed (whole seconds of epoch 2)", results.measured, numbers.AS_PRINTED),
+        ("Programs timed without epochs", results.programs, numbers.program_columns(results.programs)),
     )
-    return [(title, table_of(rows, columns)) for title, rows, columns in tables if rows]
+    return [(title, numbers.table_of(rows, columns)) for title, rows, columns in tables if rows]
 
 
 def markdown_text(results: Results) -> str:
@@ -122,7 +292,7 @@ def markdown_text(results: Results) -> str:
         grid = [table.headings, rule, *([markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     parts += [
-        "\n".join(f"- {markdown_line(note)}" for note in note_lines(results)),
+        "\n".join(f"- {markdown_line(note)}" for note in numbers.note_lines(results)),
         f"Export: {stamp_of(results)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
