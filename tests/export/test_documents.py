@@ -25,10 +25,9 @@ from labtui.export.plots import pictures
 from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, latex_text, markdown_text
-from labtui.results.catalogue import lab_charts
+from labtui.results.catalogue import epoch_chart, lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
-from labtui.results.run_charts import epoch_chart
 from tests.export.helpers import ANSWERS, block_text, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run
 

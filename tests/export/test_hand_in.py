@@ -20,13 +20,12 @@ from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, look, pictures, place_labels
 from labtui.export.tables import readings_table
-from labtui.results.catalogue import lab_charts
+from labtui.results.catalogue import job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.numbers import Table
 from labtui.results.report import report_text
-from labtui.results.run_charts import job_gpu_chart
 from labtui.results.serialize import results_json
 from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample

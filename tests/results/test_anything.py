@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.export.tables import csv_text, latex_text, markdown_text
-from labtui.results.catalogue import lab_charts
+from labtui.results.catalogue import accuracy_chart, epoch_chart, lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
 from labtui.results.report import report_text
-from labtui.results.run_charts import accuracy_chart, epoch_chart
 from labtui.results.serialize import accuracy_json, results_json
 from labtui.training_logs.runs import ParsedRun
 

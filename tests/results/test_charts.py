@@ -3,13 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.results.catalogue import catalogue, lab_charts, networks
+from labtui.results.catalogue import (
+    accuracy_chart,
+    catalogue,
+    epoch_chart,
+    job_gpu_chart,
+    lab_charts,
+    networks,
+)
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, lost_points
 from labtui.results.numbers import lost_text, uncertainty
 from labtui.results.rows import of_rows
-from labtui.results.run_charts import accuracy_chart, epoch_chart, job_gpu_chart
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_chart
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -96,7 +102,7 @@ def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
 
 def test_a_law_chart_shows_both_curves_and_the_outlook():
     results = results_of(BOTH[0])
-    chart = law_chart(results, "ResNet50")
+    chart = law_chart(results)
     roles = [series.role for series in chart.series]
     assert roles == ["measured", "fit", "fit", "reference", "reference", "ideal"]
     for series in chart.series:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.results.run_charts import job_gpu_chart
+from labtui.results.catalogue import job_gpu_chart
 from labtui.training_logs.gpu_sampler import align, read_samples
 from tests.results.helpers import epoch
 

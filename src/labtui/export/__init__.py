@@ -21,10 +21,9 @@ from labtui.export.hand_in import HandInDocument
 from labtui.export.pages import charts_of_tasks, hand_in
 from labtui.export.plots import Format, pictures
 from labtui.export.tables import FORMS, markdown
-from labtui.results.catalogue import lab_charts, with_unique_keys
+from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
 from labtui.results.rows import Results
-from labtui.results.run_charts import job_gpu_chart
 from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]

@@ -11,12 +11,11 @@ from labtui.export.markdown import blocks_of, difference, excerpt, own_part, who
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
 from labtui.lab.run_choice import still_to_run
 from labtui.results import messages
-from labtui.results.catalogue import catalogue, networks
+from labtui.results.catalogue import accuracy_chart, catalogue, networks
 from labtui.results.charts import ChartSpec, slug, with_kind
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean, program_columns, table_of
 from labtui.results.rows import ResultRow, Results, of_rows
-from labtui.results.run_charts import accuracy_chart
 from labtui.results.scaling import scaling_lines
 
 AS_BARS = {"epoch-time", "speedup"}

@@ -1,19 +1,33 @@
-"""The one place that decides which charts there are, for whom, and in which order.
+"""The one place that decides which charts there are, for whom, and in which order; and the charts of single runs.
 
-Real and practice runs never share a chart, nor do images and tokens. The charts are made in `scaling_charts` and
-`run_charts`.
+Real and practice runs never share a chart, nor do images and tokens. Charts over numbers of GPUs are made in
+`scaling_charts`; those of runs over time here: epoch by epoch, accuracy, learning rate, and what the GPUs did.
 """
 
+import itertools
+import math
+import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.results import run_charts
-from labtui.results.charts import HUES, MODEL_HUES, ChartSpec, distinct, slug
-from labtui.results.messages import SCALING
+from labtui.domain.tuning import tuning_words
+from labtui.results import charts as specs
+from labtui.results import messages
+from labtui.results.charts import ChartSpec, Point, Series, distinct, interval_point, make_chart, slug
+from labtui.results.grouping import devices
+from labtui.results.measured import (
+    AccuracyCurve,
+    MeasuredRun,
+    accuracy_curves,
+    best_curve,
+    finite,
+    warmup_epochs,
+)
+from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.results.scaling_charts import (
@@ -23,6 +37,7 @@ from labtui.results.scaling_charts import (
     quantity_chart,
     tuning_charts,
 )
+from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
 WEAK = ("weak-time", "weak-efficiency")
@@ -52,7 +67,7 @@ def by_line(results: Results, *, practice: bool) -> dict[str, Callable[[], Chart
         alone = several[line.model] == 1
         mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
-        hue = MODEL_HUES.get(line.model, at % HUES) if alone else at % HUES
+        hue = specs.MODEL_HUES.get(line.model, at % specs.HUES) if alone else at % specs.HUES
         part = replace(of_rows(results, mine), programs=programs)
         found[short] = cache(partial(_of_line, part, practice, {"hue": hue, "short": short}))
     return found if len(found) > 1 else {}
@@ -98,31 +113,34 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     for practice in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
         small = all(row.small for row in rows)
-        made = list(_charts_of(of_rows(results, rows), model)) if rows else []
+        made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
         charts += [replace(chart, practice=practice, small=small) for chart in made]
-    return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
+    return [_of_model(chart, model or chart.model) for chart in charts if _has_content(chart)]
 
 
-def _charts_of(results: Results, model: str | None) -> Iterable[ChartSpec]:
-    """The charts of rows that are all real or all practice; of one network where `model` names it."""
+def _of_model(chart: ChartSpec, model: str) -> ChartSpec:
+    """A chart of one network, which its title tells; of several where there is no name."""
+    title = f"{chart.title}, {model}" if model and "," not in chart.title else chart.title
+    return replace(chart, model=model, title=title)
+
+
+def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
+    """The charts of rows that are all real or all practice, and of one network `alone` or of several."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
-    if model is not None:
-        yield acceleration_chart(results.rows, model)
-    for quantity in SCALING:
+    if alone:
+        yield acceleration_chart(results.rows)
+    for quantity in messages.SCALING:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
     yield loss_chart(lines)
-    if model is not None:
-        yield law_chart(results, model)
+    if alone:
+        yield law_chart(results)
         yield from tuning_charts(results.rows)
-    yield from run_charts.study_charts(results, model or "")
-    for chart in (
-        run_charts.epoch_chart(results, model or ""),
-        run_charts.accuracy_chart(results, model or ""),
-    ):
-        if model is not None or len(chart.measured) <= MAX_LINES:
+    yield from study_charts(results)
+    for chart in (epoch_chart(results), accuracy_chart(results)):
+        if alone or len(chart.measured) <= MAX_LINES:
             yield chart
 
 
@@ -144,3 +162,231 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
         count = seen[key.casefold()]
         found.append(replace(chart, key=key if count == 1 else f"{key}-{count}"))
     return tuple(found)
+
+
+# --------------------------------------------------------------------------- runs over time
+
+_TOO_SLOW = 3
+"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
+MAX_POINTS = 240
+"""Longer series are averaged down to so many marks."""
+
+
+Named = Sequence[tuple[str, str, MeasuredRun]]
+
+
+def _runs_of(results: Results) -> Named:
+    """The runs with epochs behind the names of their configurations, and number or log where that was repeated."""
+    runs = [
+        (_name(run, " · ", row.model, row.configuration.data_set), run)
+        for row in results.rows
+        for run in row.members
+        if run.run.epochs
+    ]
+    repeats = Counter(name for name, _ in runs)
+    return [(name, f", {run.who}" * (repeats[name] > 1), run) for name, run in runs]
+
+
+def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
+    gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
+    return between.join(filter(None, (*of, gpus, end)))
+
+
+def _hue_of(run: MeasuredRun, runs: Named) -> int | None:
+    """The colour of a network where there are several."""
+    several = len({each.run.model for *_, each in runs}) > 1
+    return specs.MODEL_HUES.get(run.run.model or "") if several else None
+
+
+def epoch_chart(results: Results) -> ChartSpec:
+    """Time of every epoch of every run, the warm-up hollow; without a CPU that would flatten the rest."""
+    runs = _runs_of(results)
+    fast = [each for each in runs if each[-1].run.device != "cpu"]
+    left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
+    runs = fast if left_out else runs
+    series = []
+    for name, end, run in runs:
+        warmup = warmup_epochs(run)
+        marks = (
+            interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
+            for s in run.run.epochs
+        )
+        series.append(Series(name=name + end, points=tuple(marks), hue=_hue_of(run, runs), group=name))
+    slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
+    return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
+
+
+def _longest(runs: Named) -> float:
+    return max(sample.seconds.value for *_, run in runs for sample in run.run.epochs)
+
+
+def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
+    """Accuracy after each epoch, training and validation apart; with a `target` the best run alone beside it."""
+    runs = _runs_of(results)
+    best = best_curve(results)
+    series = []
+    for name, which, run in runs:
+        curves = (
+            _unlike(accuracy_curves(run)) if target is None else [best] if best and best.run is run else []
+        )
+        sets = Counter(curve.validation for curve in curves)
+        for curve in curves:
+            points = tuple(
+                Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
+                for each in curve.points
+            )
+            end = ", validation" if curve.validation else ", training" if len(sets) > 1 else ""
+            end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
+            found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
+            series.append(found)
+    of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
+    trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
+    alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # else none is the best
+    compared = best if target is not None or alike else None
+    message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
+    if target is not None and series:
+        ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
+        series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
+    chart = _over_epochs("accuracy", series, y_max=1.0 if target else None, message=message)
+    return replace(chart, practice=any(run.practice for *_, run in runs))
+
+
+_ALIKE = 0.005
+
+
+def _unlike(curves: Iterable[AccuracyCurve]) -> list[AccuracyCurve]:
+    """The curves without those that show another once more: as a fraction and in percent, within half a percent."""
+    kept: list[AccuracyCurve] = []
+    for curve in curves:
+        mine = {point.epoch: point.accuracy for point in curve.points}
+        same = (
+            other.validation == curve.validation
+            and len(other.points) == len(mine)
+            and all(abs(mine.get(at, math.inf) - y) <= _ALIKE for at, y, _ in other.points)
+            for other in kept
+        )
+        kept += [] if any(same) else [curve]
+    return kept
+
+
+# --------------------------------------------------------------------------- a study of learning rates
+
+_TOP1 = "val_top1"
+
+
+def study_charts(results: Results) -> Iterator[ChartSpec]:
+    """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
+    runs = [run for *_, run in _runs_of(results)]
+    tuned = [run for run in runs if policy(run)]
+    if not tuned:
+        return
+    rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
+    errors = [(run, _by_epoch(run, _TOP1, lambda percent: 1 - percent / 100)) for run in tuned]
+    best = _best_by_policy(tuned)
+    made = (
+        _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1)),
+        _over_epochs("error", _policy_lines(e for e in errors if len(e[1]) > 1)),
+        _batch_accuracy_chart(best),
+    )
+    yield from (replace(chart, message=messages.study_message(best)) for chart in made if not chart.empty)
+
+
+def policy(run: MeasuredRun) -> str:
+    """How a run's learning rate went: ``gradual, warm-up of 5 epochs``; "" for a constant one."""
+    words = tuning_words(tuple(pair for pair in run.run.tuning if pair[0] in ("lr_policy", "warmup_epochs")))
+    return ", ".join(words).replace(" rate", "", 1)
+
+
+def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
+    return tuple(Point(x=s.epoch, y=shown(value), live=run.live) for s, value in finite(run, metric))
+
+
+def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
+    """Runs with their marks, named after policy, GPUs and global batch; their short names tell them apart.
+
+    Of one policy alone no group is named.
+    """
+    series = []
+    for run, points in runs:
+        group, batch = policy(run) or "constant", run.run.batch_size
+        name = _name(run, ", ", group, end=f"batch {batch:,}" if batch else "")
+        series.append(Series(name=name, points=points, group=group))
+    several = len({each.group for each in series}) > 1
+    return [
+        replace(
+            each,
+            short=short.removeprefix(f"{each.group}, ") if several else short,
+            group=each.group * several,
+        )
+        for each, short in zip(series, distinct([each.name for each in series]), strict=True)
+    ]
+
+
+def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
+    """The best accuracy in validation of each policy, a fraction of 1, by global batch."""
+    best: dict[str, dict[int, float]] = {}
+    for run in runs:
+        for curve in accuracy_curves(run):
+            if curve.metric == _TOP1 and (batch := run.run.batch_size):
+                line = best.setdefault(policy(run), {})
+                line[batch] = max(line.get(batch, 0.0), curve.best.accuracy)
+    return best
+
+
+def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]]) -> ChartSpec:
+    series = [
+        Series(
+            name=name,
+            points=tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items())),
+        )
+        for name, line in best.items()
+    ]
+    batches = sorted({batch for line in best.values() for batch in line})
+    ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
+    return specs.doubling_axes(make_chart("batch-accuracy", series, x_ticks=ticks, y_min=None))
+
+
+def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
+    epochs = sorted({point.x for each in series for point in each.points})
+    ticks = tuple((x, f"{x:g}") for x in _thinned(epochs, 12))
+    return make_chart(family, series, x_ticks=ticks, **fields)
+
+
+def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
+    """At most so many epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
+    if len(values) <= 2 * most:
+        return values[:: 1 if len(values) <= most else 2]
+    steps = (factor * 10**power for power in itertools.count() for factor in (5, 10, 20))
+    for step in steps:
+        multiples = [value for value in values if value % step == 0 and value != values[0]]
+        if len(multiples) < most:
+            return [values[0], *multiples]
+    return values
+
+
+# --------------------------------------------------------------------------- what the GPUs did
+
+
+def job_gpu_chart(
+    samples: Sequence[GpuSample], job_id: str = "", *, log: str = "", practice: bool = False
+) -> ChartSpec | None:
+    """Utilisation of each GPU over the time of a job (named after its `log` without an id); None for one moment."""
+    origin = min((sample.at for sample in samples), default=0.0)
+    series = []
+    for index, name in sorted({sample.index: sample.name for sample in samples}.items()):
+        mine = [each for each in samples if each.index == index]
+        pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
+        size = -(-len(pairs) // MAX_POINTS) or 1
+        pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
+        series.append(Series(name=name, points=tuple(Point(x=x, y=y) for x, y in means)))
+    if not any(len(each.points) > 1 for each in series):
+        return None
+    return make_chart(
+        "gpu-utilization",
+        [each for each in series if each.points],
+        key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
+        of=f"job {job_id}" if job_id else log,
+        y_max=1.05,
+        practice=practice,
+    )

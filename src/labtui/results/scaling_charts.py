@@ -55,7 +55,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
     rows = [row for line in lines for row in line.rows]
-    program, models = rows[0].program, {row.model for row in rows}
+    program = rows[0].program
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
@@ -65,7 +65,6 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     chart = make_chart(
         family,
         series,
-        of=rows[0].model if len(models) == 1 else "",
         counted=lines[0].unit,
         message=messages.scaling_message(lines, {family}),
         switchable=True,
@@ -144,7 +143,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
 # --------------------------------------------------------------------------- acceleration, tuning
 
 
-def acceleration_chart(rows: Sequence[ResultRow], model: str) -> ChartSpec:
+def acceleration_chart(rows: Sequence[ResultRow]) -> ChartSpec:
     """Epoch time of one network on the CPU and on one GPU with the same batch: acceleration, not scaling."""
     gpu = next((row for row in rows if row.acceleration is not None), None)
     cpus = (row for row in rows if gpu and row.device == "cpu" and row.batch_size == gpu.batch_size)
@@ -156,8 +155,7 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str) -> ChartSpec:
     factor = gpu and gpu.acceleration
     return make_chart(
         "cpu-gpu",
-        [Series(name=model, points=tuple(points), hue=MODEL_HUES.get(model))],
-        of=model,
+        [Series(name=rows[0].model, points=tuple(points), hue=MODEL_HUES.get(rows[0].model))],
         message=messages.acceleration_message(gpu),
         x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
         notes=(f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else (),
@@ -286,18 +284,17 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     )
 
 
-def law_chart(results: Results, model: str) -> ChartSpec:
+def law_chart(results: Results) -> ChartSpec:
     """Measured speedup of one network with both fitted laws, and the outlook to twice the GPUs."""
     series: list[Series] = []
-    mine = [fit for fit in results.fits if fit.model == model]
     for line in scaling_lines(results.rows):
         base = line.baseline
-        fits = [fit for fit in mine if base is not None and fit.baseline == base.configuration]
+        fits = [fit for fit in results.fits if base is not None and fit.baseline == base.configuration]
         if base is None or not fits:
             continue
         rows = (base, *line.beyond)
         points = tuple(points_of("speedup", rows))
-        series.append(Series(name=line.name, points=points, hue=MODEL_HUES.get(model)))
+        series.append(Series(name=line.name, points=points, hue=MODEL_HUES.get(line.model)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
@@ -307,10 +304,9 @@ def law_chart(results: Results, model: str) -> ChartSpec:
     return make_chart(
         "laws",
         series,
-        of=model,
-        message=messages.laws_message(results, (model,)),
+        message=messages.laws_message(results, ()),
         x_ticks=_count_ticks(counts),
-        notes=tuple(line.strip() for line in law_lines(mine)),
+        notes=tuple(line.strip() for line in law_lines(results.fits)),
     )
 
 
