@@ -3,14 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.results.catalogue import (
-    accuracy_chart,
-    catalogue,
-    epoch_chart,
-    job_gpu_chart,
-    lab_charts,
-    networks,
-)
+from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, lost_points
@@ -197,7 +190,6 @@ def test_one_network_has_its_analysis_and_several_only_what_compares_them():
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
     assert {"efficiency-loss", "laws", "epochs"} < set(alone)
     results = results_of(*BOTH)
-    assert networks(results) == ("ResNet50", "ResNet152")
     together = catalogue(results)
     assert {"speedup", "efficiency-loss"} <= {chart.family for chart in together}
     assert all(chart.family != "tuning" for chart in together)

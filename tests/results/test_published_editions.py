@@ -107,6 +107,7 @@ def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     place = table.headings.index("GPU memory, GB")
     words = [f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")]
     assert {line[0] for line in table.rows} == set(words)
+    assert {row.label for row in rows} == {f"{name} on 1 GPU" for name in words}  # in notes, too
     assert {line[place] for line in table.rows} == {"46", "27", "50"}
 
 

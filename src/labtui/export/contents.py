@@ -72,7 +72,7 @@ def without_small(results: Results) -> Results:
 def small_notes(results: Results) -> list[str]:
     """Which rows the charts leave out, and why."""
     shown = without_small(results).rows
-    left = [clean(row.configuration.label) for row in results.rows if row not in shown]
+    left = [clean(row.label) for row in results.rows if row not in shown]
     return [f"{label} is a small run: not in the charts, not a result of the lab." for label in left]
 
 

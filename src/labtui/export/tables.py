@@ -96,7 +96,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     logs: dict[tuple[str, str], list[Origin]] = {}
     for origin in row.origins:
         logs.setdefault((origin.job_id, origin.source), []).append(origin)
-    name = f"{clean(row.name)} on {row.counted}"
+    name = clean(row.label)
     for at, ((job, source), origins) in enumerate(logs.items()):
         lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")

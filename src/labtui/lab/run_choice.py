@@ -47,7 +47,6 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
     for row, called in rows:
         if not _concerns(edition, task, row):
             continue
-        name = called.configuration.label if row.program is None else f"{row.name} on {row.counted}"
         wanted = images_of(edition, row.configuration.data_set, task)
         made = row.configuration
         bound = made.data_bound if made.images is not None else None
@@ -55,11 +54,11 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         if counted and (bound is None or not bound.contains(wanted)):
             trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
             yield (
-                f"{name} was trained on {trained} images an epoch, "
+                f"{called.label} was trained on {trained} images an epoch, "
                 f"not on {wanted:,}; its times cannot be compared with published ones."
             )
         else:
-            yield from filter(None, (remark(band, row, name) for band in edition.bands))
+            yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
 
 
 def images_of(edition: Edition, data_set: str, task: Task | None) -> int:

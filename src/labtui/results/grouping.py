@@ -118,13 +118,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         data = f"{self.data_set} data" if self.data_set == "synthetic" else self.data_set
         return " on ".join(filter(None, (self.model, data)))
 
-    @property
-    def label(self) -> str:
-        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
-        what = "; ".join(filter(None, (self.data_set, ", ".join(tuning_words(self.tuning)))))
-        model = f"{self.model} ({what})" if what else self.model
-        return f"{model} on {devices(self.n_gpus)}"
-
 
 def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unknown device") -> str:
     """What a training ran on, in words."""

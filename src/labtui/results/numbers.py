@@ -412,7 +412,7 @@ def note_lines(results: Results) -> list[str]:
     concerned: dict[str, list[str]] = {}
     for row in results.rows:
         for note in row.notes:
-            concerned.setdefault(note, []).append(clean(row.configuration.label))
+            concerned.setdefault(note, []).append(clean(row.label))
     lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
     return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
 

@@ -1,6 +1,6 @@
 """Results as text tables, split where the window is too narrow for them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -72,41 +72,31 @@ def report_text(
         "Notes": note_lines(results),
         "Sources": _sources(results) if sources else [],
     }
-    texts = [_tables(results, width), *(_section(title, lines, width) for title, lines in sections.items())]
+    own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
+    texts = [
+        _section(f"All epochs but the first. {SIGNS}", (), width, text_table(results.rows, ANSWER, width)),
+        _section("Each run by itself", (), width, text_table(own, ANSWER, width)),
+        *_programs(results, width),
+        *(_section(title, lines, width) for title, lines in sections.items()),
+    ]
     return "\n".join(filter(None, texts))
 
 
-def _tables(results: Results, width: int | None) -> str:
-    own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
-    all_rows = _reading(f"All epochs but the first. {SIGNS}", results.rows, width)
-    return "\n".join(
-        filter(None, (all_rows, _reading("Each run by itself", own, width), *_programs(results, width)))
-    )
-
-
-def _programs(results: Results, width: int | None) -> list[str]:
+def _programs(results: Results, width: int | None) -> Iterable[str]:
     """Programs that are timed without epochs: a table for each kind of scaling, which are never mixed."""
-    texts = []
     for kind in ("strong", "weak"):
         rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
-        if rows:
-            notes = fitted_lines(list(dict.fromkeys(note for row in rows for note in row.notes)), width)
-            table = text_table(rows, program_columns(rows))
-            title = f"Programs, {kind} scaling (± from rounding)"
-            texts.append("".join(f"{line}\n" for line in (title, table, *notes)))
-    return texts
+        notes = list(dict.fromkeys(note for row in rows for note in row.notes))
+        table = text_table(rows, program_columns(rows))
+        yield _section(f"Programs, {kind} scaling (± from rounding)", notes, width, table)
 
 
-def _reading(title: str, rows: Sequence[ResultRow], width: int | None) -> str:
-    if not rows:
+def _section(title: str, lines: Sequence[str], width: int | None, table: str = "") -> str:
+    """A title with a table and lines under it; "" where there is neither."""
+    if not (lines or table):
         return ""
-    lines = [*fitted_lines([title], width), text_table(rows, ANSWER, width)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _section(title: str, lines: Sequence[str], width: int | None) -> str:
-    fitted = fitted_lines([title, *(f"  {line}" for line in lines)], width)
-    return "".join(f"{line}\n" for line in fitted) if lines else ""
+    told = (*fitted_lines([title], width), table, *fitted_lines([f"  {line}" for line in lines], width))
+    return "".join(f"{line}\n" for line in told if line)
 
 
 def _accelerations(results: Results) -> list[str]:
@@ -163,7 +153,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
 
 
 def _sources(results: Results) -> list[str]:
-    return [f"{clean(row.configuration.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
+    return [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
 
 
 def use_sentence(use: RunUtilization) -> str:

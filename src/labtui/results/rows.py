@@ -183,6 +183,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.model} ({', '.join(marks)})" if marks else self.model
 
     @property
+    def label(self) -> str:
+        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224, bf16) on 8 GPUs``, ``pi on 4 processes``."""
+        return f"{self.name} on {self.counted}"
+
+    @property
     def device(self) -> str:
         """``cpu``, ``gpu`` or ``unknown``."""
         return self.configuration.device

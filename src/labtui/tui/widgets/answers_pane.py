@@ -324,7 +324,7 @@ def _numbers(text: Text, view: View) -> None:
     text.append("Your numbers\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
-        name = row.configuration.label if row.program is None else f"{row.name} {row.counted}"
+        name = row.label
         rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)
         time = (
             f"{with_uncertainty(row, row.epoch_seconds)} s{rate}" if row.program is None else time_text(row)
