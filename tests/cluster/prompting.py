@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.target import LoginQuestion, Overrides, resolve_target
+from labtui.cluster.target import LoginQuestion, Overrides, resolve_hosts
 from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import CommandRecord
 
@@ -59,5 +59,6 @@ def connection(
         known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
     )
-    target = resolve_target(PROFILE, overrides)
-    return Connection(target, person, records.append if records is not None else None)
+    return Connection(
+        resolve_hosts(PROFILE, overrides), person, records.append if records is not None else None
+    )

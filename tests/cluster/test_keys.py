@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from labtui.cluster.dial import add_host, check_host_key, fingerprint, known_keys, preferred_types
 from labtui.cluster.keys import certificate_end, choose_key, within
-from labtui.cluster.known_hosts import (
-    add_host,
-    check_host_key,
-    fingerprint,
-    known_keys,
-    preferred_types,
-)
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import HostKeyProblem, LoginRefused
 from tests.cluster.prompting import Person
@@ -205,11 +199,9 @@ def check(
     """Check a key against the user's file with these lines."""
     (tmp_path / "known").write_text(lines)
     values = {"host": "h", "port": 2222} | endpoint
-    here = Endpoint(alias="h", user="me", known_hosts=(tmp_path / "known",), **values)  # type: ignore[arg-type]
-    known = known_keys(here, tmp_path / "kh")
-    check_host_key(
-        here, "ssh-ed25519", blob(key), known=known, own_file=tmp_path / "kh", prompter=person or Person()
-    )
+    values |= {"known_hosts": (tmp_path / "known",), "own_known_hosts": tmp_path / "kh"}
+    here = Endpoint(alias="h", user="me", **values)  # type: ignore[arg-type]
+    check_host_key(here, "ssh-ed25519", blob(key), known_keys(here), person or Person())
 
 
 MARKED = (
@@ -282,7 +274,7 @@ def test_the_server_is_asked_for_a_type_we_know(tmp_path):
     offered = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     (tmp_path / "known").write_text("h ssh-rsa AAAAB3NzaC1yc2E=\n")
     here = Endpoint(alias="h", host="h", port=22, user="me", known_hosts=(tmp_path / "known",))
-    known = known_keys(here, tmp_path / "kh")
+    known = known_keys(here)
     assert preferred_types(known, offered)[:2] == ("rsa-sha2-512", "rsa-sha2-256")
     assert preferred_types((), offered) == offered
 

@@ -35,7 +35,7 @@ def test_a_key_or_a_certificate(connect, student, kind):
     connection = connect(key=getattr(student, kind), person=person)
     connection.connect()
     assert connection.methods == ("publickey",) and not person.questions
-    assert connection.run("id -un").out.strip() == connection.user
+    assert connection.run("id -un").out.strip() == connection.endpoint.user
     assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
+from labtui.cluster.target import Endpoint, Overrides, resolve_hosts, split_address
 from labtui.domain.errors import DataError, UsageError
 from labtui.domain.profile import Profile
 from labtui.session.settings import list_profiles, load_profile, parse_profile
@@ -49,7 +49,7 @@ def endpoint(
     path = tmp_path / "config"
     path.write_text(config)
     overrides = Overrides(hosts=(host,) if host else (), config_file=path, **values)  # type: ignore[arg-type]
-    return resolve_target(profile or Profile(id="x", title="x", login_hosts=()), overrides).endpoints[0]
+    return resolve_hosts(profile or Profile(id="x", title="x", login_hosts=()), overrides)[0]
 
 
 @needs_openssh
@@ -103,7 +103,7 @@ def test_the_profiles_hosts_in_turn(tmp_path):
     (tmp_path / "config").write_text(CONFIG)
     profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
     overrides = Overrides(config_file=tmp_path / "config")
-    found = resolve_target(profile, overrides).endpoints
+    found = resolve_hosts(profile, overrides)
     assert [(item.host, item.user, item.port) for item in found] == [
         ("one.example", "u", 77),
         ("two.example", "u", 77),
@@ -118,7 +118,7 @@ def test_a_user_name_is_one_word(tmp_path, user):
 
 def test_no_host_is_a_sentence():
     with pytest.raises(UsageError, match="No login host"):
-        resolve_target(Profile(id="x", title="x", login_hosts=()))
+        resolve_hosts(Profile(id="x", title="x", login_hosts=()))
 
 
 @pytest.mark.parametrize(

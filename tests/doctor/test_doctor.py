@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import Overrides
 from labtui.commands.cli import main
-from labtui.doctor.examine import _advising, _places, _trials, resolve_target
+from labtui.doctor.examine import _advising, _places, _trials, resolve_hosts
 from labtui.doctor.findings import (
     Check,
     Requirements,
@@ -104,10 +104,7 @@ def test_slurm_itself():
     ],
 )
 def test_accounts(associations, wanted, status):
-    assert (
-        check_account(probe(associations=associations), Requirements(account=wanted), PROFILE).status
-        == status
-    )
+    assert check_account(probe(associations=associations), wanted).status == status
 
 
 def test_qos():
@@ -162,7 +159,8 @@ def test_places():
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():
-    line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), user="me")
+    me = SimpleNamespace(user="me")
+    line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), endpoint=me)
     seen: dict[str, bool] = {}
     wanted = Requirements(data_dir="/d", container="/c", root="/r")
     found = list(_places(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
@@ -191,9 +189,9 @@ def test_another_host_gets_no_advice_of_the_site():
     """And no name server is no network that blocks."""
 
     site = load_profile("mn5")
-    own = resolve_target(site, Overrides())
+    own = resolve_hosts(site, Overrides())
     assert _advising(own, site) is site
-    other = _advising(resolve_target(site, Overrides(hosts=("login.example.org",))), site)
+    other = _advising(resolve_hosts(site, Overrides(hosts=("login.example.org",))), site)
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)

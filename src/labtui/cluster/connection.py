@@ -23,7 +23,7 @@ from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, place, plan_push, store_of
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
-from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target, failure
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, failure
 from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
 from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T, cut_frame, frame
 
@@ -41,7 +41,7 @@ PUSH_BATCH = 200
 
 
 class Connection:
-    """A connection to the first host of `target` that can be reached.
+    """A connection to the first of `hosts` that can be reached; `endpoint` is the one it is on, or was on last.
 
     `on_command` is told of each remote command after it ran, for the remote-command panel; scripts hold no
     secrets. `offline_hint` is what to do where it cannot be reached, if that is always the same.
@@ -49,12 +49,12 @@ class Connection:
 
     def __init__(
         self,
-        target: Target,
+        hosts: Sequence[Endpoint],
         prompter: Prompter | None = None,
         on_command: Callable[[CommandRecord], None] | None = None,
         offline_hint: str = "",
     ) -> None:
-        self.target = target
+        self.hosts, self.endpoint = tuple(hosts), hosts[0]
         self._offline_hint = offline_hint
         self._home = ""
         self.files = RemoteFiles(self._sftp_channel)
@@ -62,7 +62,6 @@ class Connection:
         self._on_command = on_command
         self._memory = Memory()
         self._chain: SshChain | None = None
-        self._endpoint: Endpoint | None = None
         self._sftp: paramiko.SFTPClient | None = None
         self._execs = threading.BoundedSemaphore(2)
         self._closing = threading.Lock()
@@ -78,12 +77,7 @@ class Connection:
     @property
     def host(self) -> str:
         """The host we are on, or were on last; before that, the first one wanted."""
-        return (self._endpoint or self.target.endpoints[0]).host
-
-    @property
-    def user(self) -> str:
-        """The user's name on the cluster."""
-        return (self._endpoint or self.target.endpoints[0]).user
+        return self.endpoint.host
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -101,18 +95,13 @@ class Connection:
             return
         self.close()
         problems: list[CannotConnect] = []
-        for endpoint in sorted(self.target.endpoints, key=lambda each: each != self._endpoint):
+        for endpoint in sorted(self.hosts, key=lambda each: each != self.endpoint):
             try:
-                self._chain = dial(
-                    endpoint,
-                    own_known_hosts=self.target.own_known_hosts,
-                    prompter=self._prompter,
-                    memory=self._memory,
-                )
+                self._chain = dial(endpoint, self._prompter, self._memory)
             except CannotConnect as problem:
                 problems.append(problem)
                 continue
-            self._endpoint = endpoint
+            self.endpoint = endpoint
             return
         error = _none_answers(problems)
         raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
@@ -212,13 +201,10 @@ class Connection:
         if result.timed_out:
             return failure("shell-late", host=self.host)
         noise = result.noise.decode("utf-8", "replace").strip()
-        if (refusal := self._refused_here(noise)) is not None:
+        if (refusal := refused_by_server(noise, self.endpoint)) is not None:
             return refusal
         last = f"Output: {noise.splitlines()[-1][:200]}" if noise else ""
         return failure("no-shell", host=self.host, text=last, wait=True)
-
-    def _refused_here(self, noise: str) -> LabError | None:
-        return refused_by_server(noise, self._endpoint or self.target.endpoints[0])
 
     # ----------------------------------------------------------------- files and liveness
 
@@ -246,7 +232,7 @@ class Connection:
 
         new = self._sftp is None
         try:
-            sftp = self._open_sftp(limit_s)
+            sftp = self._sftp or self._open_sftp(limit_s)
             sftp.get_channel().settimeout(limit_s)  # type: ignore[union-attr]
             yield sftp
         except paramiko.SFTPError as problem:
@@ -264,15 +250,13 @@ class Connection:
     def _open_sftp(self, limit_s: float) -> paramiko.SFTPClient:
         import paramiko
 
-        if self._sftp is not None:
-            return self._sftp
         transport = self._transport()
         try:
             self._sftp = within(
                 limit_s, lambda: paramiko.SFTPClient.from_transport(transport, WINDOW, MAX_PACKET)
             )
         except (paramiko.SSHException, EOFError) as problem:
-            if isinstance(problem, paramiko.SFTPError) or not transport.is_active():
+            if not transport.is_active():
                 raise
             raise self._no_sftp(problem) from None
         if self._sftp is None:
@@ -290,7 +274,7 @@ class Connection:
         with contextlib.suppress(LabError):
             result = self._execute("true", FILE_LIMIT_S, 1 << 16)
             if not result.began:
-                return self._refused_here(result.noise.decode("utf-8", "replace"))
+                return refused_by_server(result.noise.decode("utf-8", "replace"), self.endpoint)
         return None
 
     def _drop_sftp(self) -> None:

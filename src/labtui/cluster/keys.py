@@ -12,6 +12,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,23 +47,16 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     Raises:
         TimeoutError: it did not come back in time (the thread is left behind).
     """
-    box: list[Any] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            box.append((True, work()))
+            outcome.set_result(work())
         except BaseException as problem:
-            box.append((False, problem))
+            outcome.set_exception(problem)
 
-    thread = threading.Thread(target=run, daemon=True, name="labtui-bounded")
-    thread.start()
-    thread.join(seconds)
-    if not box:
-        raise TimeoutError
-    fine, value = box[0]
-    if not fine:
-        raise value
-    return value  # type: ignore[no-any-return]
+    threading.Thread(target=run, daemon=True, name="labtui-bounded").start()
+    return outcome.result(seconds)
 
 
 def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:

@@ -28,6 +28,10 @@ from labtui.domain.profile import Profile
 from labtui.slurm.values import number
 
 
+def _own_known_hosts() -> Path:
+    return Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
+
+
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder or the command line says; it goes before SSH config and profile. Empty: not said.
 
@@ -43,7 +47,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     proxy_jump: str = ""
     config_file: Path | None = None
     known_hosts: tuple[Path, ...] | None = None
-    own_known_hosts: Path | None = None
+    own_known_hosts: Path = msgspec.field(default_factory=_own_known_hosts)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +56,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     `alias` is the name as asked for, `host` and `port` where it really is. `identity_files` are tried in no
     pile: one key is chosen from them. `identity_named` tells that somebody named them (they are not the
     defaults). `agent` is the path of the agent's socket, empty for the environment's, ``none`` for no agent.
+    `own_known_hosts` is labtui's own file of accepted host keys.
     `published` are the fingerprints that the site publishes for this host, `published_at` where, or why there are none.
     """
 
@@ -64,6 +69,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     certificate_files: tuple[Path, ...] = ()
     agent: str = ""
     known_hosts: tuple[Path, ...] = ()
+    own_known_hosts: Path = msgspec.field(default_factory=_own_known_hosts)
     host_key_alias: str = ""
     host_key: str = ""
     published: tuple[str, ...] = ()
@@ -77,13 +83,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         """How errors name it: ``user@host`` with the port when it is unusual."""
         port = "" if self.port == 22 else f":{self.port}"
         return f"{self.user}@{self.host}{port}"
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The hosts of one login, tried in turn, and labtui's own file of accepted host keys."""
-
-    endpoints: tuple[Endpoint, ...]
-    own_known_hosts: Path
 
 
 QuestionKind = Literal["password", "passphrase", "code", "host-key"]
@@ -157,8 +156,8 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_
 _MAX_JUMPS = 5
 
 
-def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Target:
-    """The login hosts of `profile` with `overrides` and the user's SSH configuration applied.
+def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple[Endpoint, ...]:
+    """The login hosts of `profile`, to be tried in turn, with `overrides` and the user's SSH configuration applied.
 
     Raises:
         UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
@@ -167,12 +166,8 @@ def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Targ
     hosts = wanted.hosts or profile.login_hosts
     if not hosts:
         raise failure("no-host")
-    own = Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
     wanted = replace(wanted, user=wanted.user or profile.user, port=wanted.port or profile.port)
-    return Target(
-        endpoints=tuple(_endpoint(host, wanted, profile) for host in hosts),
-        own_known_hosts=wanted.own_known_hosts or own,
-    )
+    return tuple(_endpoint(host, wanted, profile) for host in hosts)
 
 
 def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) -> Endpoint:
@@ -199,6 +194,7 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
         certificate_files=tuple(_path(name) for name in certificates if name != "none"),
         agent={"none": "none", "SSH_AUTH_SOCK": ""}.get(agent, str(_path(agent))),
         known_hosts=_known_hosts(settings) if wanted.known_hosts is None else wanted.known_hosts,
+        own_known_hosts=wanted.own_known_hosts,
         host_key_alias=_first(settings, "hostkeyalias"),
         host_key=wanted.host_key,
         published=profile.host_keys.get(host, ()),
@@ -214,7 +210,11 @@ def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[
         return ()
     if depth >= _MAX_JUMPS:
         raise failure("jump-loop")
-    files = Overrides(config_file=wanted.config_file, known_hosts=wanted.known_hosts)
+    files = Overrides(
+        config_file=wanted.config_file,
+        known_hosts=wanted.known_hosts,
+        own_known_hosts=wanted.own_known_hosts,
+    )
     first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
     return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own
 

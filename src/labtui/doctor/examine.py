@@ -9,17 +9,16 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.dial import connect_tcp
+from labtui.cluster.dial import connect_tcp, known_keys
 from labtui.cluster.keys import certificate_end
-from labtui.cluster.known_hosts import known_keys
-from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
+from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts
 from labtui.doctor import findings
 from labtui.doctor.findings import PYTHON_LIMIT_S, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
@@ -43,40 +42,40 @@ def examine(
     overrides: Overrides,
     wanted: findings.Requirements,
     prompter: Prompter,
-    seen: Seen | None = None,
+    seen: Seen,
 ) -> Iterator[findings.Check]:
     """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
 
     `seen` is called with the data set and the container, once the cluster was asked about them.
     """
     try:
-        target = resolve_target(profile, overrides)
+        hosts = resolve_hosts(profile, overrides)
     except LabError as error:
         yield findings.failed("ssh-config", error)
         return
-    yield from _configuration(profile, target)
-    yield from (_key(endpoint) for endpoint in target.endpoints[:1])
-    yield _known(target, _advising(target, profile))
-    connection = Connection(target, prompter)
+    yield from _configuration(profile, hosts)
+    yield _key(hosts[0])
+    yield _known(hosts[0], _advising(hosts, profile))
+    connection = Connection(hosts, prompter)
     try:
         yield from _connected(connection, profile, wanted, seen)
     finally:
         connection.close()
 
 
-def _advising(target: Target, profile: Profile) -> Profile:
+def _advising(hosts: Sequence[Endpoint], profile: Profile) -> Profile:
     """The profile to advise from: on another host than its own, what the site publishes does not hold."""
-    if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in target.endpoints):
+    if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in hosts):
         return profile
     nothing = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
-    return msgspec.structs.replace(profile, host_keys={}, data_hosts=(), **nothing)
+    return replace(profile, host_keys={}, data_hosts=(), **nothing)
 
 
-def _configuration(profile: Profile, target: Target) -> Iterator[findings.Check]:
+def _configuration(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findings.Check]:
     if profile.status == "historical":
         yield findings.found("profile", "historical", name=profile.title)
-    way = ", ".join(endpoint.label for endpoint in target.endpoints)
-    if hops := ", ".join(hop.label for hop in target.endpoints[0].jumps):
+    way = ", ".join(endpoint.label for endpoint in hosts)
+    if hops := ", ".join(hop.label for hop in hosts[0].jumps):
         way = f"{way} through {hops}"
     yield findings.found("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
 
@@ -104,9 +103,8 @@ def _key(endpoint: Endpoint) -> findings.Check:
     return findings.found("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
-def _known(target: Target, profile: Profile) -> findings.Check:
-    endpoint = target.endpoints[0]
-    known = any(not each.revoked for each in known_keys(endpoint, target.own_known_hosts))
+def _known(endpoint: Endpoint, profile: Profile) -> findings.Check:
+    known = any(not each.revoked for each in known_keys(endpoint))
     published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     seen = "pinned" if endpoint.host_key else "fine" if known else "unknown"
     words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
@@ -117,28 +115,31 @@ def _known(target: Target, profile: Profile) -> findings.Check:
 
 
 def _connected(
-    connection: Connection, profile: Profile, wanted: findings.Requirements, seen: Seen | None
+    connection: Connection, profile: Profile, wanted: findings.Requirements, seen: Seen
 ) -> Iterator[findings.Check]:
-    site = _advising(connection.target, profile)
+    site = _advising(connection.hosts, profile)
     try:
         connection.connect()
     except LabError as error:
-        yield findings.check_refusal(error, site, connection.user, _others(error, connection, site))
+        yield findings.check_refusal(error, site, connection.endpoint.user, _others(error, connection, site))
         return
     asked_at = time.time()
     try:
         probe = connection.ask(slurm_probe())
     except LabError as error:
-        refusal = findings.check_refusal(error, site, connection.user)
+        refusal = findings.check_refusal(error, site, connection.endpoint.user)
         yield refusal if refusal.key != "network" else findings.failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
-    yield findings.found("login", "fine", user=connection.user, host=connection.host, methods=methods)
+    yield findings.found(
+        "login", "fine", user=connection.endpoint.user, host=connection.host, methods=methods
+    )
     yield _sftp(connection)
     yield _shell(connection)
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from findings.check_slurm(probe)
-    yield findings.check_account(probe, wanted, profile)
+    wanted = replace(wanted, account=findings.choose_account(probe, wanted, profile))
+    yield findings.check_account(probe, wanted.account)
     yield from findings.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
         yield findings.found("module", "missing")
@@ -150,7 +151,7 @@ def _others(error: LabError, connection: Connection, site: Profile) -> dict[str,
     """Which other hosts of the site answer, where its login hosts do not: it tells maintenance from a missing VPN."""
     if not isinstance(error, CannotConnect) or error.reason not in findings.UNREACHABLE:
         return {}
-    tried = {endpoint.host for endpoint in connection.target.endpoints}
+    tried = {endpoint.host for endpoint in connection.hosts}
     return {host: _reaches(host) for host in site.data_hosts[:2] if host not in tried}
 
 
@@ -186,10 +187,9 @@ def _places(
     profile: Profile,
     wanted: findings.Requirements,
     probe: SlurmProbe,
-    seen: Seen | None,
+    seen: Seen,
 ) -> Iterator[findings.Check]:
-    account = findings.choose_account(probe, wanted, profile)
-    values = {"account": account, "user": probe.user or connection.user}
+    values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
     root = fill(wanted.root or profile.root, values)
     data = fill(wanted.data_dir or profile.data_dir, values)
     image = fill(wanted.container or profile.launch.container or profile.container, values)
@@ -209,10 +209,9 @@ def _places(
     if not probed.complete:
         yield findings.found("places", "broken-off")
         return
-    if seen is not None:
-        seen({path: probed.paths[path].kind != "missing" for path in paths})
+    seen({path: probed.paths[path].kind != "missing" for path in paths})
     yield from check_paths(
-        probed, root=root, data_dir=data, container=image, alternative_paths=others, account=account
+        probed, root=root, data_dir=data, container=image, alternative_paths=others, account=wanted.account
     )
     if starts:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
@@ -240,9 +239,8 @@ def _trials(
     if "sbatch" in probe.missing:
         yield findings.found("gpu-job", "no-sbatch")
         return
-    account = findings.choose_account(probe, wanted, profile)
     for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
-        options = findings.trial_options(profile, wanted, account=account, gpus=gpus)
+        options = findings.trial_options(profile, wanted, gpus=gpus)
         try:
             yield findings.check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
         except LabError as error:

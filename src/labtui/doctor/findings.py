@@ -194,12 +194,12 @@ def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) ->
     return meant or (names[0] if len(names) == 1 else "")
 
 
-def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Check:
-    """Whether the account is one of this user's."""
+def check_account(probe: SlurmProbe, meant: str) -> Check:
+    """Whether the account meant is one of this user's."""
     if probe.associations is None:
         return found("account", "silent")
     names = list(dict.fromkeys(item.account for item in probe.associations))
-    yours, meant = ", ".join(names), profile.account_of(wanted.account)
+    yours = ", ".join(names)
     if not names:
         return found("account", "none", user=probe.user)
     if meant and meant not in names:
@@ -216,8 +216,7 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
     if meant and probe.associations is None:
         yield found("qos", "silent")
         return
-    account = choose_account(probe, wanted, profile)
-    of_account = [item for item in probe.associations or () if item.account == account]
+    of_account = [item for item in probe.associations or () if item.account == wanted.account]
     yours = {name for item in of_account or probe.associations or () for name in item.qos}
     for name in meant:
         limits = next((item for item in probe.qos or () if item.name == name), None)
@@ -240,7 +239,7 @@ def _limits(limits: QosLimits | None) -> str:
 # --------------------------------------------------------------------------- the smallest job
 
 
-def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus: int) -> tuple[str, ...]:
+def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple[str, ...]:
     """The options of the smallest job the lab needs, with `gpus` GPUs (0: a CPU run)."""
     names = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
     other = profile.queue(wanted.qos) or profile.queue(wanted.partition)
@@ -249,7 +248,7 @@ def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus:
     known = profile.queue(qos)
     partition = (wanted.partition if fits else "") or names.partition or (known.partition if known else "")
     values = {
-        "account": account,
+        "account": wanted.account,
         "partition": partition,
         "qos": qos,
         "nodes": "1",

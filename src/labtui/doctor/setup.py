@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_target
+from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_hosts
 from labtui.doctor.findings import Requirements, trial_options
 from labtui.domain import decode
 from labtui.domain.errors import LoginRefused
@@ -137,12 +137,12 @@ def set_up_key(
 
 def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: str = "") -> str:
     """Log in and out, and send the public key in between; the methods that were used."""
-    connection = Connection(resolve_target(profile, overrides), prompter)
+    connection = Connection(resolve_hosts(profile, overrides), prompter)
     try:
         connection.connect()
         if public:
             connection.ask(send_key(public))
-        return f"{connection.user} on {connection.host} by {' and '.join(connection.methods)}"
+        return f"{connection.endpoint.user} on {connection.host} by {' and '.join(connection.methods)}"
     finally:
         connection.close()
 
@@ -203,6 +203,7 @@ def _tried(
     text, unknown = site_profile(host, slurm, site, choices, date.today().isoformat())
     profile = decode.convert(tomllib.loads(text), Profile)
     qos = choices.qos if profile.queue_option == "partition" else ""
-    options = trial_options(profile, Requirements(qos=qos), account=profile.default_account, gpus=1)
+    wanted = Requirements(qos=qos, account=profile.default_account)
+    options = trial_options(profile, wanted, gpus=1)
     trial = connection.ask(check_options(options))
     return SiteSetup(profile=profile, text=text, unknown=unknown, trial=trial, qos=qos)

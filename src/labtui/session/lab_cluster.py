@@ -15,7 +15,7 @@ from labtui.domain.profile import Profile
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.journal import Journal
 from labtui.session.planning import lab_root
-from labtui.session.settings import Settings, changed, cluster_user, load_profile, target_of
+from labtui.session.settings import Settings, changed, cluster_user, hosts_of, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import ClusterFactory, WorkerContext
 
@@ -44,7 +44,7 @@ def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
         from labtui.cluster.connection import Connection
 
         hint = PRACTICE_HINT if settings.practice else ""
-        return Connection(target_of(settings, profile), prompter, on_command, hint)
+        return Connection(hosts_of(settings, profile), prompter, on_command, hint)
 
     return make
 
@@ -55,7 +55,7 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     Raises:
         LabError: there is no login host, or the remote directory needs an account or user that is not known.
     """
-    target_of(settings, profile)
+    hosts_of(settings, profile)
     lab_root(profile, settings, user=cluster_user(settings, profile))
 
 
@@ -136,7 +136,7 @@ def ask_cluster(
     from labtui.cluster.connection import Connection
     from labtui.doctor.setup import set_up_site
 
-    connection = Connection(target_of(settings, load_profile("slurm")), prompter)
+    connection = Connection(hosts_of(settings, load_profile("slurm")), prompter)
     try:
         connection.connect()
         connected(connection.host)

@@ -27,7 +27,7 @@ from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
 
 if TYPE_CHECKING:
-    from labtui.cluster.target import Overrides, Target
+    from labtui.cluster.target import Endpoint, Overrides
 
 
 SETTINGS_FILE = "lab.toml"
@@ -240,15 +240,15 @@ def overrides_of(settings: Settings) -> Overrides:
     )
 
 
-def target_of(settings: Settings, profile: Profile) -> Target:
-    """Where a lab folder's settings lead, as OpenSSH would fill them in.
+def hosts_of(settings: Settings, profile: Profile) -> tuple[Endpoint, ...]:
+    """The login hosts that a lab folder's settings lead to, as OpenSSH would fill them in.
 
     Raises:
         LabError: they name no login host, or the SSH configuration cannot be read.
     """
-    from labtui.cluster.target import resolve_target
+    from labtui.cluster.target import resolve_hosts
 
-    return resolve_target(profile, overrides_of(settings))
+    return resolve_hosts(profile, overrides_of(settings))
 
 
 def cluster_user(settings: Settings, profile: Profile) -> str:
@@ -256,7 +256,7 @@ def cluster_user(settings: Settings, profile: Profile) -> str:
     if settings.user or profile.user:
         return settings.user or profile.user
     try:
-        return target_of(settings, profile).endpoints[0].user
+        return hosts_of(settings, profile)[0].user
     except LabError:
         return ""
 
