@@ -121,7 +121,7 @@ def fill(session: EvilSession) -> None:
         fed_session.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
         fed_session.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
     session.feed(changes.problem("queue", f"squeue: {EVIL}", EVIL))
-    session.note_command(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
+    session._commands.append(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.folder import LabFolder
-from labtui.session.lab_cluster import make_worker
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from tests.session.scripted import FakeClock, ScriptedCluster
@@ -114,10 +113,9 @@ def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
     def make(cluster: ScriptedCluster | None = None, clock: FakeClock | None = None) -> Bench:
         clock = clock or (cluster.clock if cluster else FakeClock())
         cluster = cluster or ScriptedCluster(clock)
-        session = Session.open(lab_path, start=False, clock=clock, factory=cluster.factory)
+        session = Session.open(lab_path, start=False, clock=clock)
         opened.append(session)
-        worker = make_worker(session, session._journal, session._store, cluster)
-        session._worker = worker
+        session._worker = worker = session._worker_on(cluster)  # type: ignore[arg-type]
         worker.resume()
         return Bench(lab_path, clock, cluster, session, worker)
 

@@ -274,9 +274,6 @@ class ScriptedCluster:
     def count(self, verb: str) -> int:
         return sum(1 for name, _ in self.calls if name == verb)
 
-    def factory(self, prompter: object, on_command: object) -> ScriptedCluster:
-        return self
-
 
 def keras_log(*epochs: int, head: bool = True, total: int = 5, batch: int = 256, n_gpus: int = 1) -> bytes:
     """A log as Keras prints it, with `epochs` as the seconds of each epoch."""

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -71,7 +70,8 @@ def _root(*command: str) -> int:
 def test_it_is_shown_and_says_so(disk, bench, tmp_path, monkeypatch, capsys):
     kind, folder = disk
     calls = len(bench.cluster.calls)
-    with Session.open(folder, factory=cast("Any", bench.cluster.factory)) as session:
+    monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
+    with Session.open(folder) as session:
         why = session.why_read_only
         assert (
             isinstance(why, NotWritable)

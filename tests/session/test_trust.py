@@ -72,10 +72,11 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     return folder
 
 
-def test_nothing_is_asked_sent_or_written_before_trust(received, bench):
+def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypatch):
     before = tree(received)
     calls = len(bench.cluster.calls)
-    with Session.open(received, factory=bench.cluster.factory) as session:
+    monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
+    with Session.open(received) as session:
         assert isinstance(session.why_read_only, NotTrusted)
         assert len(session.state.submissions) == 2
         for change in (

@@ -111,7 +111,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
 
 async def test_help_palette_and_requests(filled_session):
     command = CommandRecord(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
-    filled_session.note_command(command)
+    filled_session._commands.append(command)
     async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))

@@ -3,22 +3,27 @@
 Its loop does one small thing after another, the most urgent first: what the student asked for, what waits to be
 sent, the queue, the logs. Between two of them it looks around again, so nothing waits behind bulk work. A second,
 tiny thread watches the worker itself: it notices that the computer slept, and that a question stays unanswered.
+
+The queue is asked by one remote command at a time, as seldom as it can be done honestly.
 """
 
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from labtui.domain.errors import ConnectionLost, LabError, StoreError
-from labtui.domain.model import Stream
-from labtui.session.journal import Request
+from msgspec.structs import replace
+
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
+from labtui.domain.model import JobPhase, JobView, Stream
+from labtui.domain.state import Change, LabState
+from labtui.session.journal import Request, repeat
 from labtui.session.log_follower import LogFollower
-from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import (
+    RHYTHM_S,
     ConnectionMonitor,
     Done,
     Watchdog,
@@ -27,8 +32,9 @@ from labtui.session.worker_context import (
     failing,
     outcome_of,
 )
-from labtui.slurm.job_evidence import live
+from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
 from labtui.slurm.probe import present
+from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
@@ -51,6 +57,7 @@ class ClusterWorker:
         self._watchdog = Watchdog(
             context.clock, self._slept, self._connection.mark_stale, context.cluster.close
         )
+        self._end_watch: Callable[[], None] = lambda: None
         self._closing = threading.Event()
         self._pause_until = 0.0
         self._duty = ""
@@ -62,13 +69,14 @@ class ClusterWorker:
         """Begin to connect and to work."""
         self._context.run_in_background = self._run_in_background
         self._thread.start()
-        self._watchdog.start()
+        watch, report = self._watchdog.look, self._context.faults.write
+        self._end_watch = repeat("labtui-watchdog", RHYTHM_S, watch, report)
 
     def close(self, timeout_s: float) -> bool:
         """Stop; says whether the thread ended in time. A blocked call is cut off by closing the connection."""
         self._closing.set()
         self._woken.set()
-        self._watchdog.stop()
+        self._end_watch()
         self._context.cluster.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -205,14 +213,12 @@ class ClusterWorker:
         if self._requests:
             self._answer_request()
             return 0.0
-        due, work = self._next_duty()
         now = self._context.now()
-        if work is None or due is None:
-            return None
-        if due > now:
-            return due - now
-        self._in_call(work)
-        return 0.0
+        known = [(max(due, self._pause_until), work) for due, work in self._duties() if due is not None]
+        if ready := [work for due, work in known if due <= now]:
+            self._watchdog.watch(ready[0])
+            return 0.0
+        return min((due - now for due, _ in known), default=None)
 
     def _answer_request(self) -> None:
         """Do the oldest request. One that needs the connection waits for the first attempt to connect, no other."""
@@ -220,34 +226,29 @@ class ClusterWorker:
         work, future, needs_connection = self._requests[0]
         offline = needs_connection and not connection.online
         if offline and connection.error is None and connection.due_at() is not None:
-            self._in_call(self._connection_duty)
+            self._watchdog.watch(self._connection_duty)
             return
         self._requests.popleft()
         if offline:
             fail(future, connection.why_offline)
             return
         with failing(future):
-            self._in_call(lambda: work(future))
+            self._watchdog.watch(lambda: work(future))
         if needs_connection and connection.online:
             connection.record_answer()
 
-    def _next_duty(self) -> tuple[float | None, Callable[[], None] | None]:
-        """What the worker wants to do next by itself, and when."""
+    def _duties(self) -> list[tuple[float | None, Callable[[], None]]]:
+        """What the worker does by itself, the most urgent first, and when: None for not now."""
         duties: list[tuple[float | None, Callable[[], None]]] = [
             (self._connection.due_at(), self._connection_duty)
         ]
         if self._connection.online:
             duties += [
-                (self._submitter.due_at(), lambda: self._duty_of("submit", self._send)),
+                (self._submitter.due_at(), lambda: self._duty_of("submit", self._submitter.step)),
                 (self._poller.due_at(), lambda: self._duty_of("queue", self._poller.step)),
                 (self._log_follower.due_at(), lambda: self._duty_of("logs", self._log_follower.step)),
             ]
-        now = self._context.now()
-        known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
-        ready = [work for due, work in known if due <= now]
-        if ready:
-            return now, ready[0]  # in order of urgency
-        return min(known, key=lambda duty: duty[0], default=(None, None))
+        return duties
 
     def _connection_duty(self) -> None:
         was_online = self._connection.online
@@ -257,19 +258,135 @@ class ClusterWorker:
             if live(self._context.state):
                 self._context.news()
 
-    def _send(self) -> None:
-        self._submitter.step()
-        self._context.news()
-
     def _duty_of(self, duty: str, work: Callable[[], None]) -> None:
         self._duty = duty
         work()
         self._connection.record_answer()
         self._context.clear_problem(f"{FAULT_KEY}:{duty}")
 
-    def _in_call(self, work: Callable[[], object]) -> None:
-        self._watchdog.begin()
-        try:
-            work()
-        finally:
-            self._watchdog.end()
+
+# --------------------------------------------------------------------------- the queue
+
+QUEUE_KEY = "queue"
+ACCOUNTING_KEY = "accounting"
+_LOG_CHECK_S = 60.0
+_ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
+_QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
+
+
+class Poller:
+    """Decides when the queue is read next and takes up the answer. Worker thread only."""
+
+    def __init__(self, context: WorkerContext, submitter: Submitter) -> None:
+        """`submitter` is told of jobs that ended."""
+        self._context = context
+        self._submitter = submitter
+        self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
+        self._changed_at = context.now()
+        self._took_s = 0.0
+        self._failures = 0
+        self._pressed = True  # once at the start: a job that another program sent is seen, too
+        self._asking = False
+
+    def press(self) -> None:
+        """Somebody wants to know now."""
+        self._pressed = True
+
+    def changed(self) -> None:
+        """Something happened (a submission, a line in a log that ends a run): look again soon."""
+        self._changed_at = self._context.now()
+
+    def due_at(self) -> float | None:
+        """When to ask next; None while there is nothing to watch."""
+        if self._asking:
+            return None
+        delay = poll_delay(
+            [job.phase for _, job in live(self._context.state)],
+            since_change_s=self._context.now() - self._changed_at,
+            failures=self._failures,
+            last_took_s=self._took_s,
+            others=bool(self._context.state.other_jobs),
+        )
+        if delay is None and not self._pressed:
+            return None
+        return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._pressed)
+
+    def step(self) -> None:
+        """Ask once, aside: a busy controller must not hold up the logs. Raises ConnectionLost."""
+        context, began = self._context, self._context.now()
+        self._polls.append(began)
+        self._pressed, self._asking = False, True
+        gone = vanished(context.state)
+        asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
+
+        def answered(outcome: Callable[[], Tick]) -> None:
+            self._asking = False
+            self._took_s = context.now() - began
+            try:
+                tick = outcome()
+            except ConnectionLost:
+                raise
+            except LabError as error:
+                self._failures += 1
+                context.raise_problem(QUEUE_KEY, error)
+            else:
+                self._take(tick, asked)
+
+        context.run_in_background(lambda: context.cluster.ask(tick(gone)), answered)
+
+    def _take(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
+        """The answer about the jobs `asked`, as they were then: it cannot know what came or changed since."""
+        context, at = self._context, self._context.at()
+        known = context.state.submissions
+        views = observe(context.state, tick, at)
+        jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
+        if tick.jobs is None:
+            self._failures += 1
+            context.raise_problem(
+                QUEUE_KEY, RemoteFailure(tick.problem or "squeue gave no answer.", _QUEUE_HINT)
+            )
+            self._tell(jobs)
+        else:
+            self._failures = 0
+            context.clear_problem(QUEUE_KEY)
+            self._note_accounting(tick)
+            others = other_jobs(context.state, tick.jobs)
+            moment: dict[str, Any] = {"other_jobs": others, "refreshed_at": at}
+            moment["cluster_time"] = tick.server_time
+            self._tell(jobs, lambda state: replace(state, **moment))
+        for submission, job in live(context.state):
+            self._check_log(submission.token, job)
+
+    def _note_accounting(self, tick: Tick) -> None:
+        if tick.accounting is not None:
+            self._context.clear_problem(ACCOUNTING_KEY)
+            return
+        problem = tick.accounting_problem or "Slurm's accounting gave no answer."
+        self._context.raise_problem(ACCOUNTING_KEY, RemoteFailure(problem, _ACCOUNTING_HINT))
+
+    def _tell(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
+        before = self._context.state
+
+        def observed(state: LabState) -> LabState:
+            for token, job in jobs.items():
+                state = state.with_job(token, job)
+            return state
+
+        self._context.journal.change(observed, *moment)
+        for token, job in jobs.items():
+            old = before.submissions[token].job
+            if old is None or old.phase is not job.phase:
+                self.changed()
+            if job.phase is JobPhase.FINISHED:
+                self._submitter.freed()
+                submission = self._context.state.submissions[token]
+                if ended_as_duplicate(self._context.state, submission):
+                    self._submitter.adopt_first(submission, job.job_id)
+
+    def _check_log(self, token: str, job: JobView) -> None:
+        """Queue and accounting are silent for a minute, and the controller knows no more: the job's own log counts."""
+        at = self._context.at()
+        silent = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
+        if silent and self._context.readings.script_ended(token):
+            over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
+            self._tell({token: over})

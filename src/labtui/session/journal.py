@@ -152,17 +152,10 @@ class Journal:
 
     # ------------------------------------------------------------------ telling
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call `callback` after changes, from the journal's thread; returns the function that ends it."""
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call `callback` after changes, from the journal's thread, until that is closed."""
         with self._changed:
             self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            with self._changed:
-                if callback in self._subscribers:
-                    self._subscribers.remove(callback)
-
-        return unsubscribe
 
     def start(self) -> None:
         """Begin to call subscribers."""

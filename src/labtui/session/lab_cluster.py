@@ -12,19 +12,14 @@ from typing import TYPE_CHECKING, Any
 from labtui.cluster.target import Prompter
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.profile import Profile
-from labtui.session.cluster_worker import ClusterWorker
-from labtui.session.journal import Journal
 from labtui.session.planning import lab_root
 from labtui.session.settings import Settings, changed, cluster_user, hosts_of, load_profile
-from labtui.session.store import Store
-from labtui.session.worker_context import ClusterFactory, WorkerContext
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
     from labtui.doctor.findings import Check, Requirements
     from labtui.doctor.setup import Answer, SiteSetup
     from labtui.session.folder import LabFolder
-    from labtui.session.session import Session
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
@@ -37,16 +32,21 @@ SETTABLE = ("account", "data_dir", "container")
 """The settings that a check may correct."""
 
 
-def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
-    """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
+def connection_to(
+    settings: Settings,
+    profile: Profile,
+    prompter: Prompter | None,
+    on_command: Callable[[CommandRecord], None] | None = None,
+) -> Connection:
+    """The cluster that a lab folder's settings name, as OpenSSH would reach it; not connected yet.
 
-    def make(prompter: Prompter | None, on_command: Callable[[CommandRecord], None]) -> Connection:
-        from labtui.cluster.connection import Connection
+    Raises:
+        LabError: they name no login host, or the SSH configuration cannot be read.
+    """
+    from labtui.cluster.connection import Connection
 
-        hint = PRACTICE_HINT if settings.practice else ""
-        return Connection(hosts_of(settings, profile), prompter, on_command, hint)
-
-    return make
+    hint = PRACTICE_HINT if settings.practice else ""
+    return Connection(hosts_of(settings, profile), prompter, on_command, hint)
 
 
 def check_settings(settings: Settings, profile: Profile) -> None:
@@ -57,27 +57,6 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     """
     hosts_of(settings, profile)
     lab_root(profile, settings, user=cluster_user(settings, profile))
-
-
-def make_worker(session: Session, journal: Journal, store: Store, cluster: Connection) -> ClusterWorker:
-    """The worker of a session, not started.
-
-    Raises:
-        LabError: the remote directory needs an account or user that is not known.
-    """
-    lab_root(session.profile, session.settings, user=session.user)
-    context = WorkerContext(
-        folder=session.folder,
-        profile=session.profile,
-        store=store,
-        journal=journal,
-        cluster=cluster,
-        clock=session.clock,
-        faults=session.faults,
-        readings=session.readings,
-        max_log_bytes=int(session.settings.max_log_gib * 1024**3),
-    )
-    return ClusterWorker(context)
 
 
 def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:
@@ -133,10 +112,9 @@ def ask_cluster(
         UsageError: no login host is named.
         LabError: the cluster cannot be reached.
     """
-    from labtui.cluster.connection import Connection
     from labtui.doctor.setup import set_up_site
 
-    connection = Connection(hosts_of(settings, load_profile("slurm")), prompter)
+    connection = connection_to(settings, load_profile("slurm"), prompter)
     try:
         connection.connect()
         connected(connection.host)

@@ -28,11 +28,12 @@ from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
-from labtui.session.worker_context import Clock, ClusterFactory
+from labtui.session.worker_context import Clock, WorkerContext
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
+    from labtui.cluster.connection import Connection
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
@@ -53,7 +54,9 @@ _LOOK_EVERY_S = 0.5
 class Session:
     """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
 
-    def __init__(self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock) -> None:
+    def __init__(
+        self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock, prompter: Prompter | None
+    ) -> None:
         self.folder = folder
         self.clock = clock
         self.settings: Settings = folder.settings()
@@ -70,8 +73,7 @@ class Session:
         self._not_started: LabError | None = None
         self._threads: dict[str, Callable[[], None]] = {}
         """How to end what runs beside the worker: following another process, serving others."""
-        self._prompter: Prompter | None = None
-        self._factory: ClusterFactory | None = None
+        self._prompter = prompter
         self._closed = False
 
     # ------------------------------------------------------------------ opening and closing
@@ -83,7 +85,6 @@ class Session:
         *,
         prompter: Prompter | None = None,
         start: bool = True,
-        factory: ClusterFactory | None = None,
         clock: Clock | None = None,
     ) -> Session:
         """Open a lab folder; with `start` it begins to connect at once.
@@ -91,7 +92,6 @@ class Session:
         `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
         When another process holds the folder the session is read-only: it follows what the other one stores.
         A folder that is not trusted or cannot be written is only looked at: nothing is asked of the network.
-        `factory` makes another cluster than the settings say (practice, tests).
 
         Raises:
             FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
@@ -100,12 +100,11 @@ class Session:
         folder = LabFolder.open(path)
         store, lock = open_store(folder)
         try:
-            session = cls(folder, store, lock, clock or Clock())
+            session = cls(folder, store, lock, clock or Clock(), prompter)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
-        session._prompter, session._factory = prompter, factory
         if start:
             session.start()
         return session
@@ -124,12 +123,12 @@ class Session:
                     "labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write
                 )
             return
-        from labtui.session.lab_cluster import make_worker, ssh_factory
+        from labtui.session.lab_cluster import connection_to
 
         try:
-            factory = self._factory or ssh_factory(self.settings, self.profile)
-            cluster = factory(self._prompter, self.note_command)
-            self._worker = make_worker(self, self._journal, self._store, cluster)
+            planning.lab_root(self.profile, self.settings, user=self.user)
+            on_command = self._commands.append
+            cluster = connection_to(self.settings, self.profile, self._prompter, on_command)
         except LabError as error:
             self._not_started = problem = error
             offline = ConnectionState(sentence=error.sentence, hint=error.hint)
@@ -137,8 +136,26 @@ class Session:
                 lambda state: replace(state, connection=offline).with_problem("settings", problem)
             )
             raise
+        self._worker = self._worker_on(cluster)
         self._worker.start()
         self.serve_requests()
+
+    def _worker_on(self, cluster: Connection) -> ClusterWorker:
+        """The worker of this session, not started."""
+        from labtui.session.cluster_worker import ClusterWorker
+
+        context = WorkerContext(
+            folder=self.folder,
+            profile=self.profile,
+            store=self._store,
+            journal=self._journal,
+            cluster=cluster,
+            clock=self.clock,
+            faults=self.faults,
+            readings=self.readings,
+            max_log_bytes=int(self.settings.max_log_gib * 1024**3),
+        )
+        return ClusterWorker(context)
 
     def _look(self) -> None:
         self._journal.look(self._mirrored)
@@ -213,13 +230,9 @@ class Session:
         """What labtui asked the cluster, oldest first (the last 500)."""
         return tuple(self._commands)
 
-    def note_command(self, record: CommandRecord) -> None:
-        """Add a remote command to the panel."""
-        self._commands.append(record)
-
-    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
-        """Call `callback(update)` after every change, in a background thread, in order; returns the way to stop it."""
-        return self._journal.subscribe(callback)
+    def subscribe(self, callback: Callable[[Update], None]) -> None:
+        """Call `callback(update)` after every change, in a background thread, in order, until the session is closed."""
+        self._journal.subscribe(callback)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
         """The mirror of a submission's log (its latest segment), if there is one."""

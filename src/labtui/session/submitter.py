@@ -122,12 +122,12 @@ class Submitter:
         if self._busy:
             return
         now = self._context.now()
-        for submission in self._unknown():
-            if self._known[submission.token].look_at <= now:
-                self._look_up(submission)
-                return
-        if (submission_to_send := self._next()) is not None:
-            self._send(submission_to_send)
+        due = next((item for item in self._unknown() if self._known[item.token].look_at <= now), None)
+        if due is not None:
+            self._look_up(due)
+        elif (waiting := self._next()) is not None:
+            self._send(waiting)
+        self._context.news()
 
     def _look_up(self, submission: SubmissionState) -> None:
         known = self._known[submission.token]

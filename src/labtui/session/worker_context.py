@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,18 +25,9 @@ from labtui.session.store import Store
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
-    from labtui.cluster.target import Prompter
-    from labtui.slurm.remote_command import Call, CommandRecord
+    from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
-
-
-class ClusterFactory(Protocol):
-    """Makes the (unconnected) cluster of a lab folder: it asks `prompter` and reports each remote command."""
-
-    def __call__(
-        self, prompter: Prompter | None, on_command: Callable[[CommandRecord], None]
-    ) -> Connection: ...
 
 
 class Clock:
@@ -165,7 +155,7 @@ STALE_S = 5.0
 
 
 class Watchdog:
-    """A daemon thread beside the worker. `begin` and `end` frame each call of the worker."""
+    """Watches the worker's calls; another thread has it `look` every `RHYTHM_S` seconds."""
 
     def __init__(
         self,
@@ -176,36 +166,22 @@ class Watchdog:
     ) -> None:
         self._clock = clock
         self._slept, self._stale, self._cut_off = slept, stale, cut_off
-        self._stop = threading.Event()
         self._calls = 0
         self._since: float | None = None
         self._doomed: tuple[int, float] | None = None
         self._wall, self._steady = clock.wall(), clock.steady()
-        self._thread = threading.Thread(target=self._run, name="labtui-watchdog", daemon=True)
 
-    def start(self) -> None:
-        """Begin to watch."""
-        self._wall, self._steady = self._clock.wall(), self._clock.steady()
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def begin(self) -> None:
-        """The worker begins a call that may block."""
+    def watch(self, call: Callable[[], object]) -> None:
+        """Make a call of the worker that may block."""
         self._calls += 1
         self._since = self._clock.steady()
-
-    def end(self) -> None:
-        """The call came back."""
-        self._since = None
-
-    def _run(self) -> None:
-        while not self._stop.wait(RHYTHM_S):
-            self.look()
+        try:
+            call()
+        finally:
+            self._since = None
 
     def look(self) -> None:
-        """One look, every `RHYTHM_S` seconds."""
+        """Notice that the computer slept, or that a call has had no answer for long."""
         wall, steady = self._clock.wall(), self._clock.steady()
         jump = max(abs(wall - self._wall - RHYTHM_S), steady - self._steady - RHYTHM_S)
         self._wall, self._steady = wall, steady

@@ -128,7 +128,7 @@ class LabApp(SanitizedApp[int]):
         from labtui.session.notifications import NoticeTracker
 
         self._tracker = NoticeTracker(self.session.state)
-        self._unsubscribe = self.session.subscribe(self._arrived)
+        self.session.subscribe(self._arrived)
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY_S, self._age)
 
@@ -152,9 +152,6 @@ class LabApp(SanitizedApp[int]):
             self.report(self.view_model.edition_problem)
         if (why := self.session.why_read_only) is not None:
             self.report(why)
-
-    def on_unmount(self) -> None:
-        self._unsubscribe()
 
     def terminated(self) -> None:
         self.keep_answers()

@@ -122,13 +122,13 @@ class WizardScreen(Screen[None]):
 
     def _try(self, settings: Settings) -> None:
         """Log in and out."""
-        from labtui.session.lab_cluster import ssh_factory
+        from labtui.session.lab_cluster import connection_to
         from labtui.session.settings import load_profile
 
         prompter: Any = self.app.prompter  # type: ignore[attr-defined]
         ok = False
         try:
-            cluster = ssh_factory(settings, load_profile(settings.profile))(prompter, lambda record: None)
+            cluster = connection_to(settings, load_profile(settings.profile), prompter)
             try:
                 cluster.connect()
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.home()}."
