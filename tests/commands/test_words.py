@@ -16,8 +16,8 @@ from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import followed, news_of
+from labtui.commands.terminal import Update
 from labtui.doctor.findings import Check, Status, summary
-from labtui.session.journal import Update
 from labtui.session.session import Session
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec

@@ -9,12 +9,14 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import paramiko  # noqa: F401  (imported before the fork, not in each child)
 
 from labtui.domain.model import SubmissionStatus
-from labtui.session.session import Session, Update
+from labtui.domain.state import LabState
+from labtui.session.session import Session
 from labtui.slurm import submit
 from tests.session.small_job import SCRIPT, draft
 
@@ -26,10 +28,17 @@ def say(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-def tell(update: Update) -> None:
+def tell_all(session: Session) -> None:
+    told = session.state
+    while (state := session.next_state(told)) is not told:
+        tell(told, state)
+        told = state
+
+
+def tell(told: LabState, state: LabState) -> None:
     """What labtui shows is what is stored: each of these is a promise."""
-    for token, item in update.state.submissions.items():
-        before = update.before.submissions.get(token)
+    for token, item in state.submissions.items():
+        before = told.submissions.get(token)
         if before is None:
             say("planned", token)
         if item.status is not (before.status if before else SubmissionStatus.WAITING):
@@ -43,7 +52,7 @@ def live(order: dict[str, object]) -> None:
 
 
 def _work(session: Session, order: dict[str, object]) -> None:
-    session.subscribe(tell)
+    threading.Thread(target=tell_all, args=(session,), daemon=True).start()
     session.start()
     account = str(order["account"])
     futures = [

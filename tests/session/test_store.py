@@ -14,7 +14,6 @@ from labtui.domain.errors import FolderError, FolderTaken, StoreError
 from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.folder import LabFolder
-from labtui.session.journal import Journal
 from labtui.session.opening import repair
 from labtui.session.records import SCHEMA_VERSION, Writer, from_json, sealed, unsealed
 from labtui.session.records import stored as stored_form
@@ -174,15 +173,14 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
         assert second.read_only
         with pytest.raises(FolderError, match="open"):
             second.submit(draft())
-        updates = []
-        second.subscribe(updates.append)
+        empty = second.state
         second.start()
         future = bench.session.submit(draft())
         bench.run(20, future.done)
         wait_until(lambda: bool(second.state.submissions), what="the submission")
         wait_until(lambda: second.state.submissions[future.result()].job is not None, what="its job")
         assert second.state.submissions[future.result()].job.job_id == "100"
-        wait_until(lambda: bool(updates), what="who subscribed to be told")
+        assert second.next_state(empty, 240) is second.state
     bench.session.close()
     with Session.open(bench.path, start=False) as third:
         assert not third.read_only
@@ -191,23 +189,6 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
 def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
-
-
-def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path):
-    faults: list[BaseException] = []
-    journal = Journal(Store(tmp_path / "labtui.db"), faults.append)
-    seen: list[object] = []
-
-    def broken(update) -> None:
-        raise ValueError("a screen's fault")
-
-    journal.subscribe(broken)
-    journal.subscribe(seen.append)
-    journal.start()
-    journal.change(planned())
-    journal.close(240)
-    assert len(seen) == 1
-    assert [str(fault) for fault in faults] == ["a screen's fault"]
 
 
 def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):

@@ -68,7 +68,7 @@ class FedSession(Session):
     overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
 
     def start(self) -> None:
-        self._journal.start()
+        """Nothing to connect to."""
 
     def feed(self, *news: Change) -> None:
         """As if the worker had seen this."""

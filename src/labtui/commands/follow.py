@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from labtui.commands.terminal import (
     Open,
+    Update,
     add_folder_argument,
     add_json_argument,
     add_run_argument,
@@ -26,9 +27,6 @@ from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import reason_words
-
-if TYPE_CHECKING:
-    from labtui.session.journal import Update
 
 _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,7 +22,7 @@ from labtui.slurm.values import number
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
     from labtui.session.preview import ManualCommands
-    from labtui.session.session import Session, Update
+    from labtui.session.session import Session
     from labtui.session.settings import NotTrusted
 
 
@@ -193,8 +192,15 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
 
 
+class Update(msgspec.Struct, frozen=True):
+    """The state that a command looked at last, and the latest."""
+
+    before: LabState
+    state: LabState
+
+
 class Open:
-    """A session for the length of a command, with its updates as a queue."""
+    """A session for the length of a command."""
 
     def __init__(self, args: argparse.Namespace, *, start: bool = True, looks: bool = False) -> None:
         """Open the lab folder of `args.folder`. `start` False: connect to nothing yet.
@@ -208,14 +214,11 @@ class Open:
         if args.trust or not looks:
             require_trust(folder, args)
 
-        self._updates: deque[Update] = deque()
-        self._changed = threading.Condition()
         self._prompter = TerminalPrompter()
         self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
         if looks:
             self.tell_not_writable()
         self._told = self.session.state  # the state that goes with the last of the updates
-        self.session.subscribe(self._take)
         if start:
             self.session.start()
 
@@ -234,27 +237,15 @@ class Open:
     def state(self) -> LabState:
         return self.session.state
 
-    def _take(self, update: Update) -> None:
-        with self._changed:
-            self._updates.append(update)
-            self._told = update.state
-            self._changed.notify_all()
-
     def updates(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[Update]:
         """Updates as they come, until `done` says so or the time is over; those before `done` are all given."""
-        end = None if limit_s is None else time.monotonic() + limit_s
+        end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
-            with self._changed:
-                state = self.state
-                # It may be ahead of what was told: what led to the end would be left out.
-                over = done(state) and self._told is state
-                if not self._updates and not over:
-                    left = 0.5 if end is None else min(0.5, end - time.monotonic())
-                    self._changed.wait(max(0.0, left))
-                batch = list(self._updates)
-                self._updates.clear()
-            yield from batch
-            if not batch and (over or (end is not None and time.monotonic() >= end)):
+            before, left = self._told, min(0.5, end - time.monotonic())
+            self._told = self.session.next_state(before, 0.0 if done(before) else max(0.0, left))
+            if self._told is not before:
+                yield Update(before, self._told)
+            elif done(before) or left <= 0:
                 return
 
     def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:

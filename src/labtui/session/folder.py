@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from io import FileIO
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -44,10 +44,6 @@ from labtui.session.settings import (
     write_settings,
 )
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
 
@@ -63,7 +59,14 @@ FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
 @cache
 def list_remote() -> tuple[str, ...]:
     """Names of the training scripts and their modules, relative, with ``/``: ``cifar-utils/cifar.py``."""
-    return tuple(sorted(_walk(_brought("remote"), "")))
+    root = _brought("remote")
+    inner = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return tuple(sorted(each.as_posix() for each in inner if _is_script(each)))
+
+
+def _is_script(inner: Path) -> bool:
+    """Whether a file below a folder of scripts is one of them, and not what a program left there."""
+    return inner.suffix != ".pyc" and not any(part[0] == "." or part == "__pycache__" for part in inner.parts)
 
 
 def read_remote(name: str) -> bytes:
@@ -74,7 +77,7 @@ def read_remote(name: str) -> bytes:
     """
     if name not in list_remote():
         raise UsageError(f"labtui has no training script {name!r}.", f"It has {', '.join(list_remote())}.")
-    return _brought("remote").joinpath(*PurePosixPath(name).parts).read_bytes()
+    return (_brought("remote") / name).read_bytes()
 
 
 def read_template(form: str) -> str:
@@ -90,29 +93,17 @@ def read_template(form: str) -> str:
 
 def _composed(name: str) -> str:
     """A file of ``slurm_templates``, where a line ``@include NAME`` stands for the file of that name in ``parts``."""
-    text = _brought("slurm_templates").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    text = (_brought("slurm_templates") / name).read_text(encoding="utf-8")
     return re.sub(
         r"^@include (\S+)\n", lambda found: _composed(f"parts/{found[1]}"), text, flags=re.MULTILINE
     )
 
 
-def _brought(name: str) -> Traversable:
-    from importlib.resources import files  # costs time, and is needed for new folders only
-
-    packed = files("labtui").joinpath("_data", name)
-    if packed.is_dir():
-        return packed
-    return Path(__file__).resolve().parents[3] / name
-
-
-def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
-    for entry in folder.iterdir():
-        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith(".pyc"):
-            continue
-        if entry.is_dir():
-            yield from _walk(entry, f"{prefix}{entry.name}/")
-        else:
-            yield prefix + entry.name
+def _brought(name: str) -> Path:
+    """A folder that came with labtui: in an installed wheel, or in a source tree."""
+    package = Path(__file__).resolve().parents[1]
+    packed = package / "_data" / name
+    return packed if packed.is_dir() else package.parents[1] / name
 
 
 _BROUGHT_FILE = ".labtui-scripts.json"
@@ -306,10 +297,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         files = {}
         for path in files_inside(self.path, self.scripts):
             inner = path.relative_to(self.scripts)
-            if (
-                any(part.startswith(".") or part == "__pycache__" for part in inner.parts)
-                or path.suffix == ".pyc"
-            ):
+            if not _is_script(inner):
                 continue
             name = inner.as_posix()
             try:

@@ -1,8 +1,7 @@
-"""The state of a lab folder, its store and its subscribers, kept in step; and what other processes ask of the writer.
+"""The state of a lab folder and its store, kept in step; and what other processes ask of the writer.
 
-Every thread may change the state. Subscribers are called from one background thread of the journal, never from the
-thread that changed it. A read-only session follows what the writing process stores. Unexpected exceptions go to a file
-that the screen names: type, text and places in the code, no values.
+Every thread may change the state, and any may wait for the next one. A read-only session follows what the writing
+process stores. Unexpected exceptions go to a file that the screen names: type, text and places in the code, no values.
 
 A command beside an open window writes a request, a row beside the store's own, and waits for the answer. The process
 with the folder's lock takes a row in one transaction, so it is acted on once or not at all; what nobody took in time is
@@ -61,23 +60,12 @@ STORE_KEY = "store"
 """The key of the problem "cannot be stored" in `LabState.problems`."""
 
 
-class Update(msgspec.Struct, frozen=True):
-    """What subscribers get: the state they were told last, and the latest."""
-
-    before: LabState
-    state: LabState
-
-
-Subscriber = Callable[[Update], None]
-
-
 class Journal:
     """The only way to change the state."""
 
     def __init__(
         self,
         store: Store,
-        on_subscriber_error: Callable[[BaseException], None],
         keep: Callable[[LabState, Iterable[str]], None] = lambda state, tokens: None,
     ) -> None:
         """Read what is stored. `keep` is told which submissions were stored, at once.
@@ -86,13 +74,10 @@ class Journal:
             StoreError: when it cannot be read.
         """
         self._store = store
-        self._on_error = on_subscriber_error
         self._keep = keep
         self._changed = threading.Condition(threading.RLock())
-        self._state = self._stored = self._told = store.load()
-        self._subscribers: list[Subscriber] = []
-        self._closing = False
-        self._thread: threading.Thread | None = None
+        self._state = self._stored = store.load()
+        self._closed = False
 
     @property
     def state(self) -> LabState:
@@ -152,39 +137,17 @@ class Journal:
 
     # ------------------------------------------------------------------ telling
 
-    def subscribe(self, callback: Subscriber) -> None:
-        """Call `callback` after changes, from the journal's thread, until that is closed."""
+    def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
+        """The state once it is another than `told`; `told` when the time is over, or the journal closed."""
         with self._changed:
-            self._subscribers.append(callback)
+            self._changed.wait_for(lambda: self._state is not told or self._closed, timeout_s)
+            return self._state
 
-    def start(self) -> None:
-        """Begin to call subscribers."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._tell, name="labtui-updates", daemon=True)
-            self._thread.start()
-
-    def _tell(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._told is not self._state or self._closing)
-                if self._closing and self._told is self._state:
-                    return
-                update = Update(self._told, self._state)
-                self._told = self._state
-                subscribers = tuple(self._subscribers)
-            for callback in subscribers:
-                try:
-                    callback(update)
-                except Exception as error:  # a screen's fault must not end the updates of the others
-                    self._on_error(error)
-
-    def close(self, timeout_s: float) -> None:
-        """Tell what is left, then end the thread."""
+    def close(self) -> None:
+        """Nobody waits any longer."""
         with self._changed:
-            self._closing = True
+            self._closed = True
             self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
 
 
 def _after(state: LabState, changes: Iterable[Change]) -> LabState:

@@ -2,7 +2,7 @@
 
 A session opened without a cluster, or without a network, still serves everything that is stored. Reading
 properties never blocks. Actions return a `Future` at once; the worker does them when it can, and the state tells
-how it went. Callbacks of `subscribe` run in a background thread.
+how it went.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
-from labtui.session.journal import FaultLog, Journal, Mailbox, Request, Update, repeat, serve
+from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
 
-__all__ = ["Session", "Update"]
-
 _COMMANDS_KEPT = 500
 _LOOK_EVERY_S = 0.5
 
@@ -64,7 +62,7 @@ class Session:
         self.faults = FaultLog(folder.problem_log, writes=store.copy is None)
         self._store = store
         self._lock = lock
-        self._journal = Journal(store, self.faults.write, functools.partial(records.keep_files, folder))
+        self._journal = Journal(store, functools.partial(records.keep_files, folder))
         self.readings = Readings(folder, store)
         self._journal.change(self._mirrored)
         self._save_readings()
@@ -116,7 +114,6 @@ class Session:
         """
         if self._worker is not None or self._threads:
             return
-        self._journal.start()
         if self.read_only:
             if self._store.copy is None:
                 self._threads["follow"] = repeat(
@@ -175,10 +172,10 @@ class Session:
         self._closed = True
         ended = True
         if self._worker is not None:
-            ended = self._worker.close(timeout_s * 0.7)
+            ended = self._worker.close(timeout_s)
         for end in self._threads.values():
             end()
-        self._journal.close(timeout_s * 0.3)
+        self._journal.close()
         if ended:  # a worker stuck in a system call must not find its database closed
             self._save_readings()
             self._store.close()
@@ -230,9 +227,9 @@ class Session:
         """What labtui asked the cluster, oldest first (the last 500)."""
         return tuple(self._commands)
 
-    def subscribe(self, callback: Callable[[Update], None]) -> None:
-        """Call `callback(update)` after every change, in a background thread, in order, until the session is closed."""
-        self._journal.subscribe(callback)
+    def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
+        """Wait for the state after `told`; `told` itself when the time is over, or the session closed."""
+        return self._journal.next_state(told, timeout_s)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
         """The mirror of a submission's log (its latest segment), if there is one."""

@@ -14,7 +14,6 @@ import hashlib
 import os
 import re
 import tomllib
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 
 SETTINGS_FILE = "lab.toml"
+_PROFILES = Path(__file__).resolve().parents[1] / "profiles"
 _LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications", "max_log_gib")
 """What stands under [lab]; everything else stands under [cluster]."""
 
@@ -179,8 +179,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
 
 def list_profiles() -> tuple[str, ...]:
     """The ids of the profiles that came with labtui, sorted."""
-    folder = resources.files("labtui") / "profiles"
-    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _PROFILES.glob("*.toml")))
 
 
 def load_profile(name: str, base: Path | None = None) -> Profile:
@@ -198,9 +197,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
             f"There is no cluster profile called {name!r}.",
             f"Known profiles: {known}. For your own, give the path of a .toml file.",
         )
-    return parse_profile(
-        (resources.files("labtui") / "profiles" / f"{name}.toml").read_text(encoding="utf-8"), name
-    )
+    return parse_profile((_PROFILES / f"{name}.toml").read_text(encoding="utf-8"), name)
 
 
 def profile_of_host(host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
     from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
-    from labtui.session.journal import Update
     from labtui.session.labs import AnswerFiles
     from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker
     from labtui.session.session import Session
@@ -105,7 +105,6 @@ class LabApp(SanitizedApp[int]):
         self.session, self.lab = session, session.state
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self._unsubscribe: Callable[[], None] = lambda: None
         self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session, self._kept = start, kept
@@ -128,7 +127,7 @@ class LabApp(SanitizedApp[int]):
         from labtui.session.notifications import NoticeTracker
 
         self._tracker = NoticeTracker(self.session.state)
-        self.session.subscribe(self._arrived)
+        threading.Thread(target=self._follow, name="labtui-updates", daemon=True).start()
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY_S, self._age)
 
@@ -183,12 +182,15 @@ class LabApp(SanitizedApp[int]):
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
-    def _arrived(self, update: Update) -> None:
-        """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
-        self.post_message(StateArrived(update.state))
-        names = getattr(self.view_model.edition, "names", {})
-        if self._tracker is not None and (notices := self._tracker.notices(update.state, names)):
-            self.call_later(self.tell, notices)
+    def _follow(self) -> None:
+        """In a thread of its own: each state as it comes, and what of it is told to who looks elsewhere."""
+        told = self.lab
+        while (state := self.session.next_state(told)) is not told:
+            told = state
+            self.post_message(StateArrived(state))
+            names = getattr(self.view_model.edition, "names", {})
+            if self._tracker is not None and (notices := self._tracker.notices(state, names)):
+                self.call_later(self.tell, notices)
 
     def on_state_arrived(self, message: StateArrived) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
