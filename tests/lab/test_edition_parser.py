@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labtui.domain.errors import DataError
 from labtui.lab.edition_file import line_of, parse_edition
 from labtui.lab.proof import prove
-from labtui.session.labs import labs_folder, read_edition_file
+from labtui.session.labs import LABS, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
 
 KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
@@ -74,7 +74,7 @@ def test_an_edition_that_extends_another_says_only_what_differs():
 
 def test_published_numbers_of_another_edition_come_before_its_own():
     shared = parse_edition(SHIPPED).published_rows
-    mine = read_edition_file(labs_folder() / "sa-miri-2025-pg.toml").published_rows
+    mine = read_edition_file(LABS / "sa-miri-2025-pg.toml").published_rows
     assert mine[: len(shared)] == shared and {row.model for row in mine[len(shared) :]} == {"ResNet101"}
     text = GOOD.replace("format = 1", 'format = 1\npublished_in = "nothing"')
     with pytest.raises(DataError, match="line 2: There is no edition 'nothing' for `published_in`"):
@@ -99,7 +99,7 @@ def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_p
     assert caught.value.line == line
 
 
-SHIPPED = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
+SHIPPED = (LABS / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
 
 
 @given(st.text(max_size=400))

@@ -10,11 +10,11 @@ from labtui.domain.state import LabState
 from labtui.lab.checks import check_task
 from labtui.session.folder import LabFolder
 from labtui.session.labs import (
+    LABS,
     AnswerFiles,
     answer_path,
     check_folder,
     gather_evidence,
-    labs_folder,
     load_edition,
     open_answers,
     read_answers,
@@ -33,7 +33,7 @@ def folder(tmp_path) -> LabFolder:
 
 def test_editions_by_id_by_path_and_from_the_lab_folder(folder, tmp_path):
     assert load_edition("hpc4ai-ch10").id == "hpc4ai-ch10"
-    shutil.copy(labs_folder() / "hpc4ai-ch10.toml", folder.path / "mine.toml")
+    shutil.copy(LABS / "hpc4ai-ch10.toml", folder.path / "mine.toml")
     assert load_edition("mine.toml", folder).id == "hpc4ai-ch10"
     assert load_edition(folder.path / "mine.toml").id == "hpc4ai-ch10"
     with pytest.raises(UsageError) as caught:

@@ -8,7 +8,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
-from labtui.session.labs import labs_folder, load_edition
+from labtui.session.labs import LABS, load_edition
 from labtui.session.settings import Settings
 from tests.lab.builders import EDITION
 from tests.lab.mistakes import GOOD, last
@@ -89,7 +89,7 @@ def test_a_profile_beside_the_edition_is_known(tmp_path, capsys):
     path.write_text(GOOD.replace("format = 1", 'format = 1\nprofiles = ["ours.toml"]'), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
     assert "no cluster profile 'ours.toml'" in capsys.readouterr().out
-    shutil.copy(labs_folder().parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
+    shutil.copy(LABS.parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
     assert main(["labs", "check", str(path)]) == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from labtui.domain.errors import DataError
 from labtui.lab.fields import Place
-from labtui.session.labs import labs_folder, prove_file
+from labtui.session.labs import LABS, prove_file
 from tests.lab.test_editions import IDS
 
 NAMES = {
@@ -122,7 +122,7 @@ def spoiling(path: Path, data: dict[str, Any], seen: set[Any]) -> list[tuple[str
 def test_no_mistake_in_any_field_passes(tmp_path):
     """Each mistake once, in the shortest edition that has the field."""
     path, seen = tmp_path / "mine.toml", set()
-    files = sorted((labs_folder() / f"{name}.toml" for name in IDS), key=lambda file: file.stat().st_size)
+    files = sorted((LABS / f"{name}.toml" for name in IDS), key=lambda file: file.stat().st_size)
     for file in files:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         write(path, data)

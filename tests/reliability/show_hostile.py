@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.state import Change, LabState
 from labtui.session.folder import LabFolder
-from labtui.session.labs import labs_folder
+from labtui.session.labs import LABS
 from labtui.session.settings import Settings
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui.app import LabApp
@@ -92,7 +92,7 @@ def evil_folder(path: Path) -> LabFolder:
         "A cluster for tests", "A cluster " + "".join(f"\\u{ord(c):04x}" for c in EVIL)
     )
     (path / "tests.toml").write_text(profile, encoding="utf-8")
-    original = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
+    original = (LABS / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
     (path / "evil.toml").write_text(evil_edition(original), encoding="utf-8")
     printable = "".join(char for char in EVIL if char.isprintable())  # settings take no other
     settings = Settings(

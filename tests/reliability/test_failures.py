@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
-from labtui.cluster.dial import cannot_connect, lost
+from labtui.cluster.dial import lost, reaching
 from labtui.cluster.target import Endpoint, LoginQuestion, Secret
 from labtui.commands.terminal import TerminalPrompter
 from labtui.doctor import examine
@@ -259,15 +259,17 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
     ],
 )
 def test_every_failure_is_a_sentence_and_a_hint(problem, words):
-    error = cannot_connect(problem, WHERE)
-    assert isinstance(error, CannotConnect)
-    assert words in error.sentence and error.hint
-    assert "Traceback" not in error.sentence
+    with pytest.raises(CannotConnect) as caught, reaching(WHERE):
+        raise problem
+    assert words in caught.value.sentence and caught.value.hint
+    assert "Traceback" not in caught.value.sentence
 
 
 def test_a_lost_line_is_told_and_a_sentence_stays_a_sentence():
     error = LoginRefused("no")
-    assert cannot_connect(error, WHERE) is error and lost(error, "h") is error
+    with pytest.raises(LoginRefused, match="^no$"), reaching(WHERE):
+        raise error
+    assert lost(error, "h") is error
     assert "does not answer" in lost(TimeoutError(), "h").sentence
     assert isinstance(lost(EOFError(), "h"), ConnectionLost)
 

@@ -56,7 +56,6 @@ class Connection:
     ) -> None:
         self.hosts, self.endpoint = tuple(hosts), hosts[0]
         self._offline_hint = offline_hint
-        self._home = ""
         self.files = RemoteFiles(self._sftp_channel)
         self._prompter = prompter or NonInteractivePrompter()
         self._on_command = on_command
@@ -207,12 +206,6 @@ class Connection:
         return failure("no-shell", host=self.host, text=last, wait=True)
 
     # ----------------------------------------------------------------- files and liveness
-
-    def home(self) -> str:
-        """The absolute path of the home directory; asked once."""
-        if not self._home:
-            self._home = self.files.home()
-        return self._home
 
     def ping(self, deadline_s: float = 5.0) -> float:
         """Ask for a cheap sign of life; returns the seconds it took.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import errno
 import hashlib
 import logging
@@ -35,13 +36,16 @@ _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRN
 _CUT = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ESHUTDOWN}
 
 
-def cannot_connect(problem: BaseException, endpoint: Endpoint) -> LabError:
-    """What went wrong before a login, as an error for the student. A `LabError` stays as it is."""
-    if isinstance(problem, LabError):
-        return problem
-    where = f"{endpoint.host}:{endpoint.port}"
-    text = str(problem) or type(problem).__name__
-    return failure(_reason(problem), host=endpoint.host, where=where, text=text)
+@contextlib.contextmanager
+def reaching(endpoint: Endpoint) -> Iterator[None]:
+    """What goes wrong before a login is told as an error for the student. A `LabError` stays as it is."""
+    try:
+        yield
+    except LabError:
+        raise
+    except Exception as problem:
+        where, text = f"{endpoint.host}:{endpoint.port}", str(problem) or type(problem).__name__
+        raise failure(_reason(problem), host=endpoint.host, where=where, text=text) from None
 
 
 def _reason(problem: BaseException) -> str:
@@ -131,10 +135,8 @@ def _first_socket(endpoint: Endpoint) -> Any:
         except (OSError, ValueError) as problem:
             text = f"{endpoint.proxy_command}: {problem}"
             raise failure("proxy", host=endpoint.host, text=text) from None
-    try:
+    with reaching(endpoint):
         return connect_tcp(endpoint.host, endpoint.port, endpoint.connect_timeout_s)
-    except OSError as problem:
-        raise cannot_connect(problem, endpoint) from None
 
 
 def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
@@ -153,35 +155,26 @@ def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -
     """A channel through `hop` to `next_hop`."""
     import paramiko
 
-    try:
-        return transport.open_channel(
-            "direct-tcpip", (next_hop.host, next_hop.port), ("127.0.0.1", 0), timeout=CHANNEL_LIMIT_S
-        )
-    except paramiko.ChannelException as problem:
-        where = f"{next_hop.host}:{next_hop.port}"
-        raise failure("jump", hop=hop.host, where=where, text=problem.text or "refused") from None
-    except (paramiko.SSHException, OSError, EOFError) as problem:
-        raise cannot_connect(problem, hop) from None
+    place = next_hop.host, next_hop.port
+    with reaching(hop):
+        try:
+            return transport.open_channel("direct-tcpip", place, ("127.0.0.1", 0), timeout=CHANNEL_LIMIT_S)
+        except paramiko.ChannelException as problem:
+            where = f"{next_hop.host}:{next_hop.port}"
+            raise failure("jump", hop=hop.host, where=where, text=problem.text or "refused") from None
 
 
 def _start(endpoint: Endpoint, way: Any) -> paramiko.Transport:
     """A transport on `way` that has not spoken yet."""
     import paramiko
 
-    try:
+    with reaching(endpoint):
         transport = paramiko.Transport(way)
-    except (paramiko.SSHException, OSError, EOFError) as problem:
-        raise cannot_connect(problem, endpoint) from None
     transport.daemon = True
     transport.banner_timeout = BANNER_LIMIT_S
     transport.handshake_timeout = BANNER_LIMIT_S
     transport.channel_timeout = CHANNEL_LIMIT_S
     return transport
-
-
-def quick_first(ciphers: tuple[str, ...]) -> tuple[str, ...]:
-    """AES-GCM before the others: it encrypts and authenticates in one call, twice as fast as two from Python."""
-    return tuple(sorted(ciphers, key=lambda name: "-gcm@" not in name))
 
 
 def _enter(
@@ -191,16 +184,13 @@ def _enter(
     known = known_keys(endpoint)
     options = transport.get_security_options()
     options.key_types = preferred_types(known, tuple(options.key_types))
-    options.ciphers = quick_first(tuple(options.ciphers))
-    try:
+    # AES-GCM before the others: it encrypts and authenticates in one call, twice as fast as two from Python.
+    options.ciphers = tuple(sorted(options.ciphers, key=lambda name: "-gcm@" not in name))
+    with reaching(endpoint):
         transport.start_client(timeout=BANNER_LIMIT_S * 2)
         if not transport.initial_kex_done:
             raise TimeoutError
         key = transport.get_remote_server_key()
-    except LabError:
-        raise
-    except Exception as problem:
-        raise cannot_connect(problem, endpoint) from None
     check_host_key(endpoint, key.get_name(), key.asbytes(), known, prompter)
     methods = Login(transport, endpoint, prompter, memory).run()
     transport.set_keepalive(KEEPALIVE_S)

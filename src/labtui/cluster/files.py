@@ -93,6 +93,7 @@ class RemoteFiles:
     def __init__(self, session: SftpSession) -> None:
         self._session = session
         self._peeking: _Peeking | None = None
+        self._home = ""
 
     def stat(self, path: str) -> FileStat | None:
         """What is at `path`, links followed; None when nothing is there."""
@@ -104,9 +105,11 @@ class RemoteFiles:
         return FileStat(answer.st_size or 0, float(answer.st_mtime or 0))
 
     def home(self) -> str:
-        """The absolute path of the home directory."""
-        with self._channel(".") as sftp:
-            return sftp.normalize(".")
+        """The absolute path of the home directory; asked once."""
+        if not self._home:
+            with self._channel(".") as sftp:
+                self._home = sftp.normalize(".")
+        return self._home
 
     def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         """Up to `limit` bytes from `offset`; empty at or behind the end. One open file, pipelined when large.
@@ -188,8 +191,18 @@ class RemoteFiles:
         Raises:
             RemoteFailure: no room, no permission, no such directory.
         """
+        temporary = (
+            f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
+        )
         with self._channel(path) as sftp:
-            _write(sftp, path, data, mode)
+            try:
+                sftp.putfo(io.BytesIO(data), temporary)  # compares the sizes
+                sftp.chmod(temporary, mode)
+                sftp.posix_rename(temporary, path)
+            except (OSError, EOFError):
+                with contextlib.suppress(Exception):
+                    sftp.remove(temporary)
+                raise
 
     @contextlib.contextmanager
     def _channel(self, path: str) -> Iterator[paramiko.SFTPClient]:
@@ -221,18 +234,6 @@ def request_size(sftp: paramiko.SFTPClient) -> int:
 def _close_without_waiting(file: Any) -> None:
     """The server's word on closing a file that was only read tells nothing, and costs a round trip."""
     file._close(async_=True)
-
-
-def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:
-    temporary = f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
-    try:
-        sftp.putfo(io.BytesIO(data), temporary)  # compares the sizes
-        sftp.chmod(temporary, mode)
-        sftp.posix_rename(temporary, path)
-    except (OSError, EOFError):
-        with contextlib.suppress(Exception):
-            sftp.remove(temporary)
-        raise
 
 
 def _pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> Iterator[bytes]:

@@ -57,10 +57,8 @@ class _KeyOnly:
 def default_key(folder: Path | None = None) -> Path:
     """The key file to use: the first that is there, else the one to make. `folder` is ``~/.ssh``."""
     folder = folder or Path.home() / ".ssh"
-    for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
-        if (folder / name).is_file():
-            return folder / name
-    return folder / KEY_NAME
+    known = (folder / name for name in (KEY_NAME, "id_ecdsa", "id_rsa"))
+    return next((path for path in known if path.is_file()), folder / KEY_NAME)
 
 
 def make_key(path: Path, passphrase: str, comment: str) -> None:

@@ -213,8 +213,9 @@ class ClusterWorker:
         if self._requests:
             self._answer_request()
             return 0.0
-        now = self._context.now()
-        known = [(max(due, self._pause_until), work) for due, work in self._duties() if due is not None]
+        duties = self._duties()
+        now = self._context.now()  # not before: some are due at the moment they were asked
+        known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
         if ready := [work for due, work in known if due <= now]:
             self._watchdog.watch(ready[0])
             return 0.0

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
+LABS = Path(__file__).resolve().parents[1] / "labs"
+"""Where the editions lie that come with labtui."""
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
@@ -42,16 +44,9 @@ _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
 # --------------------------------------------------------------------------- editions
 
 
-def labs_folder() -> Path:
-    """Where the editions lie that come with labtui."""
-    import labtui
-
-    return Path(labtui.__file__).parent / "labs"
-
-
 def list_editions() -> tuple[Edition, ...]:
     """The editions that come with labtui."""
-    return tuple(read_edition_file(path) for path in sorted(labs_folder().glob("*.toml")))
+    return tuple(read_edition_file(path) for path in sorted(LABS.glob("*.toml")))
 
 
 def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
@@ -66,8 +61,8 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         return read_edition_file(_located(named_path(text), folder), opened=folder is not None)
-    path = labs_folder() / f"{text}.toml"
-    known = sorted(item.stem for item in labs_folder().glob("*.toml"))
+    path = LABS / f"{text}.toml"
+    known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
         raise UsageError(
             f"There is no lab {text!r}.",
@@ -120,8 +115,8 @@ def _place_of(path: Path, text: str, base: str | None, index: int) -> str:
 def _base_text(text: str) -> str | None:
     """The text of the edition that another one extends: one of those that come with labtui, and stand alone."""
     name = extended_by(text)
-    base = labs_folder() / f"{name}.toml"
-    if base not in labs_folder().glob("*.toml"):
+    base = LABS / f"{name}.toml"
+    if base not in LABS.glob("*.toml"):
         return None
     found = read_text(base, str(base))
     return None if extended_by(found) else found

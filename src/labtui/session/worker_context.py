@@ -137,7 +137,9 @@ class WorkerContext(msgspec.Struct):
     def absolute(self, path: str) -> str:
         """A remote path from the root; relative ones count from the remote home."""
         return (
-            path if path.startswith("/") else f"{self.cluster.home().rstrip('/')}/{path.removeprefix('~/')}"
+            path
+            if path.startswith("/")
+            else f"{self.cluster.files.home().rstrip('/')}/{path.removeprefix('~/')}"
         )
 
     def clear_problem(self, key: str) -> None:

@@ -131,7 +131,7 @@ class WizardScreen(Screen[None]):
             cluster = connection_to(settings, load_profile(settings.profile), prompter)
             try:
                 cluster.connect()
-                ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.home()}."
+                ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
             finally:
                 cluster.close()
         except LabError as error:
