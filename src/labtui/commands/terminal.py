@@ -242,10 +242,10 @@ class Open:
         end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
             before, left = self._told, min(0.5, end - time.monotonic())
-            self._told = self.session.next_state(before, 0.0 if done(before) else max(0.0, left))
+            self._told = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))
             if self._told is not before:
                 yield Update(before, self._told)
-            elif done(before) or left <= 0:
+            elif done(self._told) or left <= 0:
                 return
 
     def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
