@@ -81,8 +81,8 @@ def test_answers_are_made_once_and_never_overwritten(folder):
 
 
 def test_two_students_one_after_the_other_lose_nothing(folder):
-    session = SimpleNamespace(folder=folder, read_only=False)
-    first, second = AnswerFiles(session, lambda: EDITION), AnswerFiles(session, lambda: EDITION)
+    session = SimpleNamespace(folder=folder, read_only=False, edition=EDITION)
+    first, second = AnswerFiles(session), AnswerFiles(session)
     begun = first.load(TASK.id)
     assert second.load(TASK.id) == begun
     assert TASK.questions[0].text in begun and not answer_path(folder, TASK.id).exists()  # no word is written

@@ -10,7 +10,7 @@ The queue is asked by one remote command at a time, as seldom as it can be done 
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -33,7 +33,6 @@ from labtui.session.worker_context import (
     outcome_of,
 )
 from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
-from labtui.slurm.probe import present
 from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 from labtui.slurm.remote_command import Call
 
@@ -114,19 +113,9 @@ class ClusterWorker:
 
         return self._put(work, needs_connection=False)
 
-    def ask(self, call: Call[_T]) -> Future[_T]:
-        """Ask the cluster one thing, aside; the queue is read soon after."""
-        return self._put(
-            lambda future: self._context.ask_aside(call, future, lambda found: self._poller.press())
-        )
-
-    def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]]:
-        """Ask whether these remote paths are there; the answer is stored, with its time."""
-
-        def keep(found: dict[str, bool]) -> None:
-            self._context.journal.change(lambda state: state.with_places(found, self._context.at()))
-
-        return self._put(lambda future: self._context.ask_aside(present(paths), future, keep))
+    def ask(self, call: Call[_T], then: Callable[[_T], object] = lambda found: None) -> Future[_T]:
+        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread."""
+        return self._put(lambda future: self._context.ask_aside(call, future, then))
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)

@@ -7,7 +7,7 @@ never overwritten when somebody else changed it; the text is then stored beside 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -323,10 +323,9 @@ def answer_text(folder: LabFolder, path: Path) -> str:
 class AnswerFiles:
     """Remembers what each file held when it was loaded or stored here."""
 
-    def __init__(self, session: Session, edition: Callable[[], Edition | None]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._folder: LabFolder = session.folder
-        self._edition = edition
         self._known: dict[str, str] = {}
 
     def path(self, task_id: str) -> Path:
@@ -336,8 +335,7 @@ class AnswerFiles:
 
     def _asked(self, task_id: str) -> Task | None:
         """The task, where it has questions that may be answered here."""
-        edition = self._edition()
-        task = edition.task(task_id) if edition is not None else None
+        task = self._session.edition.task(task_id)
         return task if task is not None and task.questions and not self._session.read_only else None
 
     def load(self, task_id: str) -> str:
@@ -353,9 +351,9 @@ class AnswerFiles:
         """What the file holds, or will hold: it is written with the first word of an answer."""
         try:
             path, task = answer_path(self._folder, task_id), self._asked(task_id)
-            return (
-                new_sheet(task) if task is not None and not path.exists() else answer_text(self._folder, path)
-            )
+            if task is not None and not path.exists():
+                return new_sheet(task)
+            return answer_text(self._folder, path)
         except LabError:
             return None
 

@@ -353,12 +353,14 @@ class Session:
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths are there, for the state's `places`; None: nothing or nobody to ask."""
+        from labtui.slurm.probe import present
+
         if self._worker is None or self.state.connection.status != "online" or not paths:
             return None
-        return self._worker.look_at(paths)
+        return self._worker.ask(present(paths), self.note_paths)
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
-        """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
+        """Keep whether remote paths are there, as the cluster said now; nothing is kept in a folder open elsewhere."""
         if not self.read_only:
             self._journal.change(lambda state: state.with_places(paths, self.clock.wall()))
 
@@ -408,7 +410,8 @@ class Session:
             return "", self._running_worker().ask(gpus(request.job_id))
         if token:
             return token, self._running_worker().change(token, request)
-        return "", self._running_worker().ask(cancel(request.job_id))
+        worker = self._running_worker()
+        return "", worker.ask(cancel(request.job_id), lambda _: worker.refresh())
 
     def _submit(
         self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]

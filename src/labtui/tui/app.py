@@ -262,7 +262,7 @@ class LabApp(SanitizedApp[int]):
     def answer_files(self) -> AnswerFiles:
         from labtui.session.labs import AnswerFiles
 
-        return AnswerFiles(self.session, lambda: self.view_model.edition)
+        return AnswerFiles(self.session)
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""
