@@ -85,15 +85,13 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
     """How long key presses wait, in ms, while this submission's log is on the screen and grows."""
     import threading
 
-    from labtui.session import mirrors
     from labtui.tui.app import LabApp
     from tests import changes
     from tests.tui.fed_session import NOW, open_session
 
     session = open_session(lab, start=False)
     app = LabApp(session, pane="log", clock=lambda: NOW)
-    path = mirrors.segment_path(session.folder, session.state.submissions[token], "out")
-    assert path is not None
+    path = session.folder.path / session.state.submissions[token].mirror("out")
     stop, written = threading.Event(), [0.0]
     line = b"7/7 - 5s - loss: 2.1481 - accuracy: 0.2160 - 5s/epoch - 768ms/step\n"
     chunk = line * (rate // 20 // len(line))

@@ -33,7 +33,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
-from labtui.session import mirrors
 from labtui.session.folder import LabFolder
 from labtui.session.mirrors import state_of
 from labtui.session.session import Session
@@ -279,10 +278,10 @@ class Lane:
         """Mirror and remote log of each stream; empty when the job never made it, as when slurmd could not start."""
         found = []
         for stream in ("out", "err"):
-            mirror = mirrors.segment_path(folder, submission, stream)  # type: ignore[arg-type]
+            mirror = folder.path / submission.mirror(stream)  # type: ignore[arg-type]
             remote = log_path(submission, stream)  # type: ignore[arg-type]
-            if mirror is not None and remote is not None:
-                local = mirror.read_bytes() if mirror.exists() else b""  # first: the log may go on growing
+            if remote is not None:
+                local = mirror.read_bytes() if mirror.is_file() else b""  # first: the log may go on growing
                 place = self.cluster.outside(remote)
                 found.append((local, place.read_bytes() if place.exists() else b""))
         return found

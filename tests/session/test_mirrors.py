@@ -20,11 +20,11 @@ from tests.session.scripted import keras_log
 CUT = ConnectionLost("The connection is gone.")
 
 
-def segments_of(session: Session, token: str) -> list[Path | None]:
+def segments_of(session: Session, token: str) -> list[Path]:
     """Every copy that was made of a submission's standard output, oldest first."""
     submission = session.state.submissions[token]
     numbers = mirrors.segments_on_disk(session.folder, submission, "out")
-    return [mirrors.segment_path(session.folder, submission, "out", number) for number in numbers]
+    return [session.folder.path / submission.mirror("out", number) for number in numbers]
 
 
 def run(bench: Bench):
@@ -231,8 +231,8 @@ def test_an_endless_log_is_copied_up_to_the_limit(bench):
     for number in range(40):
         bench.cluster.write("100", f"line {number} ".encode() * 500)
         bench.run(5)
-    mirror = mirrors.segment_path(bench.session.folder, only(bench), "out")
-    assert mirror is not None and mirror.stat().st_size == 10_000
+    mirror = bench.path / only(bench).mirror("out")
+    assert mirror.stat().st_size == 10_000
     assert bench.cluster.contents[bench.cluster.log("100")].startswith(mirror.read_bytes())
     (problem,) = bench.session.state.problems
     assert "is not copied further" in problem.sentence and "max_log_gib" in problem.hint

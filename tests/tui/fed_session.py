@@ -282,11 +282,8 @@ def log_text(what: RunSpec, epochs: int) -> str:
 
 def write_log(session: FedSession, token: str, text: str, stream: str = "out") -> Path:
     """Put bytes into the mirror of a submission and say that it grew."""
-    from labtui.session import mirrors
-
     submission = session.state.submissions[token]
-    path = mirrors.segment_path(session.folder, submission, stream)  # type: ignore[arg-type]
-    assert path is not None
+    path = session.folder.path / submission.mirror(stream)  # type: ignore[arg-type]
     with path.open("ab") as file:
         file.write(text.encode())
     session.feed(changes.grown(token, path.stat().st_size, stream))

@@ -125,19 +125,14 @@ class LogFollower:
         self._followed.pop(key, None)
         if job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
             self._settled.discard(key)  # put back into the queue, or another job took its place
-        if key in self._settled or not log_path(submission, key[1]):
+        remote = log_path(submission, key[1])
+        if key in self._settled or remote is None:
             return
         if log is not None and log.complete and self._context.readings.are_current(submission):
             self._settled.add(key)
         else:
-            self._followed[key] = Followed(*key, job.job_id, self._copy(submission, key[1]))
-
-    def _copy(self, submission: SubmissionState, stream: Stream) -> LogCopy:
-        remote = log_path(submission, stream)
-        local = mirrors.segment_path(self._context.folder, submission, stream)
-        if remote is None or local is None:
-            raise ValueError("only the logs of a job can be followed")
-        return LogCopy(remote, self._context.folder.path, local)
+            copy = LogCopy(remote, self._context.folder.path, submission.mirror(key[1]))
+            self._followed[key] = Followed(*key, job.job_id, copy)
 
     def due_at(self) -> float | None:
         """When a log wants a look; None: there is none to follow."""
@@ -319,17 +314,17 @@ class LogFollower:
         self._context.journal.change(begins)
         self._tell(self._reader(submission).applied)
         self._delete_old_segments(submission, item.stream, segment)
-        item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
+        local = self._context.state.submissions[item.token].mirror(item.stream)
+        item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)
         item.complete = item.behind = False
         item.again_at = item.grown_at = self._context.now()
 
     def _delete_old_segments(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
         """A log that is rewritten again and again: the newest copies are kept."""
         for segment in mirrors.segments_on_disk(self._context.folder, submission, stream):
-            path = mirrors.segment_path(self._context.folder, submission, stream, segment)
-            if path is None or segment > newest - MAX_SEGMENTS:
+            if segment > newest - MAX_SEGMENTS:
                 continue
-            path.unlink(missing_ok=True)
+            (self._context.folder.path / submission.mirror(stream, segment)).unlink(missing_ok=True)
             self._context.raise_problem(
                 SEGMENTS_KEY,
                 StoreError(

@@ -42,14 +42,6 @@ READ_STREAMS: tuple[Stream, ...] = ("out", "err")
 """The streams that tell of epochs and failures."""
 
 
-def segment_path(
-    folder: LabFolder, submission: SubmissionState, stream: Stream, segment: int | None = None
-) -> Path | None:
-    """Where a segment lies, without a number the one that is being written; None while there is no job."""
-    name = submission.mirror(stream, segment)
-    return folder.path / name if name else None
-
-
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
     """The numbers of the segments that lie in the folder, in order."""
     if submission.job is None:
@@ -98,12 +90,13 @@ class CopyStep(msgspec.Struct, frozen=True):
 class LogCopy:
     """Copies one remote file into one local file of `folder`. Only ever appends."""
 
-    def __init__(self, remote: str, folder: Path, local: Path) -> None:
+    def __init__(self, remote: str, folder: Path, name: str) -> None:
+        """`name` is the mirror's in `folder`."""
         self.remote = remote
-        self.local = local
+        self.local = folder / name
         self._folder = folder
         self._modified: float | None = None
-        self._compare_start = stat_inside(folder, local) is not None
+        self._compare_start = stat_inside(folder, name) is not None
 
     @property
     def size(self) -> int:
@@ -273,10 +266,10 @@ class Readings:
         return reader.applied(state)
 
     def _read_on(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
-        path = segment_path(self._folder, submission, stream)
-        if path is None or not self._folder.has(path):
+        name = submission.mirror(stream)
+        if not name or not self._folder.has(name):
             return
-        with self._folder.reader(path) as file:
+        with self._folder.reader(name) as file:
             file.seek(reader.parsed[stream])
             first = True
             while data := file.read(READ_PIECE):

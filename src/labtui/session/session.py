@@ -234,8 +234,8 @@ class Session:
     def log_path(self, token: str, stream: Stream) -> Path | None:
         """The mirror of a submission's log (its latest segment), if there is one."""
         submission = self.state.submissions.get(token)
-        path = mirrors.segment_path(self.folder, submission, stream) if submission is not None else None
-        return path if path is not None and self.folder.has(path) else None
+        name = submission.mirror(stream) if submission is not None else ""
+        return self.folder.path / name if name and self.folder.has(name) else None
 
     def files_of(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path. Raises StoreError."""
