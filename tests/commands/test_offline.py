@@ -208,7 +208,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):
     assert main(["queue", "--offline"]) == 0
     node, memory, limit = capsys.readouterr().out.splitlines()[1:]
     assert "failed: node failure" in node and "failed: time limit" in limit
-    assert "failed: out of memory" in memory and "`labtui submit 10.5 --halve 2`" in memory
+    assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
     assert main(["check", "10.5"]) == 1
     assert capsys.readouterr().out.startswith("✘ 10.5   failed ")
 

@@ -61,18 +61,18 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
     assert told_of_runs
     assert all("(practice)" in line for line in told_of_runs)
-    assert "A smaller batch on all sizes: labtui submit 7 --halve 3" in captured.err
+    assert "A smaller batch on all sizes: labtui retry 3" in captured.err
     assert main(["queue", "--offline"]) == 0
     listed = capsys.readouterr().out
-    assert "labtui submit 7 --halve 1" in listed
+    assert "labtui retry 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
     assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert main(["submit", "7", "--halve", "2"]) == 1
+    assert main(["retry", "2"]) == 1
     assert "Submit this?" in capsys.readouterr().err
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
-    assert main(["submit", "7", "--halve", "2", "--wait", *LONG]) == 0
+    assert main(["retry", "2", "--wait", *LONG[2:]]) == 0
     captured = capsys.readouterr()
     assert "a batch of 1,024 per GPU" in captured.err
     assert "GPU-hours" in captured.err

@@ -179,6 +179,7 @@ BROKEN = [
     py("placeholder", "python path", ("from cifar", "import sys\nsys.path.append('/gpfs/<path>/cifar-utils')\nfrom cifar")),
     py("placeholder", "python path of another kind", ("from cifar", "import sys\nsys.path.append('/gpfs/<path>/mine')\nfrom cifar"), fixable=False),
     py("placeholder", "python account", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_XXX/cifar-utils')\nfrom cifar")),
+    job("shebang", "no job script", ("#!/bin/bash", "Epoch 1/5"), ("#SBATCH", "step"), fixable=False, refused=True),
     job("shebang", "stray text", ("#!/bin/bash", "#!/bin/bash Slurm script")),
     job("not-a-directive", "blank", ("#SBATCH --nodes 1", "# SBATCH --nodes 1")),
     job("not-a-directive", "small letters", ("#SBATCH --nodes 1", "#sbatch --nodes 1")),

@@ -97,13 +97,15 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
 
 def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(bench):
     ended(bench, "oom")
-    (draft,) = retry_after(bench.session, 1).drafts
+    again = [run for each in retry_after(bench.session, 1).drafts for run in each.runs]
     before = bench.session.state.runs[1].spec
-    assert draft.runs == (replace(before, batch_size=128),)
+    assert [(run.n_gpus, run.batch_size) for run in again] == [(n, 128 * n) for n in (1, 2, 4)]
+    assert bench.session.state.runs[1].cause == "out of memory"
     assert retry_after(bench.session, 1, same=True).drafts[0].runs == (before,)
     found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
     bench.session._journal.change(run_ended(1, "oom", (found,)))
     proposal = retry_after(bench.session, 1)
+    assert bench.session.state.runs[1].cause == "node memory"
     assert proposal.drafts[0].runs == (before,)
     assert "will run out of the node's memory again" in proposal.sentence
 

@@ -228,10 +228,10 @@ async def test_a_failed_run_says_what_to_do(session, batch, label, then):
         first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert f"Run 1 ran out of GPU memory with a batch of {batch:,} per GPU." in first[2]
-        assert f"h  {label}" in text_of(app)
+        assert f"R  {label}" in text_of(app)
         app.theme = themes.LIGHT.name
-        await until(pilot, lambda: colour_of(app, f"h  {label}") == themes.LIGHT.variables["on-accent"])
-        await pilot.press("h")
+        await until(pilot, lambda: colour_of(app, f"R  {label}") == themes.LIGHT.variables["on-accent"])
+        await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [then] * 3  # type: ignore[attr-defined]
 

@@ -16,7 +16,7 @@ from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
-from labtui.session.planning import halve_after
+from labtui.session.planning import retry_after
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
@@ -488,12 +488,12 @@ def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is
     one, two, four = (run for draft in session.drafts("10.5") for run in draft.runs)
     large = replace(one, batch_size=4 * one.batch_size)
     session.feed(*finished_run("lt1", "10.5", 1, large, "7", outcome="oom"))
-    assert [run for each in halve_after(session, 1).drafts for run in each.runs] == [one, two, four]
+    assert [run for each in retry_after(session, 1).drafts for run in each.runs] == [one, two, four]
     session.feed(*finished_run("lt2", "10.5", 2, two, "8"))
-    proposal = halve_after(session, 1)
+    proposal = retry_after(session, 1)
     assert [run for each in proposal.drafts for run in each.runs] == [one, four]
     assert "as the runs that are done have" in proposal.sentence
     session.feed(*finished_run("lt3", "10.5", 3, one, "9"), *finished_run("lt4", "10.5", 4, four, "10"))
-    (draft,) = halve_after(session, 1).drafts
+    (draft,) = retry_after(session, 1).drafts
     assert draft.runs == (one,) and draft.gpus == 1
     assert Plan(session, session.edition, "10.5", (draft,), "Out of memory.").drafts == (draft,)

@@ -33,9 +33,9 @@ from labtui.tui.guidance import (
     instead_of_chart,
     live_reason,
     next_step,
-    oom_run,
     queued_here,
     result,
+    runs_again,
     status_line,
     title_state,
 )
@@ -437,14 +437,6 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         assert "running" in texts[1] and ("parallelism" in texts[1] or lines == 1)
 
 
-@pytest.mark.parametrize(("token", "open_"), [("a", True), ("b", False)])
-def test_only_a_later_job_answers_an_out_of_memory(token, open_):
-    first = one_run(1, spec(batch=8192), token="a", outcome="oom", diagnosis=(OOM,))
-    second = one_run(2, spec(batch=1024), token=token, outcome="completed")
-    found = oom_run(seen(LabState(runs={1: first, 2: second})))
-    assert (found is not None) is open_
-
-
 @pytest.mark.parametrize(
     ("batch", "label", "advice"),
     [
@@ -457,7 +449,7 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     online = ConnectionState(status="online")
     view = seen(LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=online))
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert next_step(view).label == label and f"h  {label} " in card and advice in card
+    assert next_step(view).label == label and f"R  {label} " in card and advice in card
 
 
 def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():
@@ -470,8 +462,8 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
     view = make_view(View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen))
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "The task has its runs." in card and " h  " not in card
-    assert next_step(view).action != "smaller_batch"
+    assert "The task has its runs." in card and "R  Run again" in card
+    assert next_step(view).action != "retry_run"
     assert headline(view) == "Run 1 failed: out of memory. The task asks for no more."
     assert "has ended" in instead_of_chart(view), "no second epoch is planned"
     both = seen(LabState(runs={2: done}, connection=online))
@@ -506,8 +498,8 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     view = seen(oom_and_done())
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "Run 3 trained with a batch of 2,048 per GPU." in card and " h  " not in card
-    assert oom_run(view) is None
+    assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" in card
+    assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     model = ViewModel(SimpleNamespace(state=view.state), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")

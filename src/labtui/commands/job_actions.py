@@ -140,8 +140,8 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
     from labtui.commands.submit import add_sending_arguments
 
     parser.epilog = (
-        "A run that its time limit ended gets at least twice the time, as far as the queue allows; one that ran out "
-        "of GPU memory gets a smaller batch. Any other is submitted as it was."
+        "A run that its time limit ended gets at least twice the time, as far as the queue allows; after one that "
+        "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
     )
     add_run_argument(parser)
     parser.add_argument("--same", action="store_true", help="with unchanged settings, however the run ended")

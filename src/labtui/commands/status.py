@@ -163,7 +163,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = names.get(row["model"], row["model"]) or job.get("name", "")
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        why = _remedy(line) or reason or row["submission"]["sentence"]
+        why = _remedy(view, line) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
         print_line(
             f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {line.run.spec.devices:<7} {line.word:<{wide}} "
@@ -175,11 +175,13 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         say(f"read {max(0.0, time.time() - view.state.refreshed_at):.0f} s ago")
 
 
-def _remedy(line: RunLine) -> str:
+def _remedy(view: View, line: RunLine) -> str:
     """What explains the end of a run, or helps after it."""
+    from labtui.tui.guidance import made_good
+
     run = line.run
     if run.gpu_memory_ran_out:
-        return f"`labtui submit {run.task_id} --halve {run.run_id}` plans a smaller batch"
+        return "" if made_good(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
     if run.outcome == "oom":
         return "the node's main memory: ask for more CPUs, memory comes with them"
     return run.diagnosis[0].text if run.outcome == "failed" and run.diagnosis else ""

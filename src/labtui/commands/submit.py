@@ -36,7 +36,6 @@ from labtui.commands.terminal import (
     count,
     print_json,
     print_line,
-    run_number,
     say,
     say_error,
     show_manual_commands,
@@ -48,7 +47,6 @@ from labtui.lab.plan import CONTROLS, PlanOverrides
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
-    from labtui.session.planning import Proposal
     from labtui.session.preview import Preview
     from labtui.session.session import Session
     from labtui.slurm.job_control import SbatchAnswer
@@ -81,8 +79,6 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     words = "the plan's control runs instead: short runs by which `labtui why` tells causes apart"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
-    words = "after a run that ran out of memory: the task's plan again with a smaller batch per GPU"
-    parser.add_argument("--halve", type=run_number, metavar="RUN", help=words)
     words = "also the runs that are done already or under way; without it only those that are missing"
     parser.add_argument("--again", action="store_true", help=words)
     add_sending_arguments(parser)
@@ -108,14 +104,14 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 def run_submit(args: argparse.Namespace) -> int:
     """Plan, check, and (unless it is a dry run) submit."""
     with Open(args, start=False) as lab:
-        drafts, sentence = _drafts(lab, args)
-        if not args.again and args.halve is None:
+        drafts = _drafts(lab, args)
+        if not args.again:
             drafts = _missing(lab.session, drafts, ask=not args.yes)
-        return send(lab, args, drafts, sentence) if drafts else 1
+        return send(lab, args, drafts) if drafts else 1
 
 
-def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str) -> int:
-    """Show, check, ask and submit drafts."""
+def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
+    """Show, check, ask and submit drafts; `sentence` explains them where they are not simply a task's plan."""
     reasons = reasons_of(args.accept)
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
@@ -156,18 +152,13 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
     return None
 
 
-def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft], str]:
-    """What to submit, and the sentence that explains it when it is not simply the task's plan."""
+def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
+    """What to submit."""
     if is_job_file(args.task):
-        return [_own_draft(lab, args)], ""
+        return [_own_draft(lab, args)]
     if args.for_task or args.model:
         raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
-    sentence = ""
-    if args.halve is not None:
-        proposal = _proposal(lab, args)
-        drafts, sentence = list(proposal.drafts), proposal.sentence
-    else:
-        drafts = list(lab.session.drafts(args.task, _overrides(args)))
+    drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if not drafts:
         raise UsageError(
             f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
@@ -179,7 +170,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
-    ], sentence
+    ]
 
 
 def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
@@ -217,7 +208,7 @@ def _controls(
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file; its log gives what neither the file nor an option tells about its runs."""
-    for name in ("form", "halve", "script_args", "control"):
+    for name in ("form", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(
@@ -225,15 +216,6 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
             )
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
     return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
-
-
-def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
-    from labtui.session.planning import halve_after, run_of
-
-    task = run_of(lab.state, args.halve).task_id
-    if task != args.task:
-        raise UsageError(f"Run {args.halve} belongs to task {task}.", f"labtui submit {task} --halve ...")
-    return halve_after(lab.session, args.halve, _overrides(args))
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:

@@ -12,17 +12,21 @@ from labtui.domain.tuning import Tuning
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
 
-_ENDS: dict[Outcome, tuple[str, str]] = {
+_ENDS = {
     "completed": ("ran to its end", "done"),
     "unfinished": ("ended early", "ended early"),
     "oom": ("ran out of memory", "out of memory"),
     "time-limit": ("was stopped by its time limit", "time limit"),
     "cancelled": ("was cancelled", "cancelled"),
     "failed": ("failed", "failed"),
+    "node-lost": ("failed: node failure", "node failure"),
+    "host-memory": ("ran out of the node's memory", "node memory"),
+    "never-started": ("never started", "never started"),
+    "": ("reports", ""),
 }
-DEEDS = {outcome: deed for outcome, (deed, _) in _ENDS.items()}
-"""What happened to a run, after "it" or "a run that"."""
-CAUSES = {outcome: cause for outcome, (_, cause) in _ENDS.items()}
+DEEDS = {end: deed for end, (deed, _) in _ENDS.items()}
+"""What happened to a run, after "it" or "a run that": by its outcome, or a nearer word; "" is a run that goes on."""
+CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}
 """The same as a label."""
 
 

@@ -113,20 +113,25 @@ class RunState(RunRecord, frozen=True, kw_only=True):
     diagnosis: tuple[Diagnosis, ...] = ()
 
     @property
+    def end(self) -> str:
+        """How it ended, as a key of `DEEDS` and `CAUSES`: more than its outcome where its diagnosis tells more."""
+        if self.outcome == "failed" and any(found.kind == "node-lost" for found in self.diagnosis):
+            return "node-lost"
+        if self.outcome == "oom" and not self.gpu_memory_ran_out:
+            return "host-memory"
+        if self.outcome == "unfinished" and not self.started:
+            return "never-started"
+        return self.outcome or ""
+
+    @property
     def cause(self) -> str:
         """How it ended, as a label (``out of memory``, ``node failure``); "" while that is not known."""
-        if self.outcome == "failed" and any(found.kind == "node-lost" for found in self.diagnosis):
-            return "node failure"
-        if self.outcome == "unfinished" and not self.started:
-            return "never started"
-        return CAUSES[self.outcome] if self.outcome is not None else ""
+        return CAUSES[self.end]
 
     @property
     def deed(self) -> str:
         """The same after "run 3": ``ran out of memory``, ``failed: node failure``."""
-        return (
-            DEEDS[self.outcome or "unfinished"] if self.cause in CAUSES.values() else f"failed: {self.cause}"
-        )
+        return DEEDS[self.end]
 
     @property
     def gpu_memory_ran_out(self) -> bool:

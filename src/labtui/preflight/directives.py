@@ -26,10 +26,12 @@ _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.
 
 @rule("shebang", "error")
 def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Stray text behind `#!/bin/bash`: the job fails at once.
+    """No job script, or stray text behind `#!/bin/bash`: the job fails at once.
 
     The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch.
     """
+    if not job.lines[0].startswith("#!") and not job.directives:
+        yield Hit(1, "This is no job script: it has no #! line and no #SBATCH line.")
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
     if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."

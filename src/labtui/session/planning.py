@@ -211,44 +211,6 @@ def too_large(runs: Iterable[RunState], model: str) -> int | None:
     return min((batch for batch in failed if batch > largest), default=None)
 
 
-def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
-    """The plan of a run's task again, for its model on all sizes, with a smaller batch than the one that did not fit.
-
-    Sizes that are done with that batch are left out; where all are, the run's own size is planned.
-
-    Raises:
-        UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
-    """
-    from labtui.lab.plan import PlanOverrides, drafts_from
-    from labtui.lab.plan_table import rows_of
-
-    run = run_of(session.state, run_id)
-    if run.outcome != "oom":
-        raise UsageError(
-            f"Run {run_id} did not run out of memory.",
-            "`labtui queue` shows how runs ended; --batch-size sets any batch you like.",
-        )
-    if not run.gpu_memory_ran_out:
-        raise UsageError(
-            f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
-            "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
-        )
-    batch = _smaller_batch(session, run)
-    planned = session.drafts(run.task_id, replace(overrides or PlanOverrides(), per_gpu_batch=batch))
-    mine = [row for row in rows_of(planned) if (row.spec.model, row.spec.device) == (run.spec.model, "gpu")]
-    done = already(session, run.task_id, planned)
-    missing = [row for row in mine if row.spec not in done] or [
-        row for row in mine if row.spec.n_gpus == run.spec.n_gpus
-    ]
-    drafts = drafts_from(
-        missing, planned, (overrides or PlanOverrides()).form, session.edition, session.profile
-    )
-    sizes = (
-        "on all sizes, so that they stay comparable" if missing == mine else "as the runs that are done have"
-    )
-    return Proposal(drafts=drafts, sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.")
-
-
 def _smaller_batch(session: Session, run: RunState) -> int:
     """Images per GPU to try after a run that ran out of memory."""
     from labtui.lab.plan import smaller_batch
@@ -258,11 +220,45 @@ def _smaller_batch(session: Session, run: RunState) -> int:
     return smaller_batch(run.spec, session.edition.task(run.task_id))
 
 
+def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | None) -> Proposal | None:
+    """The plan of a run's task again, for its model on all sizes, with this batch per GPU; None: it plans no such run.
+
+    Sizes that are done with that batch are left out; where all are, the run's own size is planned.
+    """
+    from labtui.lab.plan import PlanOverrides, drafts_from
+    from labtui.lab.plan_table import rows_of
+
+    spec, sent = run.spec, session.state.submissions[run.token]
+    wanted = PlanOverrides(
+        form=sent.form if sent.form != "own" else None,
+        per_gpu_batch=batch,
+        epochs=spec.epochs,
+        time_limit_minutes=minutes,
+        qos=sent.qos,
+        partition=sent.partition,
+    )
+    planned = session.drafts(run.task_id, wanted) if run.task_id else ()
+    mine = [row for row in rows_of(planned) if (row.spec.model, row.spec.device) == (spec.model, "gpu")]
+    if not any((row.spec.label, row.spec.extra_args) == (spec.label, spec.extra_args) for row in mine):
+        return None
+    done = already(session, run.task_id, planned)
+    missing = [row for row in mine if row.spec not in done] or [
+        row for row in mine if row.spec.n_gpus == spec.n_gpus
+    ]
+    sizes = (
+        "on all sizes, so that they stay comparable" if missing == mine else "as the runs that are done have"
+    )
+    return Proposal(
+        drafts=drafts_from(missing, planned, None, session.edition, session.profile),
+        sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.",
+    )
+
+
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
     """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
     After a time-out twice the time, or what the runs should take where that is more, as far as the queue allows;
-    after an out-of-memory on the GPU a smaller batch.
+    after an out-of-memory on the GPU a smaller batch, on all sizes that the task plans.
     `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
     Raises:
@@ -276,7 +272,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
     limit = minutes or submission.time_limit_minutes
     reason = "The same settings again." if submission.job is not None else "It was not sent before."
-    halve = run.gpu_memory_ran_out and not same
+    runs = [session.state.runs[number] for number in submission.run_ids]
+    starved = None if same else next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
         reason += "run out of the node's memory again."
@@ -286,20 +283,21 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         limit = min(2 * limit, (queue.max_minutes if queue is not None else None) or 2 * limit)
         reason = _more_time(submission, limit)
     if submission.job_file:
-        if halve:
+        if starved is not None:
             raise UsageError(
                 f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
                 "Halve it there and submit the file again, or retry it as it was: --same.",
             )
         return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason)
-    runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
-    if halve:
-        batch, before = _smaller_batch(session, run), run.spec.per_gpu_batch
+    if starved is not None:
+        batch = _smaller_batch(session, starved)
+        if (planned := _on_all_sizes(session, starved, batch, minutes)) is not None:
+            return planned
         specs = tuple(
             replace(spec, batch_size=min(batch, spec.per_gpu_batch) * spec.replicas) for spec in specs
         )
-        reason = f"It ran out of GPU memory: a batch of {batch:,} per GPU instead of {before:,}."
+        reason = f"Out of memory: try a batch of {batch:,} per GPU."
     draft = _again(session, submission, specs, limit)
     if longer:
         limit = max(limit, time_limit(draft, session.edition, session.profile))

@@ -53,10 +53,10 @@ def next_step(view: View) -> NextStep:
     """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
     if not connected(view.state):
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
-    failed = oom_run(view)
-    if failed is not None and not view.count("runs").full:
-        said = f"Run {failed.run_id} ran out of memory."
-        return NextStep(after_oom(view, failed)[0], said, "smaller_batch")
+    starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
+    if starved is not None:
+        said = f"Run {starved.run_id} ran out of memory."
+        return NextStep(remedy(view, starved)[0], said, "retry_run", (starved,))
     item = view.check.next_item if view.check is not None else None
     if view.pending and (item is None or item.of_runs):
         return _while_running(view)
@@ -65,36 +65,43 @@ def next_step(view: View) -> NextStep:
     return _go_on(view)
 
 
-def oom_run(view: View) -> RunLine | None:
-    """The newest run of the task that ran out of GPU memory and was not planned again with a smaller batch."""
-    for at, line in reversed(list(enumerate(view.lines))):
-        spec = line.run.spec
-        again = (each.run for each in view.lines[at + 1 :] if each.run.token != line.run.token)
-        smaller = (
-            run.spec.per_gpu_batch < spec.per_gpu_batch for run in again if run.spec.model == spec.model
-        )
-        if line.run.gpu_memory_ran_out and not any(smaller) and _made_good(view, line) is None:
-            return line
-    return None
-
-
-def _made_good(view: View, line: RunLine) -> RunLine | None:
-    """The run of the same size that is done with a smaller batch."""
+def made_good(view: View, line: RunLine) -> RunLine | None:
+    """The run of the same task and size that is done, where `line` ran out of GPU memory, with a smaller batch."""
     spec = line.run.spec
-    done = (each for each in view.lines if each.phase is RunPhase.DONE and each.run.spec.label == spec.label)
-    return next((each for each in done if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
+    same = (
+        each
+        for each in view.every.values()
+        if each.phase is RunPhase.DONE
+        and (each.run.task_id, each.run.spec.label) == (line.run.task_id, spec.label)
+    )
+    return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
-def after_oom(view: View, line: RunLine) -> tuple[str, str]:
-    """What the key for a smaller batch does after a run that ran out of memory ("": it is done), and why."""
+def remedy(view: View, line: RunLine) -> tuple[str, str]:
+    """After a run that ended badly: what the key that runs it again is called, and one advice."""
+    run, again = line.run, "Run again"
+    if run.task_id == view.task_id and view.count("runs").full:
+        return again, "The task has its runs."
+    if run.outcome == "time-limit" or line.cause == "time limit":
+        return again, "Press R to run it again, with more time where the queue allows."
+    if line.submission is not None and line.submission.sentence and run.outcome is None:
+        return again, line.submission.hint
+    if run.gpu_memory_ran_out:
+        return _after_oom(view, line)
+    return again, run.diagnosis[0].advice if run.diagnosis else "Press l for the log."
+
+
+def _after_oom(view: View, line: RunLine) -> tuple[str, str]:
+    """The same after a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
 
-    if line.run.task_id == view.task_id and view.count("runs").full:
-        return "", "The task has its runs."
-    if (done := _made_good(view, line)) is not None:
-        return "", f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
-    spec, task = line.run.spec, view.edition.task(line.run.task_id) if view.edition is not None else None
-    batch = smaller_batch(spec, task)
+    run, spec = line.run, line.run.spec
+    if (done := made_good(view, line)) is not None:
+        return (
+            "Run again",
+            f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU.",
+        )
+    batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
     if batch == spec.per_gpu_batch // 2:
         return "Halve the batch", "Halve the batch on every size, then run all again."
     return "Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size."
@@ -106,7 +113,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
         reason = _ended(again)
-        return NextStep("Run again", reason, "retry_run", again, key=".")
+        return NextStep("Run again", reason, "retry_run", again)
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Begin the copy"
@@ -125,15 +132,21 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
 def failed_runs(view: View) -> tuple[RunLine, ...]:
     """The last run of each planned size that never completed, where it failed or was cancelled."""
     task = view.task
-    planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
-    last = {}
+    if task is None or view.count("runs").full:
+        return ()
+    planned, last = {(each.spec.model, each.spec.n_gpus) for each in task.runs}, {}
     for line in view.lines:
         if (line.run.spec.model, line.run.spec.n_gpus) in planned:
             last[line.run.spec.label] = line
-    for line in view.lines:
-        if line.phase is RunPhase.DONE:
-            last.pop(line.run.spec.label, None)
-    return tuple(line for line in last.values() if line.phase in ENDED_BADLY and line.run.outcome != "oom")
+    done = {line.run.spec.label for line in view.lines if line.phase is RunPhase.DONE}
+    return tuple(line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)
+
+
+def runs_again(view: View) -> tuple[RunLine, ...]:
+    """What the key that runs again plans: the selected run where it ended badly, and all that the task misses."""
+    missing, line = failed_runs(view), view.line
+    alone = line is not None and line.phase in ENDED_BADLY and line not in missing
+    return (line,) if alone and line is not None else missing
 
 
 def live_reason(view: View) -> str:

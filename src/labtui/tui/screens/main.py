@@ -15,9 +15,9 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.tui import STYLES
-from labtui.tui.guidance import instead_of_runs, next_step, oom_run
+from labtui.tui.guidance import instead_of_runs, next_step, runs_again
 from labtui.tui.messages import export_all
-from labtui.tui.view import ENDED_BADLY, RunLine, View
+from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
 if TYPE_CHECKING:
@@ -150,10 +150,7 @@ class MainScreen(FramedScreen):
         view = self.view
         if view is None or (action == "pane" and parameters == (self.pane,)):
             return None
-        if action == "smaller_batch":
-            ran_out = view.line is not None and view.line.run.gpu_memory_ran_out
-            return "" if ran_out or oom_run(view) else "No run of this task ran out of GPU memory."
-        if action == "retry_run" and (view.line is None or view.line.phase not in ENDED_BADLY):
+        if action == "retry_run" and not runs_again(view):
             return "Only a run that failed or was cancelled is run again."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
@@ -238,24 +235,11 @@ class MainScreen(FramedScreen):
             return
         await self.app.show_plan(task_id, drafts)
 
-    async def action_smaller_batch(self) -> None:
-        """After an out-of-memory: the plan again with a smaller batch on every GPU count of that model."""
-        from labtui.session.planning import halve_after
-
-        view = self._now
-        chosen = view.line is not None and view.line.run.gpu_memory_ran_out
-        line = view.line if chosen else oom_run(view)
-        if line is None:
-            return
-        proposal = halve_after(self.app.session, line.run_id)
-        await self.app.show_plan(line.run.task_id, proposal.drafts, proposal.sentence)
-
     async def action_retry_run(self, these: Sequence[RunLine] = ()) -> None:
-        """The plan of the selected run again, or of `these`; each is changed by how it ended."""
+        """The plan of `these` runs again, else of those that the key plans; each is changed by how it ended."""
         from labtui.session.planning import retry_after
 
-        chosen = these or tuple(filter(None, (self._now.line,)))
-        jobs = {line.run.token: line for line in reversed(chosen)}
+        jobs = {line.run.token: line for line in reversed(these or runs_again(self._now))}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id) for line in lines]
         said = [

@@ -405,7 +405,7 @@ class FramedScreen(Screen[None], Acts):  # the first base is the one whose style
                 part.show(view)
 
 
-_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "smaller_batch"}
+_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run"}
 _PLAN = {"plan", "send", "fix", "test_only"}
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
 CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})

@@ -107,7 +107,6 @@ class RunPane(Pane, Vertical):
     """A pane about runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("h", "screen.smaller_batch", "Smaller batch", "plan again with a batch that fits", show=True),
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),

@@ -15,7 +15,7 @@ from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import after_oom, headline, result
+from labtui.tui.guidance import headline, remedy, result
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
@@ -312,14 +312,9 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         text.append("▌ ", styles.bad).append(
             f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n", styles.quiet
         )
-    advice = found.advice if found is not None else ""
-    keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
-    if line.run.gpu_memory_ran_out:
-        label, advice = after_oom(view, line)
-        if label:
-            keys = [("h", label, "screen.smaller_batch"), *keys[1:]]
-    sentence, advice = explained(line, advice)
-    text.append(f"{line.sign} ", styles.bad).append(f"{sentence}\n", "bold")
+    label, advice = remedy(view, line)
+    keys = [("R", label, "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
+    text.append(f"{line.sign} ", styles.bad).append(f"{explained(line)}\n", "bold")
     text.append(f"  {advice}\n\n" if advice else "\n", styles.soft)
     for at, (name, label, action) in enumerate(keys):
         style = styles.chip if at == 0 else f"bold {styles.busy}"
@@ -327,22 +322,21 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     return text
 
 
-def explained(line: RunLine, advice: str) -> tuple[str, str]:
-    """What happened to a run in one sentence, and one advice."""
+def explained(line: RunLine) -> str:
+    """What happened to a run, in one sentence."""
     run, spec = line.run, line.run.spec
     if run.gpu_memory_ran_out:
         size = f" with a batch of {spec.per_gpu_batch:,} per GPU" if "batch_size" not in spec.unknown else ""
-        return f"Run {run.run_id} ran out of GPU memory{size}.", advice
+        return f"Run {run.run_id} ran out of GPU memory{size}."
     if run.outcome == "oom":
-        return f"Run {run.run_id} ran out of the node's main memory.", advice
+        return f"Run {run.run_id} ran out of the node's main memory."
     if run.outcome == "time-limit" or line.cause == "time limit":
         epoch = min(len(run.epochs) + 1, spec.epochs)
-        reached = f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
-        return reached, "Press R to run it again, with more time where the queue allows."
+        return f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
-        return line.submission.sentence, line.submission.hint
+        return line.submission.sentence
     unexplained = "" if run.diagnosis or line.cause != "failed" else "; its log does not say why"
-    return f"Run {run.run_id} {line.word}{unexplained}.", advice or "Press l for the log."
+    return f"Run {run.run_id} {line.word}{unexplained}."
 
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
