@@ -29,6 +29,7 @@ from labtui.results.numbers import left_out_lines
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import (
+    NextStep,
     headline,
     instead_of_chart,
     live_reason,
@@ -239,7 +240,8 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     view = make_view(replace(seen(state), task_id="10.6"))
     assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
-    other = replace(view, task_id=compares.id)
+    seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
+    other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
     assert title_state(other)[1:] == ("open", live_reason(other).rstrip("."))
 
@@ -398,6 +400,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     before = replace(before, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to submit 1 run."
     assert title_state(before)[1] == "begun"
+    assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
@@ -530,6 +533,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     view = replace(seen(state), checks={"10.5": check})
     step = next_step(view)
     assert (step.label, step.reason, str(view.count("charts"))) == ("Export 1 chart", old, "0/1")
+    assert next_step(replace(view, exporting=True)) == NextStep("Exporting ..."), "no second export"
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page
 

@@ -81,7 +81,6 @@ class LabApp(SanitizedApp[int]):
     view: var[View | None] = var(None, init=False, always_update=True)
     """What is on the screen: the main screen and each pane watch it and take their slice."""
     desktop: DesktopNotifier | None = None
-    exporting: Future[str] | None = None
     marked_run: int | None = None  # to be compared with another
     keep_in: Path | None = None
     """Where a practice session is to be kept that would be deleted."""

@@ -51,6 +51,11 @@ _STEPS = {
 
 def next_step(view: View) -> NextStep:
     """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
+    step = _next_step(view)
+    return NextStep("Exporting ...") if view.exporting and step.action == "export" else step
+
+
+def _next_step(view: View) -> NextStep:
     if not connected(view.state):
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)

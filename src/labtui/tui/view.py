@@ -84,7 +84,10 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job ended badly."""
+    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job ended badly.
+
+    `status` is "" until the tasks were checked.
+    """
 
     task_id: str
     title: str
@@ -94,7 +97,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        return words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, "○")
+        return words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, words.NOTHING)
 
     @property
     def word(self) -> str:
@@ -136,6 +139,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     opened_at: float = 0.0  # when this program opened the folder, by our clock
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
+    exporting: bool = False
     every: Mapping[int, RunLine] = {}
     """All runs of the lab, by number."""
 
@@ -187,7 +191,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
         check = self.checks.get(task_id)
-        status = check.status if check is not None else "open"
+        unchecked = self.loading or (self.edition is not None and not self.checks)
+        status = check.status if check is not None else "" if unchecked else "open"
         phases = [line.phase for line in lines]
         live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
         newest = max(lines, key=lambda line: line.run_id, default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ class ViewModel:
         self.edition_problem: LabError | None = None
         self.loaded = False
         self.deck = ""
+        self.exporting: Future[str] | None = None
         self.checks: Mapping[str, TaskCheck] = {}
         self._made: tuple[object, tuple[Results | None, tuple[ChartSpec, ...]]] = (None, (None, ()))
         self._busy: tuple[object, tuple[float, ...]] = (None, ())
@@ -122,6 +124,7 @@ class ViewModel:
                 opened_at=self.opened_at,
                 cancelling=self.cancelling,
                 deck=self.deck,
+                exporting=self.exporting is not None and not self.exporting.done(),
             )
         )
 

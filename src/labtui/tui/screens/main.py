@@ -290,7 +290,7 @@ class MainScreen(FramedScreen):
     def action_export(self) -> None:
         """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""
         app = self.app
-        if app.exporting is not None and not app.exporting.done():
+        if self._now.exporting:
             app.notify("The export is still under way.", severity="warning", markup=False)
             return
         note = self.query_one(NoteLine)
@@ -299,7 +299,7 @@ class MainScreen(FramedScreen):
             app.call_later(setattr, note, "export", done and f"Exporting {done}")
 
         def start() -> Future[str]:
-            app.exporting = future = export_all(app.session.folder.path, told)
+            app.view_model.exporting = future = export_all(app.session.folder.path, told)
             note.export = "Exporting charts, tables and slides ..."
             future.add_done_callback(lambda _: told(""))
             return future

@@ -183,7 +183,7 @@ class TitleBar(Slice):
         left = ink(row.task_id, f"bold {styles.busy}")
         left.append(f"  {row.title}" if row.task_id else row.title, "bold")
         phase, word, rest = title_state(view)
-        sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "○")
+        sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "")
         right = ink(f"{sign} {word}", getattr(styles, words.PHASE_ROLES.get(phase, "soft")))
         return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
 
