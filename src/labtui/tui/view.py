@@ -97,7 +97,9 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        return words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, words.NOTHING)
+        return (
+            words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, words.NOTHING)
+        )
 
     @property
     def word(self) -> str:

@@ -354,11 +354,9 @@ class _Drawing:
             tries += [(away(row, above=last.y > highest), f"{mark} {text} ") for text in texts]
             any(self._write(spots, text, style) for spots, text in tries)
         for series in (each for each in self.spec.series if each.role in ("ideal", "fit") and each.points):
-            last = series.points[-1]
-            ideal, row = series.role == "ideal", self._row(last.y)
-            text = f" ideal {self._tick(self._fy(last.y))}" if ideal else f" {series.short}"
-            style = self.laws.get(series.name, self.look.quiet)
-            self._write([(margin, row)] if ideal else away(row), text, style)
+            row, style = self._row(series.points[-1].y), self.laws.get(series.name, self.look.quiet)
+            spots = [(margin, row)] if series.role == "ideal" else away(row)
+            self._write(spots, f" {series.short or series.name}", style)
 
     def _values(self) -> None:
         """The values of all points but the last, beside their marks, where cells are free."""
