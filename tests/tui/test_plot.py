@@ -123,6 +123,12 @@ def test_a_number_at_the_end_of_a_line_is_never_cut():
         text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
         found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
         assert all(end in {"2.53×", "2.53× so far"} for end in found), (width, found)
+    spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
+    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
+    assert any(
+        row.endswith("ideal")
+        for row in map(str.rstrip, rows_of(replace(spec, series=(*spec.series, ideal)), 50))
+    )
 
 
 @pytest.mark.parametrize("width", [40, 48, 52, 86])
