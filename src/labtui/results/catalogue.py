@@ -247,7 +247,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    chart = _over_epochs("accuracy", series, y_max=1.0 if target else None, message=message)
+    chart = _over_epochs("accuracy", series, message=message)
     return replace(chart, practice=any(run.practice for *_, run in runs))
 
 
@@ -343,7 +343,7 @@ def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]]) -> ChartSpec:
     ]
     batches = sorted({batch for line in best.values() for batch in line})
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
-    return specs.doubling_axes(make_chart("batch-accuracy", series, x_ticks=ticks, y_min=None))
+    return specs.doubling_axes(make_chart("batch-accuracy", series, x_ticks=ticks))
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
@@ -387,6 +387,5 @@ def job_gpu_chart(
         [each for each in series if each.points],
         key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
         of=f"job {job_id}" if job_id else log,
-        y_max=1.05,
         practice=practice,
     )

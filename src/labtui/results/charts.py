@@ -98,8 +98,6 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     x_log: bool = False
     y_log: bool = False
     x_ticks: tuple[tuple[float, str], ...] = ()
-    y_min: float | None = 0.0
-    y_max: float | None = None
     model: str = ""
     notes: tuple[str, ...] = ()
     practice: bool = False

@@ -33,16 +33,13 @@ from labtui.results.rows import (
     ResultRow,
     Results,
     Scatter,
-    find_baseline,
     joules_of,
     named_rows,
     step_times_of,
 )
-from labtui.results.scaling import with_controls
+from labtui.results.scaling import same_batch, with_controls
 from labtui.training_logs.patterns import RATE
 from labtui.training_logs.runs import rounded
-
-_CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
 
 
 def compute_results(
@@ -58,8 +55,8 @@ def compute_results(
     trained = [run for run in runs if run.run.program is None]
     groups, left_out = group_runs(trained, images, insist=insist)
     rows = with_controls([_measure(key, tuple(members)) for key, members in groups.items()])
-    singles = _singles(rows)
-    compared = named_rows(_with_doublings([_compare(row, singles) for row in rows]))
+    found = _index(rows)
+    compared = named_rows([_compare(row, found) for row in rows])
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -209,49 +206,78 @@ def _steps(
 # --------------------------------------------------------------------------- compared with a baseline
 
 
-_Singles = Mapping[tuple[object, ...], Sequence[ResultRow]]
-"""The measured rows of one GPU (and of the CPU) by what they train, and by what and how."""
+_Index = Mapping[tuple[object, ...], Sequence[ResultRow]]
+"""The measured rows by device, number of GPUs and what they train; and by what and how."""
 
 
-def _singles(rows: Iterable[ResultRow]) -> _Singles:
+def _index(rows: Iterable[ResultRow]) -> _Index:
     found: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
         mine = row.configuration
-        if row.is_measured and (mine.device == "cpu" or (mine.device == "gpu" and mine.n_gpus == 1)):
-            for key in ((mine.device, mine.family_key), (mine.device, mine.work_key)):
-                found.setdefault(key, []).append(row)
+        for key in (mine.family_key, mine.work_key) if row.is_measured else ():
+            found.setdefault((mine.device, mine.n_gpus, key), []).append(row)
     return found
 
 
-def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
-    """The row with its ratios: to one GPU, and to the CPU."""
-    mine = row.configuration
-    is_gpu = mine.device == "gpu"
-    alike = singles.get(("gpu", mine.work_key), ()) if is_gpu and mine.n_gpus and not row.contradicted else ()
-    baseline, note = find_baseline(row, alike)
+def _compare(row: ResultRow, found: _Index) -> ResultRow:
+    """The row with its ratios: to one GPU, to half its GPUs, and to the CPU."""
+    baseline = _find_baseline(row, found)
     row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
     if not row.is_measured:
         return row
-    row = _with_acceleration(row, singles)
+    row = _with_acceleration(row, found)
     if baseline is None:
-        if is_gpu and row.contradicted:
-            note = _CONTRADICTED
-        elif is_gpu and not mine.control:
-            note = _without_baseline(mine, singles.get(("gpu", mine.family_key), ()), alike)
-        return replace(row, notes=(*row.notes, note) if note else row.notes)
-    row = _with_speedup(row, baseline)
-    if row.is_baseline:
-        return row
-    return replace(row, notes=(*row.notes, *filter(None, (note, *_remarks(row, baseline)))))
+        return replace(row, notes=(*row.notes, *_without_baseline(row, found)))
+    row = _with_doubling(_with_speedup(row, baseline), found)
+    return row if row.is_baseline else replace(row, notes=(*row.notes, *_remarks(row, baseline)))
 
 
-def _without_baseline(mine: Configuration, family: Sequence[ResultRow], alike: Sequence[ResultRow]) -> str:
-    if alike:
-        return "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
-    if family:
+def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:
+    """The one-GPU row to compare with.
+
+    With several of the same images, the same per-GPU batch wins, then the same global batch, then the nearest per-GPU
+    batch.
+    """
+    mine = row.configuration
+    if mine.device != "gpu" or not mine.n_gpus or row.contradicted:
+        return None
+    alike = [one for one in found.get(("gpu", 1, mine.work_key), ()) if same_work(one.configuration, mine)]
+    return min(alike, key=lambda one: _batch_distance(one.configuration, mine), default=None)
+
+
+def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
+    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
+    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
+    return (mine != theirs, one.batch_size != other.batch_size, ratio)
+
+
+def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
+    """How the batch of a GPU differs from the baseline's; "" where it does not."""
+    if baseline.per_gpu_batch == configuration.per_gpu_batch:
+        return ""
+    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
+        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    of_what = "images" if configuration.unit == "images" else "sequences"
+    return (
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
+        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
+    )
+
+
+def _without_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
+    """Why a row has no speedup; nothing for one that needs none."""
+    mine = row.configuration
+    if mine.device != "gpu" or (mine.control and not row.contradicted):
+        return
+    if row.contradicted:
+        yield "Its log contradicts itself, so this run is not compared with others."
+    elif found.get(("gpu", 1, mine.work_key)):
+        yield "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
+    elif family := found.get(("gpu", 1, mine.family_key)):
         how = difference(mine, family[0].configuration)
-        return f"The one-GPU run of this model has {how}, so there is no speedup."
-    return "There is no one-GPU run of this model to compare with, so no speedup."
+        yield f"The one-GPU run of this model has {how}, so there is no speedup."
+    else:
+        yield "There is no one-GPU run of this model to compare with, so no speedup."
 
 
 MAX_EFFICIENCY = 1.05
@@ -259,6 +285,8 @@ MAX_EFFICIENCY = 1.05
 
 def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     """What a comparison assumes, or makes doubtful."""
+    if note := _batch_note(baseline.configuration, row.configuration):
+        yield note
     if len(baseline.members) > 1:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
@@ -294,23 +322,15 @@ def _whole(row: ResultRow, baseline: ResultRow) -> bool:
     return row.configuration.whole_batches and baseline.configuration.whole_batches
 
 
-def _with_doublings(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """The rows with what twice the GPUs gain: images per second over those of half as many, less one."""
-
-    def key(row: ResultRow, n: float) -> tuple[object, ...]:
-        return row.baseline and row.baseline.configuration, row.configuration.per_gpu_batch, n
-
-    by_size: dict[tuple[object, ...], Interval] = {
-        key(row, row.n_gpus or 0): row.throughput
-        for row in rows
-        if row.baseline and row.throughput and row.throughput.lo >= SHORTEST
-    }
-    found = []
-    for row in rows:
-        half = by_size.get(key(row, (row.n_gpus or 0) / 2))
-        gain = row.throughput.over(half).minus(Interval.exact(1.0)) if row.throughput and half else None
-        found.append(replace(row, doubling_gain=gain))
-    return found
+def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
+    """The row with what twice the GPUs gain: images per second over those of half as many, less one."""
+    mine = row.configuration
+    halves = found.get((mine.device, (mine.n_gpus or 0) / 2, mine.work_key), ())
+    rates = [one.throughput for one in halves if same_work(one.configuration, mine) and same_batch(one, row)]
+    half = rates[0] if rates else None
+    if row.throughput is None or half is None or half.lo < SHORTEST:
+        return row
+    return replace(row, doubling_gain=row.throughput.over(half).minus(Interval.exact(1.0)))
 
 
 def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
@@ -347,13 +367,15 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     )
 
 
-def _with_acceleration(row: ResultRow, singles: _Singles) -> ResultRow:
+def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     """CPU time over GPU time, for one GPU only: more would mix in scaling."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     mine = replace(row.configuration, gpu_kind="")
-    cpus = singles.get(("cpu", mine.work_key), ())
-    cpu = next((one for one in cpus if same_work(one.configuration, mine) and _same_batch(one, row)), None)
+    cpus = found.get(("cpu", 0, mine.work_key), ())
+    cpu = next(
+        (one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row)), None
+    )
     if cpu is None or cpu.epoch_seconds is None:
         return row
     seconds, theirs = printed_epoch_seconds(row.members), printed_epoch_seconds(cpu.members)
@@ -361,7 +383,7 @@ def _with_acceleration(row: ResultRow, singles: _Singles) -> ResultRow:
     return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
 
 
-def _same_batch(one: ResultRow, other: ResultRow) -> bool:
+def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
     """Whether two single-device runs have the same batch; where a log does not say it, the steps tell."""
     if one.batch_size is None or other.batch_size is None:
         return one.steps is not None and one.steps == other.steps

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.tuning import distinguishing_words
-from labtui.results.grouping import Configuration, LeftOut, devices, same_images
+from labtui.results.grouping import Configuration, LeftOut, devices
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
@@ -273,36 +273,6 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         if self.throughput is None or not self.n_gpus:
             return None
         return self.throughput.scaled(1 / self.n_gpus)
-
-
-def find_baseline(row: ResultRow, alike: Sequence[ResultRow]) -> tuple[ResultRow | None, str]:
-    """The one-GPU row to compare with, and a note when it is not quite the same.
-
-    `alike` have one GPU and the same work key. With several of the same images, the same per-GPU batch wins, then
-    the same global batch, then the nearest per-GPU batch.
-    """
-    mine = row.configuration
-    found = [one for one in alike if same_images(one.configuration.data_bound, mine.data_bound)]
-    best = min(found, key=lambda one: _batch_distance(one.configuration, mine), default=None)
-    if best is None or best.configuration.per_gpu_batch == mine.per_gpu_batch:
-        return best, ""
-    return best, _batch_note(best.configuration, mine)
-
-
-def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
-    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
-    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
-    return (mine != theirs, one.batch_size != other.batch_size, ratio)
-
-
-def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
-    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
-        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
-    of_what = "images" if configuration.unit == "images" else "sequences"
-    return (
-        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
-        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
-    )
 
 
 class LawFit(msgspec.Struct, frozen=True, kw_only=True):

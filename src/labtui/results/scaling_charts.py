@@ -74,9 +74,6 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if chart.unit == "×" and series:
         ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
         chart = replace(chart, series=(*series, ideal))
-    if chart.percent:
-        tops = [point.y if point.hi is None else point.hi for point in marks]
-        chart = replace(chart, y_max=max([1.0, *tops]) * 1.05)
     return doubling_axes(chart)
 
 
@@ -279,7 +276,6 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
             for x, (line, row) in enumerate(rows)
         ),
-        y_min=min([0.0, *(point.lo or 0.0 for point in points)]),
         notes=("The last batch of an epoch is smaller but costs a whole step.",) * (SHORT_BATCH in shares),
     )
 

@@ -180,9 +180,9 @@ class _Drawing:
             each = step / max(1, rows * step // span)
             ticks = range(bottom, bottom + span + 1, step)
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
-        if spec.y_min is not None and (self.bars or spec.unit != "×"):
-            low = min(low, spec.y_min)
-        high = high if spec.y_max is None else max(high, min(1.0, spec.y_max))
+        if spec.x_axis != "batch" and (self.bars or spec.unit != "×"):
+            low = min(low, 0.0)
+        high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
 
     def _tick(self, tick: float) -> str:
