@@ -14,11 +14,11 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, panels, rows_of, y_ticks
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, look, panels, rows_of, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
-from labtui.export.plots import figure_of, look, pictures, place_labels
+from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table
 from labtui.results.catalogue import job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread

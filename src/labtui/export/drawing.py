@@ -1,9 +1,12 @@
-"""How exported things look, and what both drawers of a chart ask: colours, limits, ticks, texts at marks. Pure."""
+"""How exported things look, and what both drawers of a chart ask: colours, limits, ticks, texts at marks."""
 
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, cast
 
 from labtui.results.charts import ChartSpec, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
@@ -13,6 +16,8 @@ FONT = "Carlito"
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
 """Networks first, by their slots in `results.charts`; also told apart in grey and by colour-blind readers."""
 MARKS = ("o", "D", "^", "s")
+TEXT_SIZE = 15
+"""Of a chart, in points."""
 TEXT = "#1B2733"
 AXIS = "#5B6773"
 OTHER = "#C5CCD3"
@@ -33,6 +38,30 @@ def font_folder() -> Path:
 
 def font_files() -> tuple[Path, ...]:
     return tuple(sorted(font_folder().glob("*.ttf")))
+
+
+@contextmanager
+def look(*, outlines: bool = True) -> Iterator[None]:
+    """Matplotlib's settings for our pictures; without `outlines` letters of an SVG stay letters."""
+    import matplotlib as mpl
+    from matplotlib.font_manager import fontManager
+
+    if FONT not in {font.name for font in fontManager.ttflist}:
+        for path in font_files():
+            fontManager.addfont(str(path))
+    settings: dict[str, Any] = {
+        "font.family": [FONT, "DejaVu Sans"], "font.size": TEXT_SIZE, "text.parse_math": False,
+        "text.color": TEXT, "axes.labelcolor": AXIS, "axes.edgecolor": AXIS,
+        "xtick.color": AXIS, "ytick.color": AXIS, "axes.titlelocation": "left", "axes.titlesize": 17,
+        "axes.titleweight": "bold", "axes.titlepad": 14, "axes.axisbelow": True,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "grid.color": GRID,
+        "ytick.major.size": 0, "xtick.major.size": 4, "lines.linewidth": 2.6, "lines.markersize": 8,
+        "hatch.color": "white", "svg.hashsalt": "labtui", "svg.fonttype": "path" if outlines else "none",
+        "pdf.fonttype": 42,
+    }  # fmt: skip
+    with mpl.rc_context(cast("Any", settings)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a glyph no typeface has is drawn as a box
+        yield
 
 
 def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:

@@ -9,24 +9,16 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from labtui.export import drawing
-from labtui.export.drawing import panels
-from labtui.export.plot_series import (
-    draw_bars,
-    draw_lines,
-    draw_lost,
-    draw_repeats,
-    draw_rows,
-    dress_axes,
-    spread_names,
-)
-from labtui.results.charts import ChartSpec, Series
-from labtui.results.numbers import clean
+from labtui.export.drawing import bounds, panels
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, slots, spread, unbroken, value_text
+from labtui.results.numbers import clean, in_digits_of, tick_text
+from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,38 +28,13 @@ Format = Literal["png", "svg", "pdf"]
 WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
 """A plot in inches, and the size of its title in points."""
 DPI = 120
-TEXT = 15.0
-
-
-@contextmanager
-def look(*, outlines: bool = True) -> Iterator[None]:
-    """Matplotlib's settings for our pictures; without `outlines` letters of an SVG stay letters."""
-    import matplotlib as mpl
-    from matplotlib.font_manager import fontManager
-
-    if drawing.FONT not in {font.name for font in fontManager.ttflist}:
-        for path in drawing.font_files():
-            fontManager.addfont(str(path))
-    settings: dict[str, Any] = {
-        "font.family": [drawing.FONT, "DejaVu Sans"], "font.size": TEXT, "text.parse_math": False,
-        "text.color": drawing.TEXT, "axes.labelcolor": drawing.AXIS, "axes.edgecolor": drawing.AXIS,
-        "xtick.color": drawing.AXIS, "ytick.color": drawing.AXIS, "axes.titlelocation": "left", "axes.titlesize": 17,
-        "axes.titleweight": "bold", "axes.titlepad": 14, "axes.axisbelow": True,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "grid.color": drawing.GRID,
-        "ytick.major.size": 0, "xtick.major.size": 4, "lines.linewidth": 2.6, "lines.markersize": 8,
-        "hatch.color": "white", "svg.hashsalt": "labtui", "svg.fonttype": "path" if outlines else "none",
-        "pdf.fonttype": 42,
-    }  # fmt: skip
-    with mpl.rc_context(cast("Any", settings)), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph no typeface has is drawn as a box
-        yield
 
 
 def pictures(
     spec: ChartSpec, formats: Iterable[Format] = ("png",), *, stamp: str = ""
 ) -> dict[Format, bytes]:
     """A plot with the message as its title, by format; the same bytes for the same data."""
-    with look():
+    with drawing.look():
         figure = figure_of([spec], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrapped(clean(spec.message or spec.title), WIDTH, TITLE, 2)
@@ -90,7 +57,7 @@ def _wrapped(text: str, width: float, size: float, lines: int) -> str:
 
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
     """The charts as an SVG for a place on a page, sizes in inches; letters stay letters."""
-    with look(outlines=False):
+    with drawing.look(outlines=False):
         figure = figure_of(specs, width, height)
         place_labels(figure)
         return _saved(figure, "svg", "")
@@ -153,7 +120,7 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
     for axes in grid.flat[len(groups) :]:
         axes.set_axis_off()
     for axes, (name, mine) in zip(grid.flat, groups, strict=False):
-        axes.set_title("\n".join(textwrap.wrap(clean(name), 75 // columns + 6)[:2]), size=TEXT)
+        axes.set_title("\n".join(textwrap.wrap(clean(name), 75 // columns + 6)[:2]), size=drawing.TEXT_SIZE)
         draw_lines(axes, spec, mine, named=True, panel=True)
         axes.grid(visible=True, axis="y")
     dress_axes(grid[0][0], spec, panel=True)
@@ -174,3 +141,271 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     else:
         draw_lines(axes, spec, spec.measured, named=named, panel=False)
         dress_axes(axes, spec, panel=False)
+
+
+# --------------------------------------------------------------------------- lines
+
+_LAWS = {"Amdahl": ":", "Gustafson": "-."}
+
+
+def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
+    """`lines` in colour, the other measured ones in grey; those of a panel take the colours from the first on."""
+    places = (
+        {series.name: at % len(drawing.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
+    )
+    labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
+    for series in spec.series:
+        if series.role != "measured" and series.points:
+            look: Any = {**grey, "ls": _LAWS.get(series.short, "--"), "label": series.short}
+            axes.plot(*_path(series.points), **look)
+            if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
+                name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
+    # Laws lie close to what was measured: a legend names them.
+    if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
+        axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
+    others = (piece for each in spec.measured if each not in lines for piece in unbroken(spec, each))
+    axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
+    for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
+        place = places[series.name]
+        shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
+        _draw_line(axes, spec, series, place, shift)
+        text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
+        text = name if panel and len(lines) > 1 else text
+        name_line(axes, series, text, drawing.SERIES[place], bold=named)
+        for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
+            axes.annotate(
+                number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
+                color=drawing.SERIES[place],
+                ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
+            )  # fmt: skip
+
+
+def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """The places of some lines as one line, which not-a-number breaks: one is drawn faster than many."""
+    gap = (math.nan, math.nan)
+    places = [place for piece in pieces for place in (*((p.x, p.y) for p in piece), gap)]
+    return [x for x, _ in places], [y for _, y in places]
+
+
+def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
+    colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
+    mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
+    axes.plot(*_path(*unbroken(spec, series)), color=colour, zorder=4, **mark)
+    hollow = [p for p in series.points if p.hollow and marked]
+    axes.plot(*_path(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
+    for point in series.points:
+        if is_tall(spec, point) and not spec.over_time:
+            low, high = bounds(point)
+            x = point.x * (2 ** (shift / 2) if spec.x_log else 1) + (0 if spec.x_log else shift)
+            axes.errorbar(x, point.y, [[low], [high]], color=colour, capsize=4, lw=1.8, zorder=3)
+
+
+def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
+    """A label right of the axes, at the height of the line's end; `spread_names` moves it."""
+    last = series.points[-1]
+    if text:
+        note = axes.annotate(
+            text, xy=(last.x, last.y), xytext=(10, 0), textcoords="offset points", color=colour, va="center",
+            weight="bold" if bold else "normal", annotation_clip=False, zorder=6,
+        )  # fmt: skip
+        note.set_gid("name")
+
+
+def spread_names(axes: Any) -> None:
+    """Names that would touch are spread round their lines, with thin leaders where they had to move far."""
+    from matplotlib.patheffects import withStroke
+
+    names: list[Any] = [text for text in axes.texts if text.get_gid() == "name"]
+    if not names:
+        return
+    scale = axes.figure.dpi / 72
+    points = [axes.transData.transform(name.xy) / scale for name in names]
+    boxes = [name.get_window_extent() for name in names]
+    farthest, height = max(x for x, _ in points), max(box.height for box in boxes) / scale
+    lowest = axes.get_window_extent().y0 / scale + height / 2
+    # a line that ends long before the others has its name there, where it fits
+    ends = [
+        x if farthest - x > box.width / scale + 20 else farthest
+        for (x, _), box in zip(points, boxes, strict=True)
+    ]
+    for name, end in zip(names, ends, strict=True):
+        if end < farthest:  # other lines go on behind it
+            name.set_path_effects([withStroke(linewidth=5, foreground="white")])
+    for end in set(ends):
+        mine = [at for at, each in enumerate(ends) if each == end]
+        for at, place in zip(
+            mine, spread([points[at][1] for at in mine], height * 1.04, lowest), strict=True
+        ):
+            _move_name(axes, names[at], points[at], (10 + end - points[at][0], place - points[at][1]), height)
+
+
+def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], height: float) -> None:
+    """Set a name this far from its point, in points of the page, with a leader where that is far up or down."""
+    name.set_position(move)
+    if abs(move[1]) > height / 2:
+        axes.annotate(
+            "", name.xy, (move[0] - 1, move[1]), textcoords="offset points", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
+        )  # fmt: skip
+
+
+def dress_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
+    """Limits, scales and ticks of the lines' axes; where every mark has its number there is no y axis.
+
+    Panels share them, and each call sets those of all: once is enough.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
+    if spec.x_log:
+        axes.set_xscale("log", base=2)
+    if spec.y_log:
+        axes.set_yscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
+    axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
+    axes.set_xlabel(clean(spec.x_label))
+    axes.set_ylim(*drawing.y_limits(spec))
+    if spec.x_log:
+        axes.set_xlim(min(xs) * 0.84, max(xs) * 1.12)
+    else:
+        margin = (max(xs) - min(xs)) * (0.02 if spec.over_time else 0.12) or 0.5
+        axes.set_xlim(min(xs) - margin, max(xs) + margin * 0.6)
+    if drawing.has_numbers(spec) and not panel:
+        axes.yaxis.set_major_locator(NullLocator())
+        return
+    unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
+    axes.yaxis.set_major_locator(FixedLocator(drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
+    axes.grid(visible=True, axis="y")
+
+
+# --------------------------------------------------------------------------- bars
+
+_ERROR: dict[str, Any] = {"color": drawing.TEXT, "capsize": 4, "lw": 1.4}
+_MAX_COUNTED = 25
+"""Of more bars that fit into another every tenth has its number."""
+
+
+def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
+    """Bars from 0 side by side with their values on top; the ideal as a dashed step over each group."""
+    from matplotlib.patheffects import withStroke
+
+    places, lines = slots(spec), spec.measured
+    counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
+    ideal = [each for each in spec.series if each.role == "ideal" and each.points]
+    width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
+    for at, series in enumerate(lines):
+        points, colour = series.points, drawing.SERIES[places[series.name]]
+        xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
+        shown: Any = {"color": colour, "label": clean(series.short or series.name)}
+        bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)
+        for x, bar, point in zip(xs, bars, points, strict=True):
+            if point.hollow or point.live:
+                bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
+            if is_tall(spec, point):
+                axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
+        # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
+        place: Any = {"padding": -19, "color": "white", "weight": "bold"}
+        if not ideal:
+            rim = [withStroke(linewidth=4, foreground="white")]
+            place = {"padding": 3, "color": drawing.TEXT, "path_effects": rim}
+        labels = [value_text(spec, p).removesuffix("×") for p in points]
+        numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
+        for number, point in zip(numbers, points, strict=True):
+            if point.hollow or point.live:
+                number.set_color(drawing.TEXT)
+    for series in ideal:
+        xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
+        axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], drawing.AXIS, "--", lw=1.7, zorder=5)
+        end = replace(series, points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
+        name_line(axes, end, "ideal" if named else "", drawing.AXIS, bold=False)
+    axes.set_xticks(range(len(counts)), [clean(label) for _, label in spec.x_ticks])
+    axes.set_xlabel(clean(spec.x_label))
+    ys = [p.y + bounds(p)[1] for s in spec.series for p in s.points]
+    axes.set_ylim(min(0.0, *ys), max(ys) * 1.12)
+    axes.set_yticks([])
+    if named and len(lines) > 1:
+        _legend(axes, len(lines))
+
+
+def _legend(axes: Axes, count: int) -> None:
+    """The names above the axes, the chart's heading above them."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=count, frameon=False, borderaxespad=0.1)
+    axes.set_title(axes.get_title(loc="left"), pad=36)
+
+
+def _rows(axes: Axes, names: list[str]) -> None:
+    """Rows from above with their names and nothing else."""
+    axes.set_yticks(range(len(names)), names, color=drawing.TEXT)
+    axes.invert_yaxis()
+
+
+def draw_rows(axes: Axes, spec: ChartSpec) -> None:
+    """Bars that have names: a row each, the name left, the value right; the longest in colour."""
+    best = max(p.y for s in spec.measured for p in s.points)
+    for series in spec.measured:
+        points = series.points
+        shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
+        bars = axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
+        for point in points:
+            if is_tall(spec, point):
+                axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
+        axes.bar_label(bars, [value_text(spec, p) for p in points], padding=7)
+    _rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
+    axes.set_xlim(0, best * 1.12)
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+
+
+def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
+    """One bar, and below it as many of the shorter ones as fit into its length: a factor as one sees it."""
+    long, short = sorted(spec.measured[0].points, key=lambda point: -point.y)[:2]
+    whole = int(long.y // short.y)
+    bars = axes.barh(0, long.y, 0.56, color=drawing.OTHER)
+    axes.bar_label(bars, ["1 epoch"], label_type="center", weight="bold")
+    starts = [short.y * number for number in range(whole)]
+    bars = axes.barh([1] * whole, short.y, 0.56, starts, color=drawing.SERIES[0], edgecolor="white", lw=2)
+    counted = range(1, whole + 1) if whole <= _MAX_COUNTED else range(10, whole + 1, 10)
+    labels = [str(number) if number in counted else "" for number in range(1, whole + 1)]
+    axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
+    axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)
+    ticks = dict(spec.x_ticks)
+    _rows(axes, [f"{clean(ticks.get(p.x, ''))}: {p.label} {spec.unit}\nper epoch" for p in (long, short)])
+    axes.set_xlim(0, long.y * 1.02)
+    axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))
+
+
+def draw_lost(axes: Axes, spec: ChartSpec) -> None:
+    """What was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
+    parts = [series for series in spec.measured if series.part == "lost"]
+    kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
+    left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
+    rows = {x: row for row, x in enumerate(left)}
+    first, second, third, fourth = drawing.SERIES
+    shades = (third, second, drawing.PART, fourth, first, drawing.OTHER)
+    for order, part in enumerate(parts):
+        shade = shades[COLOUR_OF_PART.get(part.short, -1)]
+        ink = "white" if shade in (first, second, fourth) else drawing.TEXT
+        labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
+        at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
+        shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
+        bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
+        axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
+        for point in part.points:
+            if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
+                ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
+                below = [rows[point.x] + 0.33 + 0.04 * order] * 2
+                axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
+            left[point.x] += 100 * point.y
+    for x, total in left.items():
+        text = f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost"
+        place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
+        axes.annotate(text, (max(total, 0.0), rows[x]), **place)
+    names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]
+    _rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
+    axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
+    axes.set_xlabel("points of efficiency")
+    _legend(axes, min(3, len(parts)))
+    axes.set_title("")

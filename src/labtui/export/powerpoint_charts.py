@@ -34,7 +34,6 @@ QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _MARKS = (
     XL_MARKER_STYLE.CIRCLE, XL_MARKER_STYLE.DIAMOND, XL_MARKER_STYLE.TRIANGLE, XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
-TEXT = 15
 _NARROW = 4.0
 """Inches of a chart in which a share falls steeply from mark to mark."""
 Box = tuple[float, float, float, float]
@@ -68,7 +67,7 @@ def add_chart(
     return chart
 
 
-def _font(font: Any, colour: Any, *, bold: bool = False, size: int = TEXT) -> None:
+def _font(font: Any, colour: Any, *, bold: bool = False, size: int = drawing.TEXT_SIZE) -> None:
     font.size, font.bold, font.color.theme_color = Pt(size), bold, colour
 
 
@@ -327,7 +326,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     if len(shown) > 1:
         chart.has_legend = True
         chart.legend.position, chart.legend.include_in_layout = XL_LEGEND_POSITION.TOP, False
-        chart.legend.font.size = Pt(TEXT)
+        chart.legend.font.size = Pt(drawing.TEXT_SIZE)
     _, up = _quiet_axes(chart, "" if flat else clean(spec.x_label))
     up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
     if not lost:
