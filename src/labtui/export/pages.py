@@ -225,36 +225,28 @@ def _provenance(results: Results) -> Iterable[str]:
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
     """The results of a page: those of its models, or of the task's runs; real ones alone, where there are any."""
-    results = contents.named
-    names = {task.id, *(name for check in task.checks for name in check.tasks)}
-    planned: dict[tuple[object, ...], set[str]] = {}
-    for each in filter(None, map(contents.edition.task, names)):
-        for run in (plan.spec.called(contents.edition.names) for plan in each.runs):
-            key = (run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
-            planned.setdefault(key, set()).add(each.id)
-
-    def tasks_of(row: ResultRow) -> set[str]:
-        made = row.configuration
-        planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
-        return planned.get(planned_as, set()) | {run.task_id for run in row.members}
-
-    def mine(row: ResultRow) -> bool:
-        return not names.isdisjoint(tasks_of(row))
-
+    results, names = contents.named, {task.id, *(name for check in task.checks for name in check.tasks)}
+    planned = {
+        (each.id, run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
+        for each in filter(None, map(contents.edition.task, names))
+        for run in (plan.spec.called(contents.edition.names) for plan in each.runs)
+    }
     data_sets = {data_set for *_, data_set, _ in planned}
 
-    def is_of_page(row: ResultRow) -> bool:
-        """Whether it is of the page's models, on the data of the task's own runs."""
-        same_data = not data_sets or row.configuration.data_set in data_sets or mine(row)
-        return not plan.models or (row.model in plan.models and same_data)
+    def tasks_of(row: ResultRow) -> set[str]:
+        """Those of the page that plan such a run, or made it."""
+        made = row.configuration
+        planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
+        planning = {name for name in names if (name, *planned_as) in planned}
+        return planning | names.intersection(run.task_id for run in row.members)
 
-    shown = without_small(results).rows
-    rows = [row for row in shown if is_of_page(row)]
-    own = [row for row in rows if mine(row)]
+    shown = [row for row in without_small(results).rows if not plan.models or row.model in plan.models]
+    rows = own = [row for row in shown if tasks_of(row)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
-    if scales or not (plan.models and set(plan.charts) - OF_RUNS):
-        rows = own
+    if not scales and set(plan.charts) - OF_RUNS:
+        others = data_sets or {row.configuration.data_set for row in shown}
+        rows = [row for row in shown if row.configuration.data_set in others or tasks_of(row)]
     rows = [row for row in rows if not row.practice] or rows
     if task.runs and not any(task.id in tasks_of(row) for row in rows):
         rows = []  # what its runs are compared with is no result of the task
