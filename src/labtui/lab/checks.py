@@ -356,7 +356,7 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
         when = f"{datetime.fromtimestamp(seen, UTC): on %Y-%m-%d %H:%M UTC}" if seen is not None else ""
         yield CheckItem(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
     else:
-        yield CheckItem(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
+        yield CheckItem(sentence, "Data and container: not looked for yet. Press D (`labtui doctor`).")
 
 
 def _reads_data(run: RunState, at: _At) -> bool:

@@ -105,11 +105,11 @@ def help_page(app: LabApp) -> Table:
         table.add_column(no_wrap=no_wrap)
     for binding in (each for _, each, why_not in app.here(app.screen) if not why_not):
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, Text(binding.tooltip))
+    runs = (f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
+    tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
     table.add_row("")
-    for phase, glyph in words.PHASE_GLYPHS.items():
-        table.add_row(glyph, phase.value, "a run")
-    for status in ("done", "partial", "open"):
-        table.add_row(words.TASK_GLYPHS[status], words.TASK_WORDS[status], "a task")
+    table.add_row("", "Runs", "   ".join(runs))
+    table.add_row("", "Tasks", "   ".join(tasks))
     return table
 
 
