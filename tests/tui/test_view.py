@@ -492,6 +492,7 @@ def oom_and_done() -> LabState:
 def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_its_lines(width):
     view = seen(oom_and_done())
     card = error_card(view, view.every[1], ROLES, width).plain
+    assert all(len(line) <= width for line in card.splitlines())
     quote = card.partition("\n\n")[0].splitlines()
     assert all(line.startswith("▌ ") and len(line) <= width for line in quote)
     said = " ".join(line.removeprefix("▌ ") for line in quote[:-1])

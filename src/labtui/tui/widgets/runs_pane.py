@@ -315,7 +315,9 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     label, advice = remedy(view, line)
     keys = [("R", label, "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     text.append(f"{line.sign} ", styles.bad).append(f"{explained(line)}\n", "bold")
-    text.append(f"  {advice}\n\n" if advice else "\n", styles.soft)
+    for part in textwrap.wrap(advice, max(20, width - 2)):
+        text.append(f"  {part}\n", styles.soft)
+    text.append("\n")
     for at, (name, label, action) in enumerate(keys):
         style = styles.chip if at == 0 else f"bold {styles.busy}"
         text.append(f" {name}  {label} ", does(action, style)).append("  ")
