@@ -62,12 +62,16 @@ test: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## set everything up an
 fresh:  ## try both README commands on a bare Debian, before a release (root, debootstrap, network, an hour)
 	python3 tools/fresh.py $(FRESH_ARGS)
 
-.PHONY: check
-check: $(VENV)/test.stamp  ## format, lint, types, the import rules, and known vulnerabilities of the packages
+.PHONY: check style types
+check: types style  ## format, lint, types, the import rules, and known vulnerabilities of the packages
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+
+style: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ruff check --isolated --target-version py38 --line-length 110 --select E,F,W,B remote
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	PYTHON=$(BIN)/python sh tools/audit.sh .venv-audit
 
