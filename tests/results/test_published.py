@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
@@ -208,6 +209,12 @@ def test_table_4_3_is_flat_and_weak_scaling_has_no_speedup():
     grown = program_results("hpc4ai-ch4", line.format(1, 2**32, least), line.format(2, 2**32, least / 2))
     assert grown.programs[1].weak_efficiency is None
     assert "not weak scaling" in grown.programs[1].notes[0]
+
+
+def test_a_program_that_printed_no_time_is_named(pi):
+    (one,) = pi.programs[1].members
+    results = compute_results([replace(one, run=replace(one.run, epochs=(), outcome="oom"))])
+    assert [left.reason for left in results.left_out] == ["its log has no time: it ran out of memory"]
 
 
 def test_tables_6_2_and_6_3_follow_from_6_1(jacobi):

@@ -49,7 +49,7 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
     assert [(run.model, run.processes, run.size, run.n_gpus) for run in runs] == [
         ("pi", 1, "", 0), ("pi", 64, "", 0), ("pi-weak", 4, "17179869184", 0), ("jacobi", 4, "16384x16384", 4),
     ]  # fmt: skip
-    assert all(run.outcome == "completed" and len(run.epochs) == 1 for run in runs)
+    assert all(run.outcome == "completed" and len(run.epochs) == 1 and not run.notes for run in runs)
     times = [run.epochs[0].seconds for run in runs]
     bounds = [number for each in times[:2] for number in (each.lo, each.value, each.hi)]
     assert bounds == pytest.approx([4.430325, 4.43033, 4.430335, 0.216265, 0.21627, 0.216275], abs=1e-9)

@@ -51,10 +51,9 @@ def compute_results(
     even then (`insist`: a person gave them). Without them the log's steps and batch bound the throughput, or it is
     absent.
     """
-    runs = tuple(runs)
-    trained = [run for run in runs if run.run.program is None]
-    groups, left_out = group_runs(trained, images, insist=insist)
-    rows = with_controls([_measure(key, tuple(members)) for key, members in groups.items()])
+    groups, left_out = group_runs(runs, images, insist=insist)
+    measured = [_measure(key, tuple(members)) for key, members in groups.items()]
+    rows = with_controls([row for row in measured if row.program is None])
     found = _index(rows)
     compared = named_rows([_compare(row, found) for row in rows])
     return Results(
@@ -63,7 +62,7 @@ def compute_results(
         fits=fit_laws(compared),
         left_out=left_out,
         notes=tuple(_overall_notes(compared)),
-        programs=program_rows(runs),
+        programs=program_rows(measured),
     )
 
 
@@ -121,8 +120,10 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     )
     if rates:
         return _from_rates(row, rates)
+    if row.program is not None:
+        return row
     if seconds is None:
-        return replace(row, notes=(*row.notes, _NO_STEADY_TIME))
+        return row.noted(_NO_STEADY_TIME)
     images, values = configuration.images_bound, [each.value for each in times]
     rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
     told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
@@ -141,28 +142,27 @@ _RATE_TOLD = "The throughput is the rate that the log prints: it does not say ho
 _NO_STEADY_TIME = "Only the first epoch is done, and it is warm-up: a steady time needs two epochs."
 
 
-def _images_note(configuration: Configuration, bound: Interval | None) -> tuple[str, ...]:
+def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:
     """Where the throughput is bounded or absent, and why."""
-    if configuration.images is not None:
-        return ()
     if bound is None:
         missing = "its steps per epoch" if configuration.batch_size is not None else "its global batch"
-        return (
+        yield (
             f"The log says neither how many images an epoch has nor {missing}: "
-            "no throughput without `labtui results --images N`.",
+            "no throughput without `labtui results --images N`."
         )
-    used = f"; {CIFAR10_IMAGES:,} is in this range and is used" if bound.contains(CIFAR10_IMAGES) else ""
-    return (
-        f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
-        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{used}.",
-    )
+    elif configuration.images is None:
+        used = f"; {CIFAR10_IMAGES:,} is in this range and is used" if bound.contains(CIFAR10_IMAGES) else ""
+        yield (
+            f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
+            f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{used}."
+        )
 
 
 def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     """A row from logs that print images per second and no epoch times."""
     rate = Interval.mean([run.run.throughput for run in runs if run.run.throughput is not None])
     if rate is None or rate.lo < SHORTEST:
-        return replace(row, notes=(*row.notes, "The log prints no usable rate."))
+        return row.noted("The log prints no usable rate.")
     mine = row.configuration
     images = None if mine.images is None or mine.unit == "tokens" else Interval.exact(mine.images)
     a_step = row.batch_size and row.batch_size * ((mine.sequence_length or 0) if mine.unit == "tokens" else 1)
@@ -184,23 +184,21 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     )
 
 
-def _steps(
-    configuration: Configuration, members: tuple[MeasuredRun, ...]
-) -> tuple[int | None, tuple[str, ...]]:
+def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tuple[int | None, list[str]]:
     """Steps per epoch: as the log prints them, else from the batch; a note where images and batch make others."""
     batch, images = configuration.batch_size, configuration.images
     planned = math.ceil(images / batch) if images is not None and batch else None
     printed = {steps for run in members if (steps := printed_steps(run)) is not None}
     if len(printed) != 1:
-        return planned, ()
+        return planned, []
     (steps,) = printed
     if planned is None or planned == steps:
-        return steps, ()
+        return steps, []
     note = (
         f"The log prints {steps:,} steps per epoch, but {images:,} images in global batches of {batch:,} are "
         f"{planned:,}."
     )
-    return steps, (note,)
+    return steps, [note]
 
 
 # --------------------------------------------------------------------------- compared with a baseline
@@ -227,9 +225,9 @@ def _compare(row: ResultRow, found: _Index) -> ResultRow:
         return row
     row = _with_acceleration(row, found)
     if baseline is None:
-        return replace(row, notes=(*row.notes, *_without_baseline(row, found)))
+        return row.noted(*_without_baseline(row, found))
     row = _with_doubling(_with_speedup(row, baseline), found)
-    return row if row.is_baseline else replace(row, notes=(*row.notes, *_remarks(row, baseline)))
+    return row if row.is_baseline else row.noted(*_remarks(row, baseline))
 
 
 def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from labtui.domain.model import Interval, WorkUnit, plural
+from labtui.domain.model import Interval, Program, WorkUnit, plural
 from labtui.domain.run import DEEDS
 from labtui.domain.tuning import Tuning, tuning_words
 from labtui.results.measured import MeasuredRun
@@ -128,13 +128,11 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
     """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
-    natural = [number(piece) or 0 for piece in _NUMBER.split(configuration.model)]
     return (
         configuration.practice,
-        _NUMBER.sub("#", configuration.model),
-        natural,
+        *_natural(configuration.model),
         configuration.framework,
-        configuration.data_set,
+        *_natural(configuration.data_set),
         {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
         configuration.n_gpus if configuration.n_gpus is not None else math.inf,
         configuration.per_gpu_batch or 0,
@@ -143,6 +141,10 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
         configuration.tuning,
         configuration.apart,
     )
+
+
+def _natural(name: str) -> tuple[str, list[int]]:
+    return _NUMBER.sub("#", name), [number(piece) or 0 for piece in _NUMBER.split(name)]
 
 
 def same_work(one: Configuration, other: Configuration) -> bool:
@@ -208,6 +210,8 @@ def configuration_of(
     `insist`: the reader's images count although steps and batch contradict them.
     """
     parsed = run.run
+    if parsed.program is not None:
+        return _of_program(run, parsed.program)
     device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
     n_gpus = 0 if device == "cpu" else parsed.n_gpus
     batch = parsed.batch_size
@@ -236,6 +240,20 @@ def configuration_of(
         sequence_length=parsed.sequence_length,
         validated=_validates(run),
         gpu_kind=(parsed.gpu_kind or "") if device == "gpu" else "",
+    )
+
+
+def _of_program(run: MeasuredRun, program: Program) -> Configuration:
+    """That of a program without epochs: `n_gpus` is the number of its processes, `data_set` its size."""
+    return Configuration(
+        practice=run.practice or run.run.practice,
+        model=program.name,
+        framework="",
+        device="gpu" if program.counts == "GPUs" else "cpu",
+        n_gpus=run.run.processes,
+        batch_size=None,
+        images=None,
+        data_set=run.run.size,
     )
 
 
@@ -274,7 +292,8 @@ def _unusable(run: MeasuredRun) -> str:
     if run.no_gpu:
         return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
     if not run.run.epochs and run.run.throughput is None:
-        return f"no epoch was finished: it {DEEDS[run.run.outcome or 'unfinished']}"
+        missing = "no epoch was finished" if run.run.program is None else "its log has no time"
+        return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
     return ""
 
 

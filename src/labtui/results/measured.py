@@ -254,7 +254,7 @@ def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
     Trainers count from 0 or from 1; a run that was read from a later epoch on has no warm-up in the log, unless
     the log shows that a process began there.
     """
-    epochs = run.run.epochs
+    epochs = run.run.epochs if run.run.program is None else ()
     first = min((sample.epoch for sample in epochs), default=2)
     started = {sample.epoch for sample in epochs if sample.starts_process}
     return frozenset(started | {first} if first <= 1 else started)

@@ -170,6 +170,10 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
 
+    def noted(self, *notes: str) -> ResultRow:
+        """The row with more to say of it."""
+        return replace(self, notes=(*self.notes, *notes))
+
     @property
     def model(self) -> str:
         """The lab's short name, or ``unknown``."""

@@ -24,7 +24,6 @@ from labtui.results.charts import (
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import law_lines, percent_text, rate_text, ratio_text, seconds_text, uncertainty
-from labtui.results.programs import baseline_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.slurm.values import number
@@ -79,7 +78,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
 def _of_program(program: Program, family: str) -> dict[str, Any]:
     """What its charts say: what is counted, the unit of its times, what they compare with."""
-    form, one = FAMILIES[family], baseline_text(program)
+    form, one = FAMILIES[family], program.baseline
     unit = program.shown_in if form.unit == "s" else form.unit
     y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
     note = (

@@ -9,7 +9,6 @@ from labtui.domain.tuning import tuning_words
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.measured import AsPrinted, Origin, accuracy_curves
 from labtui.results.messages import loss_sentence
-from labtui.results.programs import baseline_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million, lost_efficiency, outlooks, pop_metrics
 from labtui.training_logs.runs import ParsedRun
@@ -34,8 +33,8 @@ _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=basel
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.configuration.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
-_PROGRAM = """program=model scaling=program.scaling size counts=program.counts processes runs seconds=epoch_seconds
-    speedup efficiency weak_efficiency practice notes sources=origins"""
+_PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=program.baseline
+    processes runs seconds=epoch_seconds speedup efficiency weak_efficiency practice notes sources=origins"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
@@ -91,8 +90,7 @@ def row_json(row: ResultRow) -> Json:
 
 
 def program_json(row: ResultRow) -> Json:
-    base = None if row.program is None else baseline_text(row.program)
-    return _json(row, _PROGRAM) | {"size": row.size or None, "baseline": base}
+    return _json(row, _PROGRAM) | {"size": row.size or None}
 
 
 def accuracy_json(results: Results) -> list[Json]:

@@ -281,7 +281,7 @@ class OpenRun(msgspec.Struct, dict=True):
         if self.keras.evaluates and not self.done:
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
-        if self.whole and self.facts.epochs_planned is None:
+        if self.whole and self.facts.epochs_planned is None and self.facts.program is None:
             self.success = True
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 
