@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import AnswerSheet
+from labtui.lab.evidence import Evidence
 from labtui.results.compute import compute_results
 from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
 from labtui.results.measured import MeasuredRun, measured_from_state
@@ -30,7 +30,7 @@ from labtui.results.numbers import clean
 from labtui.results.rows import Results, of_rows, renamed
 from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
 from labtui.session.folder import LabFolder
-from labtui.session.labs import gather_evidence, load_edition, read_answers
+from labtui.session.labs import gather_evidence, load_edition
 from labtui.session.settings import Settings, check_trust, load_profile
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
@@ -176,20 +176,18 @@ def _edition_of(folder: LabFolder) -> Edition | None:
 # --------------------------------------------------------------------------- a lab folder
 
 
-class LabContents(msgspec.Struct, frozen=True, kw_only=True):
-    """A lab at one moment; job scripts, logs and pictures are read from its folder when a page shows them."""
+class LabContents(Evidence, frozen=True, kw_only=True):
+    """A lab at one moment: what its checks look at, and what they say.
+
+    Job scripts, logs and pictures are read from its folder when a page shows them.
+    """
 
     folder: LabFolder
     edition: Edition
     settings: Settings
     cluster: str
-    state: LabState
     measurements: Measurements
-    results: Results
     checks: Mapping[str, TaskCheck]
-    answers: Mapping[str, AnswerSheet]
-    scripts: Mapping[str, str]
-    originals: Mapping[str, str]
     today: date
 
     @property
@@ -210,7 +208,7 @@ class LabContents(msgspec.Struct, frozen=True, kw_only=True):
         return SMALL_MARK if marked and all(run.small for run in marked) else PRACTICE_MARK
 
     @property
-    def practice(self) -> bool:
+    def marked(self) -> bool:
         """Whether there are rehearsal or small runs in it."""
         return any(run.practice for run in self.measurements.runs) or self.settings.practice
 
@@ -229,8 +227,8 @@ class LabContents(msgspec.Struct, frozen=True, kw_only=True):
         """What a script of the student began as: its name and text; a copy that the lab asks for has another name."""
         copied = {to: source for task in self.edition.tasks for source, to in task.copies_to_start}
         name = copied.get(script, script)
-        text = self.scripts.get(name) if name != script else None
-        return name, self.originals.get(name, "") if text is None else text
+        fact = (self.scripts.get(name) if name != script else None) or self.originals.get(name)
+        return name, fact.text if fact is not None else ""
 
     def text(self, path: str) -> str:
         """A text file of the folder, a long one up to `MAX_LOG_BYTES`; "" without one."""
@@ -270,22 +268,16 @@ def read_contents(
     edition = load_edition(settings.edition, folder)
     state = stored_state(folder) if state is None else state
     measurements = measurements_of(folder, state)
-    results = measurements.results()
-    evidence = gather_evidence(folder, edition, state, results=results)
+    evidence = gather_evidence(folder, edition, state, results=measurements.results())
     evidence = replace(evidence, files=evidence.files | frozenset(made))
-    answers = {task.id: read_answers(folder, task) for task in edition.tasks}
     return LabContents(
+        **asdict(evidence),
         folder=folder,
         edition=edition,
         settings=settings,
         cluster=_cluster(settings, folder),
-        state=state,
         measurements=measurements,
-        results=results,
         checks={check.task_id: check for check in check_all(edition, evidence)},
-        answers=answers,
-        scripts={path: fact.text for path, fact in evidence.scripts.items()},
-        originals={path: fact.text for path, fact in evidence.originals.items()},
         today=today or date.today(),
     )
 

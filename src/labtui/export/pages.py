@@ -47,7 +47,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
         facts=tables.title_facts(without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
-        practice=contents.practice,
+        practice=contents.marked,
         mark=contents.mark,
         notes=(*notes, *_unanswered(contents), *small_notes(contents.named), *missing),
     )
@@ -94,8 +94,8 @@ def default_pages(contents: LabContents) -> tuple[HandInPage, ...]:
 
 def _unanswered(contents: LabContents) -> Iterable[str]:
     for task in contents.edition.tasks:
-        missing = sum(not text for text in contents.answers[task.id].texts) if task.handed_in else 0
-        if missing:
+        texts = contents.answers[task.id].texts if task.handed_in and task.questions else ()
+        if missing := sum(not text for text in texts):
             yield f"Task {task.id}: {missing} of {len(task.questions)} questions have no answer yet."
 
 
@@ -107,7 +107,7 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
         facts = tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
-        yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.practice)
+        yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.marked)
     elif plan.kind == "conclusions":
         yield _conclusions(contents)
     elif plan.kind == "sources":
@@ -164,8 +164,8 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
     pages = contents.edition.hand_in.pages if contents.edition.hand_in is not None else ()
     elsewhere = bool(plan.heading) and any(page.task == task.id and page.answers for page in pages)
     chosen = plan.answers or (() if elsewhere else range(1, len(task.questions) + 1))
-    given = contents.answers[task.id]
     for number in sorted(chosen):
+        given = contents.answers[task.id]
         text = given.texts[number - 1] if number <= len(given.texts) else ""
         rest = given.rest if number == len(task.questions) else ""
         blocks = blocks_of(f"{text}\n\n{rest}".strip(), contents.picture)
@@ -189,7 +189,7 @@ def _conclusions(contents: LabContents) -> Page:
     found += [messages.acceleration_message(next((r for r in results.measured if r.acceleration), None))]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
-    return Page(title="What the numbers say", blocks=points, practice=contents.practice)
+    return Page(title="What the numbers say", blocks=points, practice=contents.marked)
 
 
 def _sources(contents: LabContents) -> Page:
@@ -210,7 +210,7 @@ def _sources(contents: LabContents) -> Page:
     )
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *overridden)
     return Page(
-        title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=contents.practice
+        title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=contents.marked
     )
 
 
@@ -320,7 +320,7 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
         name = job.script_file if job is not None else ""
         text = own_part(contents.text(name)) if name else ""
     else:
-        text = contents.scripts.get(name, "")
+        text = contents.scripts[name].text if name in contents.scripts else ""
     if wanted.parts and text:
         return with_parts(text, name, lines, wanted.parts)
     return excerpt(text, name, lines) if lines else whole(text, name)
@@ -329,8 +329,8 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
 def _changes(contents: LabContents, task: Task) -> Listing | None:
     """What the student changed in the first script of a task that is not as it was shipped."""
     for name in sorted({*task.files, *(run.spec.script for run in task.runs)} & contents.scripts.keys()):
-        text = contents.scripts[name]
-        if text.splitlines() == contents.originals.get(name, "").splitlines():
+        text, shipped = contents.scripts[name].text, contents.originals.get(name)
+        if shipped is not None and text.splitlines() == shipped.text.splitlines():
             continue
         source, original = contents.original_of(name)
         if not original:
