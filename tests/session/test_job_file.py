@@ -7,7 +7,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView
 from labtui.preflight import ScriptContext, preflight
 from labtui.session.mirrors import segments_on_disk
-from labtui.session.own_jobs import job_file_draft, log_folders, own_files
+from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files
 from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_rules import CORPUS
@@ -45,7 +45,7 @@ def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, co
     """Where these tell the jobs and the streams apart."""
     path = bench.path / "a"
     path.write_text(HEAD + directives + "true\n")
-    bench.session.submit(bench.session.own_draft(path))
+    bench.session.submit(own_draft(bench.session, path))
     bench.run(20, lambda: bool(bench.cluster.jobs))
     item = replace(only(bench), job=JobView(job_id="7", phase=JobPhase.RUNNING))
     segments = [item.mirror("out", number) for number in (0, 2)]
@@ -138,7 +138,9 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
     text = HEAD.replace("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --nonsense=1\n") + "true\n"
     path = bench.path / "job.slurm"
     path.write_text(text)
-    draft = bench.session.own_draft(path)
+    draft = own_draft(bench.session, path)
+    with pytest.raises(UsageError, match="has no task"):
+        own_draft(bench.session, path, task_id="99.9")
     preview = bench.session.preview(draft)
     assert preview.script == text and {found.file for found in preview.findings} == {"job.slurm"}
     bench.session.submit(draft)
@@ -154,7 +156,7 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
 def test_what_the_text_does_not_tell_is_read_from_the_log(bench):
     path = bench.path / "mystery.slurm"
     path.write_text(HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\nbash steps.sh\n")
-    accepted(bench, bench.session.own_draft(path))
+    accepted(bench, own_draft(bench.session, path))
     assert bench.session.state.runs[1].spec.unknown
     banner = b" Model ResNet152 2 GPUs \nBatch_size: 512\n"
     bench.cluster.write("100", banner + keras_log(5, 4, 4, head=False, total=3))

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
+from labtui.session.own_jobs import own_draft
 from labtui.session.planning import retry_after, too_large
 from tests.changes import ended as run_ended
 from tests.changes import observed
@@ -116,7 +117,7 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
         "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
         "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 1\n"
     )
-    draft = bench.session.own_draft(path)
+    draft = own_draft(bench.session, path)
     token = submitted(bench, draft)
     sent = path.read_bytes()
     path.write_text("changed since")
@@ -135,7 +136,7 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     path.write_bytes(b"#!/bin/bash\r\n#SBATCH --time=10\r\nbash help.sh\r\npython train.py\r\n")
     (bench.path / "slurm" / "help.sh").write_bytes(b"true\r\n")
     (bench.path / "slurm" / "train.py").write_bytes(b"print(1)\r\n")
-    draft = bench.session.own_draft(path)
+    draft = own_draft(bench.session, path)
     sent = bench.session.files_of(submitted(bench, draft))
     assert not any(b"\r" in sent[name] for name in ("job.slurm", "mine.slurm", "help.sh"))
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()

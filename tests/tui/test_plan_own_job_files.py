@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.session.own_jobs import own_draft
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -126,7 +127,7 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
 
 async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
-    draft = session.own_draft(session.folder.slurm / "mine.slurm", task_id="10.5")
+    draft = own_draft(session, session.folder.slurm / "mine.slurm", task_id="10.5")
     assert len(draft.runs) == 2
     async with screens(session, size=(80, 24)) as (app, pilot):
         await app.show_plan("10.5", (draft,))

@@ -208,6 +208,8 @@ def _controls(
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file; its log gives what neither the file nor an option tells about its runs."""
+    from labtui.session.own_jobs import own_draft
+
     for name in ("form", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
@@ -215,7 +217,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
                 f"{option} cannot be used with a job file.", "The file itself says what it runs."
             )
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
-    return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
+    return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:

@@ -7,18 +7,21 @@ What the file's text does not decide of its runs is named in `RunSpec.unknown`, 
 told by the log.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
+from labtui.lab.plan import task_of
 from labtui.preflight.findings import python_script
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
@@ -27,6 +30,10 @@ from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
 from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
+
+if TYPE_CHECKING:
+    from labtui.session.session import Session
+
 
 MADE_HERE = "# Made by labtui"
 _RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
@@ -186,26 +193,31 @@ _MAX_BESIDE = 200
 
 
 def own_draft(
+    session: Session,
     path: Path,
     *,
     task_id: str = "",
     given: Mapping[str, str] | None = None,
     answers: Answers = MappingProxyType({}),
-    account: str = "",
 ) -> SubmissionDraft:
-    """The draft of the job file at `path`, with the files beside it that it names; one without account gets this.
+    """The draft of the job file at `path`, with the files beside it that it names.
 
-    Shell files are sent with Unix line endings: neither a shell nor `sbatch` reads others.
+    One without account gets the lab folder's. Shell files are sent with Unix line endings: neither a shell nor
+    `sbatch` reads others.
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
+        UsageError: when the edition has no such task, and as `job_file_draft`.
     """
+    if task_id:
+        task_of(session.edition, task_id)
     name, files = path.name, with_files_beside(path)
     for each in files:
         if each == name or each.endswith(SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n")
     text = files[name].decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
+    account = session.profile.account_of(session.settings.account)
     if account and not draft.account:
         given = {"account": account, **(given or {})}
         draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
-    from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
     from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.job_evidence import MyJob
@@ -260,28 +259,6 @@ class Session:
         from labtui.session.own_jobs import job_files
 
         return job_files(self.folder)
-
-    def own_draft(
-        self,
-        path: Path,
-        *,
-        task_id: str = "",
-        given: Mapping[str, str] | None = None,
-        answers: Answers | None = None,
-    ) -> SubmissionDraft:
-        """The draft of a job file of the student's own, for `preview`, `test_only` and `submit`.
-
-        `given` are options for the command line of `sbatch` by their long names (account, qos, time); `answers` say
-        what the file does not tell about its runs. A file that names no account gets the folder's.
-
-        Raises FolderError when a file cannot be read, UsageError when the edition has no such task.
-        """
-        from labtui.session.own_jobs import own_draft
-
-        if task_id:
-            self.edition.task(task_id)
-        account = self.profile.account_of(self.settings.account)
-        return own_draft(path, task_id=task_id, given=given, answers=answers or {}, account=account)
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.

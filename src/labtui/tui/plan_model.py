@@ -96,10 +96,12 @@ class Plan:
         Raises:
             LabError: when it could not be read.
         """
+        from labtui.session.own_jobs import own_draft
+
         self._read, self.previews = self._stamp(), []
         try:
             if self.job_file is not None:
-                self.drafts = (self.session.own_draft(self.job_file, task_id=self.task_id),)
+                self.drafts = (own_draft(self.session, self.job_file, task_id=self.task_id),)
         except LabError:
             self.job_file, self.form = None, next(iter(self.forms), None)
             raise
