@@ -84,7 +84,7 @@ class Aside:
             raise instead or AssertionError
 
         def hand_over(outcome: Callable[[], Any]) -> None:
-            self.bench.worker._put(lambda _: done(outcome), needs_connection=False)
+            self.bench.worker._put(lambda _: done(outcome))
 
         inline(fail if instead is not None else work, hand_over)
         self.bench.step(2)

@@ -57,11 +57,6 @@ class Memory(msgspec.Struct):
     keys: dict[str, OfferedKey] = {}
     passwords: dict[str, Secret] = {}
 
-    def forget(self, label: str) -> None:
-        """Drop what was kept for a login that is refused now."""
-        self.keys.pop(label, None)
-        self.passwords.pop(label, None)
-
 
 class Login:
     """One login on one transport."""
@@ -92,7 +87,8 @@ class Login:
         try:
             accepted = self._run()
         except LoginRefused:
-            self.memory.forget(label)
+            self.memory.keys.pop(label, None)
+            self.memory.passwords.pop(label, None)
             raise
         if self.password is not None:
             self.memory.passwords[label] = self.password

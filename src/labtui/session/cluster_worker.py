@@ -46,7 +46,7 @@ class ClusterWorker:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any], bool]] = deque()
+        self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any]]] = deque()
         self._woken = threading.Event()
         self._connection = ConnectionMonitor(context)
         self._submitter = Submitter(context)
@@ -95,10 +95,10 @@ class ClusterWorker:
         """Something was stored that the worker should see."""
         self._woken.set()
 
-    def _put(self, work: Callable[[Future[Any]], object], *, needs_connection: bool = True) -> Future[Any]:
+    def _put(self, work: Callable[[Future[Any]], object]) -> Future[Any]:
         """Have the worker's thread do this; `work` settles the future that it gets, at once or later."""
         future: Future[Any] = Future()
-        self._requests.append((work, future, needs_connection))
+        self._requests.append((work, future))
         self._woken.set()
         return future
 
@@ -111,11 +111,24 @@ class ClusterWorker:
             self._context.news()
             self._poller.press()
 
-        return self._put(work, needs_connection=False)
+        return self._put(work)
 
     def ask(self, call: Call[_T], then: Callable[[_T], object] = lambda found: None) -> Future[_T]:
-        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread."""
-        return self._put(lambda future: self._context.ask_aside(call, future, then))
+        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread.
+
+        It waits for the first attempt to connect, and for no other.
+        """
+        connection = self._connection
+
+        def work(future: Future[_T]) -> None:
+            if not connection.online and connection.error is None:
+                self._connection_duty()
+            if connection.online:
+                self._context.ask_aside(call, future, then)
+            else:
+                fail(future, connection.why_offline)
+
+        return self._put(work)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)
@@ -123,15 +136,15 @@ class ClusterWorker:
 
     def refresh(self) -> None:
         """A key press: read the queue soon; connect if there is no connection."""
-        self._put(lambda _: self._poller.press(), needs_connection=False)
+        self._put(lambda _: self._poller.press())
         self.connect_now()
 
     def connect_now(self) -> None:
         """A key press: try to connect."""
-        self._put(lambda _: self._connection.key_press(), needs_connection=False)
+        self._put(lambda _: self._connection.key_press())
 
     def _slept(self) -> None:
-        self._put(lambda _: self._wake_up(), needs_connection=False)
+        self._put(lambda _: self._wake_up())
 
     def _wake_up(self) -> None:
         self._connection.request_test()
@@ -177,7 +190,7 @@ class ClusterWorker:
 
         def ask() -> None:
             outcome = outcome_of(work)
-            self._put(lambda _: done(outcome), needs_connection=False)
+            self._put(lambda _: done(outcome))
 
         threading.Thread(target=ask, name="labtui-background", daemon=True).start()
 
@@ -200,7 +213,9 @@ class ClusterWorker:
 
     def _step(self) -> float | None:
         if self._requests:
-            self._answer_request()
+            work, future = self._requests.popleft()
+            with failing(future):
+                self._watchdog.watch(lambda: work(future))
             return 0.0
         duties = self._duties()
         now = self._context.now()  # not before: some are due at the moment they were asked
@@ -209,23 +224,6 @@ class ClusterWorker:
             self._watchdog.watch(ready[0])
             return 0.0
         return min((due - now for due, _ in known), default=None)
-
-    def _answer_request(self) -> None:
-        """Do the oldest request. One that needs the connection waits for the first attempt to connect, no other."""
-        connection = self._connection
-        work, future, needs_connection = self._requests[0]
-        offline = needs_connection and not connection.online
-        if offline and connection.error is None and connection.due_at() is not None:
-            self._watchdog.watch(self._connection_duty)
-            return
-        self._requests.popleft()
-        if offline:
-            fail(future, connection.why_offline)
-            return
-        with failing(future):
-            self._watchdog.watch(lambda: work(future))
-        if needs_connection and connection.online:
-            connection.record_answer()
 
     def _duties(self) -> list[tuple[float | None, Callable[[], None]]]:
         """What the worker does by itself, the most urgent first, and when: None for not now."""

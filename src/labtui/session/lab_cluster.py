@@ -64,20 +64,19 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
     from labtui.doctor.findings import Requirements
     from labtui.session.labs import load_edition
 
-    gpus: tuple[int, ...] = (1,)
-    cpu_runs = False
-    framework = "tensorflow"
     try:
         runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
-        gpus = tuple(sorted({run.n_gpus for run in runs if run.device == "gpu"}))
-        cpu_runs = any(run.device == "cpu" for run in runs)
-        if runs and all(run.script.startswith("pytorch/") for run in runs):
-            framework = "torch"
-    except LabError:
-        pass  # the lab's text cannot be read: the connection can be examined all the same
+    except LabError:  # the lab's text cannot be read: the connection can be examined all the same
+        runs = []
+    only_torch = runs and all(run.script.startswith("pytorch/") for run in runs)
     told = ("account", "qos", "partition", "root", "data_dir", "container")
     wanted: dict[str, Any] = {name: getattr(settings, name) for name in told}
-    return Requirements(framework=framework, gpus=gpus, cpu_runs=cpu_runs, **wanted)
+    return Requirements(
+        framework="torch" if only_torch else "tensorflow",
+        gpus=tuple(sorted({run.n_gpus for run in runs if run.device == "gpu"})) if runs else (1,),
+        cpu_runs=any(run.device == "cpu" for run in runs),
+        **wanted,
+    )
 
 
 def fix_check(check: Check, folder: LabFolder) -> str:

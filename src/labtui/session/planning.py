@@ -85,23 +85,6 @@ def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
     return names if len(set(names.values())) == len(names) else {}
 
 
-def drafts_of(
-    session: Session, task_id: str, overrides: PlanOverrides | None = None
-) -> tuple[SubmissionDraft, ...]:
-    """The edition's plan for a task; what the student says now goes before what the lab folder says."""
-    from labtui.lab.plan import PlanOverrides, in_queue, task_drafts
-
-    settings, profile = session.settings, session.profile
-    chosen = overrides or PlanOverrides()
-    names = ("account", "reservation", "container", "data_dir", "max_per_gpu_batch")
-    merged = {name: getattr(chosen, name) or getattr(settings, name) for name in names}
-    chosen = replace(chosen, user=chosen.user or session.user, **merged)
-    drafts = task_drafts(session.edition, task_id, profile, chosen)
-    if chosen.qos or chosen.partition:
-        return drafts
-    return tuple(in_queue(draft, profile, qos=settings.qos, partition=settings.partition) for draft in drafts)
-
-
 def already(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
     """The runs of these drafts that are done already or under way, with the run that is; of own job files none."""
     from labtui.lab.evidence import Evidence, FileFact

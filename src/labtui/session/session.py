@@ -252,7 +252,17 @@ class Session:
 
         Raises UsageError when the edition has no such task.
         """
-        return planning.drafts_of(self, task_id, overrides)
+        from labtui.lab.plan import PlanOverrides, in_queue, task_drafts
+
+        settings, chosen = self.settings, overrides or PlanOverrides()
+        names = ("account", "reservation", "container", "data_dir", "max_per_gpu_batch")
+        merged = {name: getattr(chosen, name) or getattr(settings, name) for name in names}
+        chosen = replace(chosen, user=chosen.user or self.user, **merged)
+        drafts = task_drafts(self.edition, task_id, self.profile, chosen)
+        if chosen.qos or chosen.partition:
+            return drafts
+        queue = {"qos": settings.qos, "partition": settings.partition}
+        return tuple(in_queue(draft, self.profile, **queue) for draft in drafts)
 
     def job_files(self) -> tuple[Path, ...]:
         """The student's own job files in this folder's `slurm/`, beside what labtui renders."""

@@ -168,38 +168,31 @@ class Watchdog:
     ) -> None:
         self._clock = clock
         self._slept, self._stale, self._cut_off = slept, stale, cut_off
-        self._calls = 0
         self._since: float | None = None
-        self._doomed: tuple[int, float] | None = None
+        self._cut_at: float | None = None
         self._wall, self._steady = clock.wall(), clock.steady()
 
     def watch(self, call: Callable[[], object]) -> None:
         """Make a call of the worker that may block."""
-        self._calls += 1
         self._since = self._clock.steady()
         try:
             call()
         finally:
-            self._since = None
+            self._since = self._cut_at = None
 
     def look(self) -> None:
         """Notice that the computer slept, or that a call has had no answer for long."""
         wall, steady = self._clock.wall(), self._clock.steady()
         jump = max(abs(wall - self._wall - RHYTHM_S), steady - self._steady - RHYTHM_S)
         self._wall, self._steady = wall, steady
-        since, call = self._since, self._calls
+        since = self._since
         if jump > JUMP_S:
-            self._doomed = None if since is None else (call, steady + CUT_OFF_S - RHYTHM_S)
+            self._cut_at = None if since is None else steady + CUT_OFF_S - RHYTHM_S
             self._slept()
         elif since is not None and steady - since > STALE_S:
             self._stale(steady - since)
-        if self._doomed is None:
-            return
-        doomed, at = self._doomed
-        gone = since is None or call != doomed
-        if gone or steady >= at:
-            self._doomed = None
-        if not gone and steady >= at:
+        if self._cut_at is not None and steady >= self._cut_at:
+            self._cut_at = None
             self._cut_off()
 
 
