@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def is_job_file(word: str) -> bool:
     """Whether a word on the command line names a job file: a file that is there, or a name that ends like one."""
-    from labtui.session.own_jobs import SUFFIXES
+    from labtui.session.folder import SHELL_SUFFIXES
 
-    return Path(word).suffix in SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
+    return Path(word).suffix in SHELL_SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
 
 
 def given_of(args: argparse.Namespace) -> dict[str, str]:

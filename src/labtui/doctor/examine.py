@@ -239,7 +239,7 @@ def _trials(
     if "sbatch" in probe.missing:
         yield findings.found("gpu-job", "no-sbatch")
         return
-    for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
+    for gpus in (size for size, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned):
         options = findings.trial_options(profile, wanted, gpus=gpus)
         try:
             yield findings.check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)

@@ -82,7 +82,7 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) asks for; empty texts fall back to profile and cluster.
 
-    `gpus` are the sizes the lab plans, `cpu_runs` whether it trains on CPUs too.
+    `gpu_runs` and `cpu_runs` say on what the lab trains.
     """
 
     account: str = ""
@@ -92,7 +92,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str = ""
     container: str = ""
     framework: str = "tensorflow"
-    gpus: tuple[int, ...] = (1,)
+    gpu_runs: bool = True
     cpu_runs: bool = False
 
 

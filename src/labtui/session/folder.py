@@ -32,7 +32,7 @@ from labtui.cluster.local_files import (
     write_private,
 )
 from labtui.domain import decode
-from labtui.domain.errors import FolderError, LabError, UsageError
+from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import (
     SETTINGS_FILE,
@@ -46,6 +46,8 @@ from labtui.session.settings import (
 
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
+SHELL_SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
+"""How the names of job files and other shell scripts end."""
 
 
 def sent_as(job_file: str) -> str:
@@ -161,7 +163,8 @@ class LabFolder(msgspec.Struct, frozen=True):
         folder = cls(refuse_lab_folder(path))
         try:
             make_private(folder.path)
-            folder.make_rooms()
+            for room in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
+                make_folder_inside(folder.path, room)
         except OSError as error:
             raise FolderError(
                 f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
@@ -193,24 +196,12 @@ class LabFolder(msgspec.Struct, frozen=True):
         """What `lab.toml` says now."""
         return read_settings(self.settings_path)
 
-    def log_patterns(self) -> tuple[str, ...]:
-        """The lab's own forms of log lines; none while somebody is amid editing `lab.toml`."""
-        try:
-            return self.settings().log_patterns
-        except LabError:
-            return ()
-
     def save_settings(self, settings: Settings) -> None:
         """Write `lab.toml`; comments in it survive, and so does trust: it is the user who changes it here."""
         trusted = check_trust(self.path) is None
         write_settings(self.settings_path, settings)
         if trusted:
             trust(self.path)
-
-    def make_rooms(self) -> None:
-        """Make the sub-folders that are missing. Raises OSError."""
-        for room in (self.scripts, self.slurm, self.logs, self.answers, self.plots):
-            make_folder_inside(self.path, room)
 
     def reader(self, path: Path | str) -> FileIO:
         """A file of this folder, opened for reading through no link. Raises OSError."""

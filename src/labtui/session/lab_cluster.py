@@ -73,7 +73,7 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
     wanted: dict[str, Any] = {name: getattr(settings, name) for name in told}
     return Requirements(
         framework="torch" if only_torch else "tensorflow",
-        gpus=tuple(sorted({run.n_gpus for run in runs if run.device == "gpu"})) if runs else (1,),
+        gpu_runs=not runs or any(run.device == "gpu" for run in runs),
         cpu_runs=any(run.device == "cpu" for run in runs),
         **wanted,
     )

@@ -191,9 +191,7 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
         settings.data_dir or profile.data_dir,
         settings.container or profile.launch.container or profile.container,
     )
-    user = settings.user or profile.user
-    if not user and any("{user}" in path for path in templates_of_paths):
-        user = cluster_user(settings, profile)
+    user = cluster_user(settings, profile) if any("{user}" in path for path in templates_of_paths) else ""
     places = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, places) for path in templates_of_paths)
     return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))

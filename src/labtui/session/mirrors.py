@@ -210,7 +210,11 @@ class Readings:
 
     @functools.cached_property
     def _patterns(self) -> tuple[str, ...]:
-        return self._folder.log_patterns()
+        """The lab's own forms of log lines; none while somebody is amid editing `lab.toml`."""
+        try:
+            return self._folder.settings().log_patterns
+        except LabError:
+            return ()
 
     def reader(self, state: LabState, token: str) -> SubmissionReader:
         """The reader of a submission's logs as they are now; a new one where they began again."""

@@ -23,7 +23,7 @@ from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
 from labtui.lab.plan import task_of
 from labtui.preflight.findings import python_script
-from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder, sent_as
+from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, SHELL_SUFFIXES, LabFolder, sent_as
 from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
@@ -185,7 +185,6 @@ def _inner(command: str) -> str:
     return command
 
 
-SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
 _NAMED = re.compile(
     r"(?<![\w/.~$-])(?:\./)?((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.(?:py|sh|json|ya?ml|toml|txt|cfg))\b"
 )
@@ -213,7 +212,7 @@ def own_draft(
         task_of(session.edition, task_id)
     name, files = path.name, with_files_beside(path)
     for each in files:
-        if each == name or each.endswith(SUFFIXES):
+        if each == name or each.endswith(SHELL_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n")
     text = files[name].decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
@@ -262,7 +261,7 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
     """The student's own job files under `slurm/`, those that labtui rendered or wrote for a submission left out."""
     found = []
     for path in sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ():
-        if path.suffix not in SUFFIXES or not folder.has(path):
+        if path.suffix not in SHELL_SUFFIXES or not folder.has(path):
             continue
         text = folder.read(path).decode("utf-8", "replace")
         if "#SBATCH" in text and not _RENDERED.search(text):

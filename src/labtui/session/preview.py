@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
-from labtui.session.folder import SCRIPT_NAME, list_remote, sent_as
+from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent_as
 from labtui.session.planning import BY_HAND, Planned, plan
 
 if TYPE_CHECKING:
@@ -130,7 +130,6 @@ def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
 
 
-_SHELL_ENDINGS = (".sh", ".slurm", ".sbatch", ".job")
 _BASH_PATIENCE_S = 5.0
 
 
@@ -140,7 +139,7 @@ def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, data in files.items() if bash else ():
         first = data.split(b"\n", 1)[0]
-        if (name != main and not name.endswith(_SHELL_ENDINGS)) or (
+        if (name != main and not name.endswith(SHELL_SUFFIXES)) or (
             first[:2] == b"#!" and b"bash" not in first
         ):
             continue
