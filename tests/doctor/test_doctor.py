@@ -130,16 +130,8 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
     paths = {fact.path: fact for fact in facts}
     found = PathsProbe(paths=paths, root_parent="/gpfs", root_writable=bool(facts), free_kib=10**7)
     others = {"/d": "/d2", "/c": "/c2"}
-    return list(
-        check_paths(
-            found,
-            root="/r",
-            data_dir=data_dir,
-            container=container,
-            alternative_paths=others,
-            account=account,
-        )
-    )
+    wanted = Requirements(root="/r", data_dir=data_dir, container=container, account=account)
+    return list(check_paths(found, wanted, others))
 
 
 def test_places():
@@ -206,10 +198,7 @@ def test_quota_tables():
     )
     assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
     found = PathsProbe(root_writable=True, quota=text)
-    assert (
-        statuses(check_paths(found, root="/r", data_dir="", container="", alternative_paths={}))["quota"]
-        == "warning"
-    )
+    assert statuses(check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
 
 
 # --------------------------------------------------------------------------- by the command line

@@ -190,9 +190,9 @@ def _places(
     seen: Seen,
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
-    root = fill(wanted.root or profile.root, values)
-    data = fill(wanted.data_dir or profile.data_dir, values)
-    image = fill(wanted.container or profile.launch.container or profile.container, values)
+    image = wanted.container or profile.launch.container or profile.container
+    root, data = wanted.root or profile.root, wanted.data_dir or profile.data_dir
+    root, data, image = (fill(path, values) for path in (root, data, image))
     if any("{account}" in path for path in (root, data, image)):
         yield findings.found("places", "no-account")
         return
@@ -210,9 +210,7 @@ def _places(
         yield findings.found("places", "broken-off")
         return
     seen({path: probed.paths[path].kind != "missing" for path in paths})
-    yield from check_paths(
-        probed, root=root, data_dir=data, container=image, alternative_paths=others, account=wanted.account
-    )
+    yield from check_paths(probed, replace(wanted, root=root, data_dir=data, container=image), others)
     if starts:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:

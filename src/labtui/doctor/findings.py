@@ -280,15 +280,13 @@ def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Ch
 
 
 def check_paths(
-    probe: PathsProbe,
-    *,
-    root: str,
-    data_dir: str,
-    container: str,
-    alternative_paths: Mapping[str, str],
-    account: str = "",
+    probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str]
 ) -> Iterator[Check]:
-    """Data, container, room to work. `alternative_paths` maps a path to another one where the same may lie."""
+    """Data, container, room to work, all by their whole paths.
+
+    `alternative_paths` maps a path to another one where the same may lie.
+    """
+    account, data_dir, container = wanted.account, wanted.data_dir, wanted.container
     parent = probe.root_parent or "its parent"
 
     def charged(path: str) -> str:
@@ -296,7 +294,7 @@ def check_paths(
         return f" and the account {account} in it" if account and account in path else ""
 
     seen = "fine" if probe.root_writable else "closed"
-    yield found("root", seen, path=root, parent=parent, account=charged(root))
+    yield found("root", seen, path=wanted.root, parent=parent, account=charged(wanted.root))
 
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))
