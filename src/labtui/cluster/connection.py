@@ -154,9 +154,7 @@ class Connection:
             raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
         return sum(len(file.data) for file in contents.values())
 
-    def run(
-        self, script: str, *, name: str = "shell", timeout_s: float = COMMAND_LIMIT_S, limit: int = OUTPUT_CAP
-    ) -> CommandResult:
+    def run(self, script: str, *, name: str = "shell", timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:
         """Run a shell script in a login shell. `status` None = unknown how it ended (see `CommandResult`).
 
         Raises:
@@ -170,7 +168,7 @@ class Connection:
             if not self._execs.acquire(timeout=TURN_LIMIT_S):
                 raise failure("no-turn", host=self.host, wait=True)
             try:
-                result = self._execute(script, timeout_s, limit)
+                result = self._execute(script, timeout_s)
             finally:
                 self._execs.release()
             status = result.status
@@ -182,19 +180,39 @@ class Connection:
             raise self._not_begun(result)
         return result
 
-    def _execute(self, script: str, timeout_s: float, limit: int) -> CommandResult:
+    def _execute(self, script: str, timeout_s: float) -> CommandResult:
+        """Run `script`; the result's status is None when it is not known how it ended."""
         import paramiko
 
-        transport = self._transport()
+        transport, began, marker = self._transport(), time.monotonic(), secrets.token_hex(16)
+        begin_s = min(timeout_s, BEGIN_LIMIT_S)
+
+        def begin() -> paramiko.Channel:
+            channel = transport.open_session(timeout=begin_s)
+            channel.exec_command(frame(script, marker))
+            return channel
+
         try:
-            result = execute(transport, script, timeout_s=timeout_s, limit=limit)
+            with contextlib.closing(within(begin_s, begin)) as channel:
+                out, err, timed_out = _drain(channel, marker, began + timeout_s)
         except paramiko.ChannelException as problem:
             raise failure("no-channel", host=self.host, text=problem.text, wait=True) from None
         except (paramiko.SSHException, EOFError, OSError) as problem:
             raise lost(problem, self.host) from None
-        if result.status is None and not result.truncated and not transport.is_active():
+        truncated = len(out) + len(err) > OUTPUT_CAP
+        content, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
+        if content.status is None and not truncated and not transport.is_active():
             raise failure("lost", host=self.host)
-        return result
+        return CommandResult(
+            stdout=content.content,
+            stderr=remarks.content if remarks.began else b"",
+            status=None if truncated else content.status,
+            seconds=time.monotonic() - began,
+            began=content.began,
+            noise=content.noise + remarks.noise,
+            truncated=truncated,
+            timed_out=timed_out,
+        )
 
     def _not_begun(self, result: CommandResult) -> LabError:
         if result.timed_out:
@@ -265,7 +283,7 @@ class Connection:
     def _refused_command(self) -> LabError | None:
         """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""
         with contextlib.suppress(LabError):
-            result = self._execute("true", FILE_LIMIT_S, 1 << 16)
+            result = self._execute("true", FILE_LIMIT_S)
             if not result.began:
                 return refused_by_server(result.noise.decode("utf-8", "replace"), self.endpoint)
         return None
@@ -292,37 +310,6 @@ WAIT_S = 0.05
 """How long one look at standard output waits before standard error is looked at."""
 
 
-def execute(transport: paramiko.Transport, script: str, *, timeout_s: float, limit: int) -> CommandResult:
-    """Run `script`; the result's status is None when it is not known how it ended.
-
-    Raises:
-        TimeoutError, paramiko.SSHException, EOFError, OSError: the channel could not be had, or broke.
-    """
-    began = time.monotonic()
-    marker = secrets.token_hex(16)
-    begin_s = min(timeout_s, BEGIN_LIMIT_S)
-
-    def begin() -> paramiko.Channel:
-        channel = transport.open_session(timeout=begin_s)
-        channel.exec_command(frame(script, marker))
-        return channel
-
-    with contextlib.closing(within(begin_s, begin)) as channel:
-        out, err, timed_out = _drain(channel, marker, limit, began + timeout_s)
-    truncated = len(out) + len(err) > limit
-    content, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
-    return CommandResult(
-        stdout=content.content,
-        stderr=remarks.content if remarks.began else b"",
-        status=None if truncated else content.status,
-        seconds=time.monotonic() - began,
-        began=content.began,
-        noise=content.noise + remarks.noise,
-        truncated=truncated,
-        timed_out=timed_out,
-    )
-
-
 def close_quietly(channel: paramiko.Channel) -> None:
     """Close a channel, also of a dead connection: saying goodbye over it raises then, which tells nobody anything."""
     import paramiko
@@ -331,9 +318,7 @@ def close_quietly(channel: paramiko.Channel) -> None:
         channel.close()
 
 
-def _drain(
-    channel: paramiko.Channel, marker: str, limit: int, deadline: float
-) -> tuple[bytearray, bytearray, bool]:
+def _drain(channel: paramiko.Channel, marker: str, deadline: float) -> tuple[bytearray, bytearray, bool]:
     """Both streams up to their end markers or the cap, and whether the deadline passed first."""
     streams, seen = (bytearray(), bytearray()), [False, False]
     end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
@@ -345,7 +330,7 @@ def _drain(
 
     channel.settimeout(WAIT_S)
     over = False
-    while not (all(seen) or over or sum(map(len, streams)) > limit):
+    while not (all(seen) or over or sum(map(len, streams)) > OUTPUT_CAP):
         if time.monotonic() >= deadline:
             return *streams, True
         with contextlib.suppress(TimeoutError):
