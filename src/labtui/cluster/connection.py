@@ -184,7 +184,7 @@ class Connection:
         """Run `script`; the result's status is None when it is not known how it ended."""
         import paramiko
 
-        transport, began, marker = self._transport(), time.monotonic(), secrets.token_hex(16)
+        transport, deadline, marker = self._transport(), time.monotonic() + timeout_s, secrets.token_hex(16)
         begin_s = min(timeout_s, BEGIN_LIMIT_S)
 
         def begin() -> paramiko.Channel:
@@ -194,7 +194,7 @@ class Connection:
 
         try:
             with contextlib.closing(within(begin_s, begin)) as channel:
-                out, err, timed_out = _drain(channel, marker, began + timeout_s)
+                out, err, timed_out = _drain(channel, marker, deadline)
         except paramiko.ChannelException as problem:
             raise failure("no-channel", host=self.host, text=problem.text, wait=True) from None
         except (paramiko.SSHException, EOFError, OSError) as problem:
@@ -207,7 +207,6 @@ class Connection:
             stdout=content.content,
             stderr=remarks.content if remarks.began else b"",
             status=None if truncated else content.status,
-            seconds=time.monotonic() - began,
             began=content.began,
             noise=content.noise + remarks.noise,
             truncated=truncated,

@@ -45,7 +45,6 @@ class CommandResult(msgspec.Struct, frozen=True):
     stdout: bytes
     stderr: bytes
     status: int | None
-    seconds: float = 0.0
     began: bool = True
     noise: bytes = b""
     truncated: bool = False
