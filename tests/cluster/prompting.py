@@ -42,7 +42,6 @@ def connection(
     records: list[CommandRecord] | None = None,
     hosts: tuple[str, ...] = (),
     config: str = "",
-    proxy_jump: str = "",
 ) -> Connection:
     """A connection (not connected) that reads no file of the person who runs the tests."""
     config_file = tmp_path / "ssh_config"
@@ -54,7 +53,6 @@ def connection(
         user=user,
         identity_file=str(key),
         host_key=host_key,
-        proxy_jump=proxy_jump,
         config_file=config_file,
         known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",

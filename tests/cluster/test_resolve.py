@@ -71,12 +71,9 @@ def test_a_host_of_the_configuration(tmp_path):
 
 
 def test_what_the_lab_folder_says_goes_first(tmp_path):
-    found = endpoint(
-        tmp_path, "mn5", user="other", port=23, identity_file="/k", host_key="SHA256:x", proxy_jump="a@b:1"
-    )
+    found = endpoint(tmp_path, "mn5", user="other", port=23, identity_file="/k", host_key="SHA256:x")
     assert (found.user, found.port, found.host_key) == ("other", 23, "SHA256:x")
     assert found.identity_files == (Path("/k"),)
-    assert [(hop.user, hop.host, hop.port) for hop in found.jumps] == [("a", "b", 1)]
 
 
 @needs_openssh

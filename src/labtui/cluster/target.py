@@ -44,7 +44,6 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     identity_file: str = ""
     host_key: str = ""
-    proxy_jump: str = ""
     config_file: Path | None = None
     known_hosts: tuple[Path, ...] | None = None
     own_known_hosts: Path = msgspec.field(default_factory=_own_known_hosts)
@@ -176,7 +175,7 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
     user, port = user or wanted.user, port or wanted.port
     settings = _settings(host, user, port, wanted.config_file)
     files, named = _identities(settings, wanted.identity_file)
-    jumps = _jumps(wanted.proxy_jump or _first(settings, "proxyjump"), wanted, profile, depth)
+    jumps = _jumps(_first(settings, "proxyjump"), wanted, profile, depth)
     real_host = _first(settings, "hostname") or host
     real_port = int(_first(settings, "port") or port or 22)
     real_user = _first(settings, "user") or user or getpass.getuser()

@@ -95,20 +95,17 @@ def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
     Raises:
         DataError: as `read_edition_file`.
     """
-    text = read_text(path, str(path))
-    base = _base_text(text)
-    edition = parse_edition(text, str(path), _known(path), base)
+    edition = read_edition_file(path)
     proofs = [
-        proof
-        if proof.holds
-        else proof._replace(sentence=f"{_place_of(path, text, base, index)}: {proof.sentence}")
+        proof if proof.holds else proof._replace(sentence=f"{_place_of(path, index)}: {proof.sentence}")
         for index, proof in enumerate(prove(edition))
     ]
     return edition, tuple(proofs)
 
 
-def _place_of(path: Path, text: str, base: str | None, index: int) -> str:
-    line = own_line(text, base, ("tasks", index))
+def _place_of(path: Path, index: int) -> str:
+    text = read_text(path, str(path))
+    line = own_line(text, _base_text(text), ("tasks", index))
     return f"{path}, line {line}" if line else str(path)
 
 

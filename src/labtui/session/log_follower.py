@@ -313,25 +313,22 @@ class LogFollower:
 
         self._context.journal.change(begins)
         self._tell(self._reader(submission).applied)
-        self._delete_old_segments(submission, item.stream, segment)
+        self._delete_old_segment(submission, item.stream, segment)
         local = self._context.state.submissions[item.token].mirror(item.stream)
         item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)
         item.complete = item.behind = False
         item.again_at = item.grown_at = self._context.now()
 
-    def _delete_old_segments(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
+    def _delete_old_segment(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
         """A log that is rewritten again and again: the newest copies are kept."""
-        for segment in mirrors.segments_on_disk(self._context.folder, submission, stream):
-            if segment > newest - MAX_SEGMENTS:
-                continue
-            (self._context.folder.path / submission.mirror(stream, segment)).unlink(missing_ok=True)
-            self._context.raise_problem(
-                SEGMENTS_KEY,
-                StoreError(
-                    f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times.",
-                    f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted.",
-                ),
-            )
+        old = newest - MAX_SEGMENTS
+        path = self._context.folder.path / submission.mirror(stream, old)
+        if old < 0 or not path.exists():
+            return
+        path.unlink()
+        sentence = f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times."
+        hint = f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted."
+        self._context.raise_problem(SEGMENTS_KEY, StoreError(sentence, hint))
 
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
         """A look brought nothing: complete when the job is over and nothing was added for a while."""
