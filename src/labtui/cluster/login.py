@@ -6,6 +6,7 @@ blocked. paramiko's own client is not used, because it asks on the terminal when
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -137,7 +138,10 @@ class Login:
             if key is not None:
                 return self.transport.auth_publickey(user, key.key)
             if method == "password":
-                return self.transport.auth_password(user, self._password().text, fallback=False)
+                reply = self._typed("password", f"Password of {self.endpoint.label}:")
+                if reply is None:
+                    raise self._no_answer()
+                return self.transport.auth_password(user, reply, fallback=False)
             self.transport.auth_timeout = ANSWER_LIMIT_S
             return self.transport.auth_interactive(user, self._answer)
         except paramiko.BadAuthenticationType:
@@ -172,18 +176,19 @@ class Login:
 
     # ----------------------------------------------------------------- what a person types
 
-    def _password(self) -> Secret:
-        self.password = self.memory.passwords.get(self.endpoint.label)
-        if self.password is None:
-            reply = self._ask("password", f"Password of {self.endpoint.label}:")
-            if reply is None:
-                raise self._no_answer()
-            self.password = Secret(reply)
-        self.prompts_answered += 1
-        return self.password
-
-    def _ask(self, kind: QuestionKind, text: str, *, echo: bool = False) -> str | None:
-        return self.prompter.ask(LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo))
+    def _typed(self, kind: QuestionKind, text: str, *, echo: bool = False) -> str | None:
+        """The password that was accepted before, once; else what is typed, None for no answer."""
+        kept = self.memory.passwords.get(self.endpoint.label) if kind == "password" else None
+        if kept is not None and self.password is None:
+            reply: str | None = kept.text
+        else:
+            question = LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo)
+            reply = self.prompter.ask(question)
+        if reply is not None:
+            self.prompts_answered += 1
+            if kind == "password" and self.password is None:
+                self.password = Secret(reply)
+        return reply
 
     def _answer(self, title: str, instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
         """Answer the server's prompts; called in paramiko's thread, so it must not raise."""
@@ -195,30 +200,17 @@ class Login:
         )
         answers: list[str] = []
         for text, echo in prompts:
-            answer = None if self.must_change else self._answer_one(title, instructions, text, echo)
+            answer = None
+            lines = "\n".join(line.strip() for line in (title, instructions, text) if line.strip())
+            kind: QuestionKind = "password" if not echo and _PASSWORD.search(text) else "code"
+            with contextlib.suppress(Exception):
+                answer = None if self.must_change else self._typed(kind, lines or "Answer:", echo=echo)
             if answer is None:
                 self.gave_up = True
                 self.transport.close()
                 return []
             answers.append(answer)
         return answers
-
-    def _answer_one(self, title: str, instructions: str, text: str, echo: bool) -> str | None:
-        is_password = not echo and bool(_PASSWORD.search(text))
-        kept = self.memory.passwords.get(self.endpoint.label) if is_password else None
-        if kept is not None and not self.prompts_answered:
-            reply: str | None = kept.text
-        else:
-            lines = "\n".join(line.strip() for line in (title, instructions, text) if line.strip())
-            try:
-                reply = self._ask("password" if is_password else "code", lines or "Answer:", echo=echo)
-            except Exception:
-                return None
-        if reply is not None:
-            self.prompts_answered += 1
-            if is_password and self.password is None:
-                self.password = Secret(reply)
-        return reply
 
     # ----------------------------------------------------------------- how it is said
 
