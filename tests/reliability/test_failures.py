@@ -94,12 +94,12 @@ def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(ask, answer, e
 
 def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(tmp_path, monkeypatch):
     line = connection(tmp_path, port=22, user="me")
-    monkeypatch.setattr(line, "_transport", lambda: SimpleNamespace(is_active=lambda: True))
 
-    def refuse(*_: object, **__: object) -> CommandResult:
+    def refuse(**_: object) -> None:
         raise paramiko.ChannelException(1, "Administratively prohibited")
 
-    monkeypatch.setattr(connecting, "execute", refuse)
+    standing = SimpleNamespace(is_active=lambda: True, open_session=refuse)
+    monkeypatch.setattr(line, "_transport", lambda: standing)
     with pytest.raises(RemoteFailure) as caught:
         line.run("true", timeout_s=5)
     explains(caught.value, "refuses another channel", "Close other sessions")
@@ -231,7 +231,7 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench, error):
         raise error
 
     bench.cluster.present = fails  # type: ignore[method-assign]
-    future = bench.worker.look_at(["/gpfs/projects/data"])
+    future = bench.session.look_at(["/gpfs/projects/data"])
     bench.run(10, future.done)
     assert future.exception() is error
     assert bench.session.state.places == {}
