@@ -23,7 +23,6 @@ from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
 from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
-    from labtui.lab.plan import PlanOverrides
     from labtui.session.session import Session
 
 
