@@ -187,8 +187,6 @@ BROKEN = [
     job("late-directive", "account after a command", (f"#SBATCH --account {ACCOUNT}\n", ""), ("nvidia-smi", f"nvidia-smi\n#SBATCH --account {ACCOUNT}"), refused=True),
     job("account", "other year", (f"--account {ACCOUNT}", "--account nct_325"), refused=True),
     job("account", "none", (f"#SBATCH --account {ACCOUNT}\n", ""), refused=True),
-    job("qos", "none", ("#SBATCH --qos acc_debug\n", ""), refused=True),
-    job("qos", "after a command", ("#SBATCH --qos acc_debug\n", ""), ("nvidia-smi", "nvidia-smi\n#SBATCH --qos acc_debug"), refused=True),
     job("time", "seconds", ("--time 01:15:00", "--time 00:15")),
     job("time", "minutes", ("--time 01:15:00", "--time=01:15"), severity="warning"),
     job("time", "none", (f"{TIME}\n", "")),

@@ -61,8 +61,6 @@ NEAR = [
     job("account", "on the command line", ("--account nct_345", "--account nct_325"), given={"account": "nct_345"}),
     job("placeholder", "overridden on the command line", ("--account nct_345", "--account <account>"), given={"account": "nct_345"}),
     job("account", "only on the command line", ("#SBATCH --account nct_345\n", ""), given={"account": "nct_345"}),
-    job("qos", "on the command line", ("#SBATCH --qos acc_debug\n", ""), given={"qos": "acc_debug"}),
-    job("qos", "short option", ("--qos acc_debug", "-q acc_debug")),
     job("time", "on the command line", ("#SBATCH --time 01:15:00\n", ""), given={"time": "30"}),
     job("no-nv", "in a variable", ("SINGULARITY_CONTAINER=", 'SINGULARITY_ARGS="--nv --bind /gpfs"\nSINGULARITY_CONTAINER='), ("exec --nv $SINGULARITY_CONTAINER", "exec $SINGULARITY_ARGS $SINGULARITY_CONTAINER")),
     job("no-nv", "in a variable of the site", ("exec --nv $SINGULARITY_CONTAINER", "exec $SITE_FLAGS $SINGULARITY_CONTAINER")),

@@ -97,19 +97,6 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(given.line, effect, right, None if context.profile.account_pattern else "warning")
 
 
-@rule("qos", "error")
-def qos(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """No `--qos` where the site asks for one.
-
-    Sites whose queues are QoS refuse a job that names none.
-    """
-    profile = context.profile
-    queue = profile.gpu_queue if job.gpus else profile.cpu_queue
-    if profile.queue_option == "qos" and queue and not job.has("qos"):
-        effect = "This site refuses jobs that name no QoS."
-        yield Hit(1, effect, add_directive(job, f"--qos={queue}"))
-
-
 def _plain(value: str) -> bool:
     """Whether a value is a name and no placeholder (those have their own rule)."""
     return re.fullmatch(r"[A-Za-z0-9_.-]+", value) is not None and not re.search(r"X{2,}|N{2,}", value)
