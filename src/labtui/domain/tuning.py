@@ -78,11 +78,13 @@ def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
 
 
 def named_options(words: Sequence[str]) -> dict[str, str]:
-    """The ``--name value`` and ``--name=value`` of a command; a flag without a value is ``true``."""
+    """The ``--name value``, ``-n value`` and ``--name=value`` of a command; a flag without a value is ``true``.
+
+    Names are without dashes at their beginning, and with underscores for those inside.
+    """
     found: dict[str, str] = {}
-    for at, word in enumerate(words):
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            after = words[at + 1] if at + 1 < len(words) else "--"
-            found[name] = value if equals else "true" if after.startswith("--") else after
+    for word, after in zip(words, (*words[1:], "--"), strict=False):
+        if word.startswith("-"):
+            name, equals, value = word.lstrip("-").partition("=")
+            found[name.replace("-", "_")] = value if equals else "true" if after.startswith("--") else after
     return found

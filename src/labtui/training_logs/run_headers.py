@@ -140,11 +140,7 @@ def _script_index(words: Sequence[str]) -> int | None:
 
 def _given(words: Sequence[str], *names: str) -> str | None:
     """The value of the first of these options in a command."""
-    for word, after in zip(words, (*words[1:], None), strict=False):
-        name, equals, value = word.partition("=")
-        if name.startswith("-") and name.lstrip("-").replace("-", "_") in names:
-            return value if equals else after
-    return None
+    return next((value for name, value in named_options(words).items() if name in names), None)
 
 
 def _count(words: Sequence[str], *names: str) -> int | None:
