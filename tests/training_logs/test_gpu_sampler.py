@@ -42,7 +42,8 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads):
     samples = read_samples(text.encode())
     assert {sample.name: sample.index for sample in samples}["node2 GPU 1"] == 3
     (found,) = align(samples, [epoch(1, 3, ended_at=START + 3)], n_gpus=4)
-    assert found.per_gpu == pytest.approx({0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8})
+    shares = {"node1 GPU 0": 0.2, "node1 GPU 1": 0.4, "node2 GPU 0": 0.6, "node2 GPU 1": 0.8}
+    assert found.per_gpu == pytest.approx(shares)
     chart = job_gpu_chart(samples)
     assert [series.name for series in chart.series][1:3] == ["node1 GPU 1", "node2 GPU 0"]
 
@@ -60,7 +61,7 @@ def test_utilisation_beside_the_epochs():
     samples = read_samples((HEADER + busy).encode())
     first, second = align(samples, epochs, n_gpus=1)
     assert first.warmup and not second.warmup
-    assert first.per_gpu == {0: pytest.approx(0.5, abs=0.06)}
-    assert second.per_gpu == {0: 1.0} and second.mean == 1.0
+    assert first.per_gpu == {"0": pytest.approx(0.5, abs=0.06)}
+    assert second.per_gpu == {"0": 1.0} and second.mean == 1.0
     assert [series.name for series in job_gpu_chart(samples).series] == ["GPU 0", "GPU 1"]
     assert align(samples, [epoch(1, 5)]) == ()

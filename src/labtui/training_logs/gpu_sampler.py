@@ -125,15 +125,14 @@ def number(text: str) -> float | None:
 class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
     """What the GPUs did during one epoch.
 
-    `per_gpu` is the mean utilisation (fraction of 1) of each GPU number, `samples` how many samples lie in the epoch,
-    `names` what the GPUs of several nodes are called. `warmup` as for the time: not representative.
+    `per_gpu` is the mean utilisation (fraction of 1) of each GPU by its number, or by its name where there are several
+    nodes; `samples` how many samples lie in the epoch. `warmup` as for the time: not representative.
     """
 
     epoch: int
-    per_gpu: dict[int, float]
+    per_gpu: dict[str, float]
     samples: int
     warmup: bool
-    names: dict[int, str] = {}
 
     @property
     def mean(self) -> float | None:
@@ -149,20 +148,18 @@ def align(
     `n_gpus` keeps the GPUs the run used: a MirroredStrategy over n takes the first n.
     """
     first = min((sample.epoch for sample in epochs), default=0)
-    names = {one.index: one.label for one in samples if one.label and (n_gpus is None or one.index < n_gpus)}
     found = []
     for epoch, inside in _by_epoch(samples, epochs, n_gpus):
-        busy: dict[int, list[float]] = {}
-        for one in inside:
+        busy: dict[str, list[float]] = {}
+        for one in sorted(inside, key=lambda one: one.index):
             if one.utilization is not None:
-                busy.setdefault(one.index, []).append(one.utilization)
+                busy.setdefault(one.label or str(one.index), []).append(one.utilization)
         found.append(
             EpochUtilization(
                 epoch=epoch.epoch,
-                per_gpu={index: statistics.fmean(busy[index]) for index in sorted(busy)},
+                per_gpu={name: statistics.fmean(shares) for name, shares in busy.items()},
                 samples=sum(map(len, busy.values())),
                 warmup=epoch.epoch == first <= 1,
-                names=names,
             )
         )
     return tuple(found)

@@ -269,7 +269,7 @@ _PROGRAM_PARTS = {
     "size": r"\d{1,15}(?:x\d{1,15})?",
     "number": r"-?" + _PRINTED,
 }
-_CUT = re.compile(r"(\{[^{}]*\}|\s+)")
+_BLANKS = r"[ \t]{1,20}"
 
 
 def line_pattern(line: str) -> re.Pattern[str]:
@@ -286,27 +286,21 @@ def line_pattern(line: str) -> re.Pattern[str]:
     Raises:
         DataError: when it names no time, something twice, or what is not known.
     """
-    shown, found = repr(line[:80]), list[str]()
-    pieces = []
-    for piece in _CUT.split(line.strip()):
-        if piece.startswith("{") and piece.endswith("}"):
-            name = piece[1:-1]
-            if name not in _PROGRAM_PARTS:
-                raise DataError(f"The line {shown} has {piece}; known are {', '.join(_PROGRAM_PARTS)}.")
-            if name in found and name != "number":
-                raise DataError(f"The line {shown} has {piece} twice.")
-            found.append(name)
-            group = _PROGRAM_PARTS[name] if name == "number" else f"(?P<{name}>{_PROGRAM_PARTS[name]})"
-            pieces.append(rf"[ \t]{{0,20}}{group}")
-        elif piece.strip():
-            pieces.append(re.escape(piece))
-        elif piece:
-            pieces.append(r"[ \t]{1,20}")
-    if len(set(found) & _TIME) != 1 or len(set(found) & _BASELINE) > 1:
+    shown, names = repr(line[:80]), re.findall(r"\{([^{}]*)\}", line)
+    for name in names:
+        if name not in _PROGRAM_PARTS:
+            raise DataError(f"The line {shown} has {{{name}}}; known are {', '.join(_PROGRAM_PARTS)}.")
+        if name != "number" and names.count(name) > 1:
+            raise DataError(f"The line {shown} has {{{name}}} twice.")
+    if len(_TIME.intersection(names)) != 1 or len(_BASELINE.intersection(names)) > 1:
         raise DataError(f"The line {shown} needs one time: {{seconds}} or {{milliseconds}}.")
     if len(line) > MAX_LINE_CHARS:
         raise DataError(f"The line {shown} has more than {MAX_LINE_CHARS} characters.")
-    return re.compile("".join(pieces).replace(r"[ \t]{1,20}[ \t]{0,20}", r"[ \t]{1,20}"), re.ASCII)
+    pattern = re.sub(r"(?:\\\s)+", lambda _: _BLANKS, re.escape(line.strip()))
+    for name in names:
+        group = _PROGRAM_PARTS[name] if name == "number" else f"(?P<{name}>{_PROGRAM_PARTS[name]})"
+        pattern = pattern.replace(rf"\{{{name}\}}", rf"[ \t]{{0,20}}{group}", 1)
+    return re.compile(pattern.replace(_BLANKS + r"[ \t]{0,20}", _BLANKS), re.ASCII)
 
 
 def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[Said] | None:
