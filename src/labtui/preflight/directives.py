@@ -15,7 +15,7 @@ from labtui.preflight.findings import (
     add_directive,
     replace_line,
     rule,
-    set_value,
+    value_hit,
 )
 from labtui.slurm.batch_script import JobScript, read_options
 from labtui.slurm.values import duration_seconds
@@ -92,9 +92,9 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(1, "This site refuses jobs that name no account.", fix)
     elif given.value not in {"", context.account} and _plain(given.value):
         effect = f"The job would be charged to {given.value}; this lab's account is {context.account}."
-        right = set_value(job, given.line, given.value, context.account, f"use {context.account}")
         # A site whose accounts have no common form may know both.
-        yield Hit(given.line, effect, right, None if context.profile.account_pattern else "warning")
+        hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
+        yield hit if context.profile.account_pattern else hit._replace(severity="warning")
 
 
 def _plain(value: str) -> bool:
@@ -111,7 +111,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     `--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds.
     """
-    given, value = job.last("time"), job.value("time")
+    value = job.value("time")
     if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
             effect = "Without a limit the site refuses the job, or takes the longest, which waits longest."
@@ -119,20 +119,18 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         else:
             yield Hit(1, "No --time: the queue's default limit ends the job.", None, "warning")
         return
-    line = given if "time" not in job.given else None  # a value of the command line is not the file's to fix
     two = re.fullmatch(r"(\d{1,2}):(\d{2})", value)
-    if two and line is not None and int(two[1]) < 5:
+    if two and "time" not in job.given and int(two[1]) < 5:
         seconds = int(two[1]) * 60 + int(two[2])
         effect = f"With two fields Slurm reads minutes and seconds: {value} is {seconds} seconds."
-        fix = set_value(job, line.line, value, f"{value}:00", f"write {value}:00")
-        yield Hit(line.line, effect, fix, "error" if seconds < 60 else "warning")
+        hit = value_hit(job, "time", effect, f"{value}:00")
+        yield hit if seconds < 60 else hit._replace(severity="warning")
         return
     queue = context.profile.queue(job.value(context.profile.queue_option))
     wanted, most = _minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
         effect = f"{queue.name} allows at most {most} minutes; the job would be refused."
-        fix = set_value(job, line.line, value, _limit(most), f"write {_limit(most)}") if line else None
-        yield Hit(given.line if given else 1, effect, fix)
+        yield value_hit(job, "time", effect, _limit(most))
 
 
 @rule("short-limit", "warning")
@@ -141,16 +139,12 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     Slurm ends the job in the middle, and the last run has no numbers.
     """
-    minutes, given = _minutes(job.value("time")), job.last("time")
+    minutes = _minutes(job.value("time"))
     if context.forecast_s is None or minutes is None or minutes < 1 or minutes * 60 >= context.forecast_s:
         return
     needed = int(context.forecast_s // 60) + 1
     effect = f"The trainings should take at least {needed} min; Slurm ends the job after {minutes:g}."
-    limit = _limit(needed * 3 // 2)
-    fix = None
-    if given is not None and "time" not in job.given:
-        fix = set_value(job, given.line, given.value, limit, f"write {limit}")
-    yield Hit(given.line if given else 1, effect, fix)
+    yield value_hit(job, "time", effect, _limit(needed * 3 // 2))
 
 
 def _minutes(value: str) -> float | None:
@@ -216,7 +210,7 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if given is None:
         yield Hit(1, effect, add_directive(job, f"--cpus-per-task={each}"))
     else:
-        yield Hit(given.line, effect, set_value(job, given.line, given.value, each, f"ask for {each}"))
+        yield value_hit(job, "cpus-per-task", effect, each, title=f"ask for {each}")
 
 
 # --------------------------------------------------------------------------- logs
@@ -234,8 +228,7 @@ def log_name(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if given is not None and effect:
             folder = given.value.rpartition("/")[0] if given.value != "/dev/null" else ""
             wanted = f"{folder}/%x.%j.{ending}" if folder else f"%x.%j.{ending}"
-            fix = set_value(job, given.line, given.value, wanted, f"write {wanted}")
-            yield Hit(given.line, effect, fix)
+            yield value_hit(job, option, effect, wanted)
 
 
 def _log_trouble(pattern: str) -> str:
@@ -272,8 +265,8 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             effect = f"Slurm does not make the folder {folder}/; without it the job ends at once and leaves no log."
             if relative := not folder.startswith("/"):
                 effect += " `labtui submit` makes it."
-            fix = set_value(job, given.line, given.value, f"%x.%j.{ending}", "put the log beside the script")
-            yield Hit(given.line, effect, fix, "warning" if relative else "error")
+            hit = value_hit(job, option, effect, f"%x.%j.{ending}", title="put the log beside the script")
+            yield hit._replace(severity="warning") if relative else hit
 
 
 def log_folder(job: JobScript, option: str) -> str:

@@ -393,10 +393,14 @@ def add_directive(job: JobScript, option: str) -> Fix:
     return Fix(job.name, title, (Edit(line, old, (old, new + end)),))
 
 
-def set_value(job: JobScript, line: int, old: str, new: str, title: str) -> Fix | None:
-    """A fix that exchanges a value in a line, at its last place there."""
-    head, hit, tail = job.lines[line - 1].rpartition(old)
-    return replace_line(job, line, head + new + tail, title) if hit else None
+def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:
+    """What is wrong with an option's value: its directive gets another one, unless sbatch was given one that counts."""
+    given = job.last(option)
+    if given is None or option in job.given:
+        return Hit(given.line if given else 1, effect)
+    head, found, tail = job.lines[given.line - 1].rpartition(given.value)
+    fix = replace_line(job, given.line, head + new + tail, title or f"write {new}") if found else None
+    return Hit(given.line, effect, fix)
 
 
 def comment_out(job: JobScript, line: int, title: str) -> Fix | None:

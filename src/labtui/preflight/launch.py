@@ -15,8 +15,8 @@ from labtui.preflight.findings import (
     python_script,
     replace_line,
     rule,
-    set_value,
     swap,
+    value_hit,
 )
 from labtui.slurm.batch_script import JobScript, without_comment
 from labtui.slurm.script_commands import RANK
@@ -65,10 +65,8 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
-        fix = set_value(
-            job, request.line, request.value, re.sub(r"\d+$", str(most), request.value), f"ask for {most}"
-        )
-        yield Hit(request.line, effect, fix)
+        value = re.sub(r"\d+$", str(most), request.value)
+        yield value_hit(job, request.name, effect, value, title=f"ask for {most}")
         return
     if not job.gpus or request is None or not used:
         return
@@ -81,8 +79,9 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
         value = re.sub(r"\d+$", str(most), request.value)
-        fix = set_value(job, request.line, request.value, value, f"ask for {most}")
-        yield Hit(request.line, effect, fix, "warning")
+        yield value_hit(job, request.name, effect, value, title=f"ask for {most}")._replace(
+            severity="warning"
+        )
 
 
 def _used(command: str) -> int | None:
@@ -254,9 +253,7 @@ def one_node_used(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         f"The script runs on the first of the {job.nodes} nodes alone; start the training with srun,"
         " or the others idle and are charged."
     )
-    given = job.last("nodes")
-    fix = set_value(job, given.line, given.value, "1", "ask for one node") if given else None
-    yield Hit(given.line if given else 1, effect, fix)
+    yield value_hit(job, "nodes", effect, "1", title="ask for one node")
 
 
 _STEP = re.compile(
