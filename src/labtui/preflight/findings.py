@@ -409,8 +409,9 @@ def comment_out(job: JobScript, line: int, title: str) -> Fix | None:
     return replace_line(job, line, f"#{text}" if text.startswith("#") else f"# {text}", title)
 
 
-def swap(job: JobScript, command: Command, pattern: str, new: str, title: str) -> Fix | None:
-    """A fix in the first physical line of a command where the pattern is found."""
+def swap(job: JobScript, filled: Command, pattern: str, new: str, title: str) -> Fix | None:
+    """A fix in the first physical line of a filled command where the pattern is found."""
+    command = job.source(filled)
     for number in range(command.line, min(command.end, len(job.lines)) + 1):
         line = job.lines[number - 1]
         code = without_comment(line)

@@ -51,7 +51,7 @@ def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if "$" in program[0] or "$" in match["options"]:
             continue
         effect = "Without --nv the container sees no GPU; TensorFlow then uses the CPU, 15 times slower."
-        fix = swap(job, job.source(command), r"\b(exec|run|shell)\b(?=\s)", r"\1 --nv", "add --nv")
+        fix = swap(job, command, r"\b(exec|run|shell)\b(?=\s)", r"\1 --nv", "add --nv")
         yield Hit(command.line, effect, fix)
 
 
@@ -74,7 +74,7 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)
     if most > job.gpus:
         title = f"train on {plural(job.gpus, 'GPU')}"
-        fix = swap(job, job.source(command), rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", title)
+        fix = swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", title)
         yield Hit(command.line, f"The training wants {plural(most, 'GPU')} and the job has {job.gpus}.", fix)
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
@@ -100,7 +100,7 @@ def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for command in job.launches:
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
             pattern = r"(--(?:num_)?epochs[= ]+)1\b"
-            fix = swap(job, job.source(command), pattern, r"\g<1>2", "train two epochs")
+            fix = swap(job, command, pattern, r"\g<1>2", "train two epochs")
             yield Hit(command.line, ONE_EPOCH, fix)
 
 
@@ -128,7 +128,7 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
                 continue
             effect = f"{script} has no option {option}: it ends at once. It has {', '.join(sorted(known))}."
             pattern = rf"\s+{option}\b(?:[= ][^\s-]\S*)?"
-            yield Hit(command.line, effect, swap(job, job.source(command), pattern, "", f"remove {option}"))
+            yield Hit(command.line, effect, swap(job, command, pattern, "", f"remove {option}"))
 
 
 @rule("batch-size", "error")
@@ -278,9 +278,7 @@ def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             f"srun may bind each task to one of its {job.cpus} cores: since 22.05 it needs --cpus-per-task."
         )
         new = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK"'
-        yield Hit(
-            command.line, effect, swap(job, job.source(command), r"\bsrun\b", new, "give srun the cores")
-        )
+        yield Hit(command.line, effect, swap(job, command, r"\bsrun\b", new, "give srun the cores"))
 
 
 _LIST = r"\$(?:SLURM_(?:JOB_)?NODELIST\b|\{SLURM_(?:JOB_)?NODELIST\})"
