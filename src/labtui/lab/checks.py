@@ -155,9 +155,7 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
         batches = ", ".join(f"{batch:,} on {plural(n, 'GPU')}" for n, batch in sorted(used.items()))
         missing, shown = "", batches
         if len(set(used.values())) > 1:
-            missing = (
-                f"{model} used different batches per GPU ({batches}), so its speedup compares different work."
-            )
+            missing = f"{model} used different batches per GPU ({batches}): its speedup compares unlike work."
         elif untold:
             missing = f"{model}: the log of run {listed(untold)} names no batch, so it cannot be compared."
         elif len(used) < len({match.spec.n_gpus for match in own}):
@@ -168,9 +166,7 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
 
 
 _RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
-_GPUS_TIMES = re.compile(
-    r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
-)
+_GPUS_TIMES = re.compile(r"\*\s*(?:\w+\.)*(?:n(um)?_gpus|\w*replicas\w*)|(?:n(um)?_gpus|\w*replicas\w*)\s*\*")
 _LONGEST = 1_000
 """Characters of a line that are looked at; code lines are shorter."""
 
@@ -180,9 +176,7 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
     matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
     made = [(match.spec, match.run) for match in matches if match.met and match.run is not None]
     if not made:
-        yield CheckItem(
-            "the learning rate grows with the GPUs", "The learning rate is known once a run has started."
-        )
+        yield CheckItem("the learning rate grows with the GPUs", "The rate is known once a run has started.")
     for spec, run in made:
         wanted, missing = expected_learning_rate(at.edition, spec), ""
         rate = run.spec.learning_rate if run.learning_rate is None else run.learning_rate
@@ -226,9 +220,7 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, f"No run shows {check.metric} yet.")
         return
     best, epoch, run = max(values, key=lambda found: found[0])
-    missing = (
-        f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required. Train more epochs."
-    )
+    missing = f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required: train longer."
     shown = f"{best:g} in epoch {epoch}: {cite_run(run, at.evidence)}"
     met = best >= check.at_least
     yield CheckItem(sentence, "" if met else missing, shown, practice=at.evidence.practice(run))

@@ -52,9 +52,7 @@ def parse_edition(
     data = _toml(text, path)
     for key in ("extends", "published_in"):
         if key in data and base is None:
-            what = (
-                f"There is no edition {data[key]!r} for `{key}`; it is the id of one that comes with labtui."
-            )
+            what = f"There is no edition {data[key]!r} for `{key}`; name one that comes with labtui."
             raise _error(path, line_of(text, (key,)), what)
     for place, sentence in _values(data, ()):
         raise _error(path, line_of(text, place), sentence)

@@ -79,15 +79,12 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         return total([found, one]) if again and one is not None else found
     row = _measured(run, rows) or _measured(run.called(edition.names), rows)
     if row is not None:
-        epoch, first = (
-            _scaled(each, row.batch_size, run) for each in (row.epoch_seconds, row.warmup_seconds)
-        )
+        epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
     else:
         epoch, first = _banded(run, edition), _banded(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
-    low, high = edition.startup_seconds
-    start = Interval((low + high) / 2, low, high)
+    start = Interval.between(*edition.startup_seconds)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 
@@ -142,5 +139,4 @@ def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> 
     fitting.sort(key=lambda band: band.batch_size != run.batch_size)
     if not fitting:
         return None
-    band = Interval((fitting[0].low + fitting[0].high) / 2, fitting[0].low, fitting[0].high)
-    return _scaled(band, fitting[0].batch_size, run)
+    return _scaled(Interval.between(fitting[0].low, fitting[0].high), fitting[0].batch_size, run)

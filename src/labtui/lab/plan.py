@@ -60,15 +60,11 @@ def task_of(edition: Edition, task_id: str) -> Task:
     """
     task = edition.task(task_id)
     if task is None:
-        names = [item.id for item in edition.tasks]
+        ids = [item.id for item in edition.tasks]
         digits = re.sub(r"\D", "", task_id)  # 5, 10,5 and 105 mean 10.5
-        meant = next(
-            (name for name in names if digits in (name.rpartition(".")[2], name.replace(".", ""))), ""
-        )
+        meant = next((one for one in ids if digits in (one.rpartition(".")[2], one.replace(".", ""))), "")
         suggestion = f"Did you mean {meant}? " if meant else ""
-        raise UsageError(
-            f"{edition.id} has no task {task_id!r}.", f"{suggestion}Its tasks are {', '.join(names)}."
-        )
+        raise UsageError(f"{edition.id} has no task {task_id!r}.", f"{suggestion}It has {', '.join(ids)}.")
     return task
 
 
@@ -166,10 +162,8 @@ def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
 
 def smaller_batch(spec: RunSpec, task: Task | None) -> int:
     """Images per GPU after a run that ran out of memory: what its task plans where that is less, else half of it."""
-    plans = task.runs if task is not None else ()
-    planned = [
-        plan.spec.per_gpu_batch for plan in plans if plan.spec.model == spec.model and plan.spec.n_gpus
-    ]
+    specs = [plan.spec for plan in task.runs] if task is not None else []
+    planned = (each.per_gpu_batch for each in specs if each.model == spec.model and each.n_gpus)
     least = min(planned, default=spec.per_gpu_batch)
     return least if least < spec.per_gpu_batch else spec.per_gpu_batch // 2
 

@@ -136,9 +136,7 @@ class TimedProgram(Program, frozen=True, kw_only=True):
         if not all(_plain_command(line) for line in self.build):
             raise ValueError("`build` commands are plain words, without shell syntax.")
         if self.scaling == "weak" and self.sequential:
-            raise ValueError(
-                "`sequential` is not for weak scaling: it compares with one process of the program."
-            )
+            raise ValueError("`sequential` is not for weak scaling, which compares with one process.")
 
     @property
     def program(self) -> Program:
@@ -298,9 +296,7 @@ class PublishedRow(About, frozen=True, kw_only=True):
         if self.efficiency is not None and self.efficiency[1] > 2:
             raise ValueError("`efficiency` is a fraction of 1, not a percentage.")
         if self.gpus and self.batch_size is not None and self.batch_size % self.gpus:
-            raise ValueError(
-                f"`batch_size` {self.batch_size:,} cannot be split evenly across {self.gpus} GPUs."
-            )
+            raise ValueError(f"`batch_size` {self.batch_size:,} cannot be split evenly on {self.gpus} GPUs.")
 
     def bands(self) -> Iterator[Band]:
         """The ranges around its numbers."""

@@ -48,9 +48,7 @@ def not_a_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         match = re.match(r"(?P<head>\s*#\s*SBATCH)(?P<rest>\s+-.*)$", line, re.IGNORECASE)
         if match and match["head"] != "#SBATCH" and not _about_sbatch(match["head"], match["rest"]):
             effect = "Slurm reads only lines that begin with #SBATCH; this one is a comment to it."
-            yield Hit(
-                number, effect, replace_line(job, number, "#SBATCH" + match["rest"], "spell it #SBATCH")
-            )
+            yield Hit(number, effect, replace_line(job, number, "#SBATCH" + match["rest"], "write #SBATCH"))
 
 
 def _about_sbatch(head: str, rest: str) -> bool:

@@ -306,9 +306,7 @@ def data_download(context: ScriptContext, script: PythonScript) -> Iterator[Hit]
     """Keras's own data sets (`load_data()`) and pre-trained weights come from the internet."""
     for dotted, call in script.calls:
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
-            effect = (
-                f"{dotted}() downloads the data set, and compute nodes have no internet. Use load_cifar()."
-            )
+            effect = f"{dotted}() downloads, and compute nodes have no internet. Use load_cifar()."
             yield Hit(call.lineno, effect, None, context.no_internet)
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":

@@ -79,9 +79,8 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
         value = re.sub(r"\d+$", str(most), request.value)
-        yield value_hit(job, request.name, effect, value, title=f"ask for {most}")._replace(
-            severity="warning"
-        )
+        hit = value_hit(job, request.name, effect, value, title=f"ask for {most}")
+        yield hit._replace(severity="warning")
 
 
 def _used(command: str) -> int | None:
@@ -116,9 +115,8 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for command in job.launches:
         name, _, rest = command.text.partition(".py")
         script = f"{name.split()[-1]}.py".removeprefix("./")
-        parts = [
-            context.files[each] for each in imported_files([script], context.files) if each in context.files
-        ]
+        imported = imported_files([script], context.files)
+        parts = [context.files[each] for each in imported if each in context.files]
         sets = [python_script("", text).options for text in parts]
         known = set().union(*(each for each in sets if each is not None))
         if script not in context.files or None in sets or "argparse" not in "".join(parts):
@@ -274,9 +272,7 @@ def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         options = step["options"] if step else "$"
         if re.search(r"[${]|--cpus-per-task\b|\s-c\s*\d|--exclusive\b|--overlap\b", options):
             continue
-        effect = (
-            f"srun may bind each task to one of its {job.cpus} cores: since 22.05 it needs --cpus-per-task."
-        )
+        effect = f"srun may bind a task to one of its {job.cpus} cores: since 22.05 it needs --cpus-per-task."
         new = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK"'
         yield Hit(command.line, effect, swap(job, command, r"\bsrun\b", new, "give srun the cores"))
 

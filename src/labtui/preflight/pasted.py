@@ -82,9 +82,7 @@ def _pasted_effect(code: str) -> str:
     if any(char in _DASHES for char in code):
         return "Word processors turn two dashes into one long one; no program takes that for an option."
     if any(char in _QUOTES for char in code):
-        return (
-            "Curly quotes are ordinary characters to bash and a syntax error to Python; they quote nothing."
-        )
+        return "Curly quotes quote nothing: ordinary characters to bash, a syntax error to Python."
     return "An invisible character, or a space of the wrong kind: words run together or no longer match."
 
 
