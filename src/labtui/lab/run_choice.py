@@ -147,18 +147,12 @@ def runs_already(
         return spec.batch_size, spec.launcher, spec.extra_args, expected_learning_rate(edition, spec)
 
     for spec, run in ((spec, run) for spec in specs for run in evidence.state.runs.values()):
+        if not evidence.sent(run) or evidence.practice(run) is not practice or evidence.changed_since(run):
+            continue
+        same = _same_device(run, spec) and options(run.spec) == options(spec)
         done = not _why_not(run, spec, check, spec.batch_size)
-        under_way = run.outcome is None and run.phase not in (RunPhase.FAILED, RunPhase.CANCELLED)
-        counts = evidence.sent(run) and evidence.practice(run) is practice
-        same = (
-            _same_device(run, spec) and options(run.spec) == options(spec) and run.spec.epochs >= spec.epochs
-        )
-        if (
-            counts
-            and same
-            and (done or (under_way and spec not in found))
-            and not evidence.changed_since(run)
-        ):
+        under_way = run.outcome is None and spec not in found
+        if same and run.spec.epochs >= spec.epochs and (done or under_way):
             found[spec] = run
     return found
 
