@@ -353,13 +353,10 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
 
 def _reads_data(run: RunState, at: _At) -> bool:
     """Whether a run shows that the data are there: a script that no task plans may train on anything."""
-    submission = at.evidence.state.submissions.get(run.token)
-    planned = (plan.spec.script for task in at.edition.tasks for plan in task.runs)
-    return (
-        submission is None
-        or submission.form != "own"
-        or run.spec.script.rpartition("/")[2] in {script.rpartition("/")[2] for script in planned}
-    )
+    submission = at.evidence.submission(run)
+    planned = {plan.spec.script.rpartition("/")[2] for task in at.edition.tasks for plan in task.runs}
+    own = submission is not None and submission.form == "own"
+    return not own or run.spec.script.rpartition("/")[2] in planned
 
 
 def _hand_in(at: _At, check: schema.HandInCheck) -> Iterator[CheckItem]:

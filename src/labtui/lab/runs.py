@@ -229,10 +229,8 @@ class About(Table, frozen=True, kw_only=True):
         """Whether it is about such runs, planned or measured."""
         made = run.configuration if isinstance(run, ResultRow) else run
         if run.program is not None:
-            return (self.model, self.processes) == (run.model, run.processes) and self.size in (
-                None,
-                run.size,
-            )
+            same = (self.model, self.processes) == (run.model, run.processes)
+            return same and self.size in (None, run.size)
         return (
             self.processes is None
             and (self.model, self.gpus) == (run.model, run.n_gpus)
@@ -301,20 +299,16 @@ class PublishedRow(About, frozen=True, kw_only=True):
     def bands(self) -> Iterator[Band]:
         """The ranges around its numbers."""
         about = {name: getattr(self, name) for name in About.__struct_fields__}
-        about["gpus"] = 1 if self.gpus is None else self.gpus
         for name in QUANTITIES:
             warm_up = name == "first_epoch_seconds"
-            tolerance, found = (
-                self.first_tolerance if warm_up else self.tolerance or TOLERANCE,
-                getattr(self, name),
-            )
+            tolerance = self.first_tolerance if warm_up else self.tolerance or TOLERANCE
+            found = getattr(self, name)
             if isinstance(found, float):  # to two digits
                 found = tolerance and tuple(float(f"{found * factor:.2g}") for factor in tolerance)
             if found:
+                low, high = found
                 advice = "" if warm_up else self.advice
-                yield Band(
-                    quantity=name, low=found[0], high=found[1], source=self.source, advice=advice, **about
-                )
+                yield Band(quantity=name, low=low, high=high, source=self.source, advice=advice, **about)
 
 
 class Published(PublishedRow, frozen=True, kw_only=True):

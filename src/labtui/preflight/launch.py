@@ -247,10 +247,7 @@ def one_node_used(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     if job.nodes < 2 or not job.launches or any(_STARTERS.search(c.text) for c in job.filled):
         return
-    effect = (
-        f"The script runs on the first of the {job.nodes} nodes alone; start the training with srun,"
-        " or the others idle and are charged."
-    )
+    effect = f"Only the first of the {job.nodes} nodes runs the script: start the training with srun."
     yield value_hit(job, "nodes", effect, "1", title="ask for one node")
 
 
@@ -292,10 +289,7 @@ def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         code = without_comment(line)
         if not _CUT.search(code) or "scontrol" in code:
             continue
-        effect = (
-            "Slurm lists several nodes as node[01-02]: a part cut from that text is no host name, so the"
-            " processes cannot connect."
-        )
+        effect = "Slurm lists several nodes as node[01-02]: a part cut from that text is no host name."
         value = re.match(r"(\s*(?:export\s+)?[A-Za-z_]\w*=)(?:\S*|\"[^\"]*\"|\$\(.*\))\s*$", code)
         fix = None
         if value is not None:

@@ -235,11 +235,8 @@ def suggested_pattern(text: str) -> str | None:
     pieces, last, named = [], 0, set[str]()
     for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
         name = match.lastgroup if match.lastgroup != "number" else "rate"
-        before = (
-            re.escape(text[last : match.start()] + (match["epoch"] or ""))
-            .replace("\\ ", " ")
-            .replace("'", ".")
-        )
+        before = re.escape(text[last : match.start()] + (match["epoch"] or ""))
+        before = before.replace("\\ ", " ").replace("'", ".")
         digits = r"\d{1,9}" if name == "epoch" else r"[\d.]{1,20}"
         new = name not in (None, "other") and name not in named
         pieces.append(before + (f"(?P<{name}>{digits})" if new else digits))

@@ -22,8 +22,7 @@ MAX_RATES = 1000
 APART = 0.10
 """Two figures of one thing that differ by more than this share contradict each other."""
 _RECORDS_STOP = (
-    "MLPerf's records stop in their first epoch and the printed epochs go on: they may be of another training, so "
-    "model, batch and devices are not shown."
+    "MLPerf's records stop in their first epoch: model, batch and devices may be another training's."
 )
 
 
@@ -247,10 +246,8 @@ class OpenRun(msgspec.Struct, dict=True):
         expected = Interval.exact(float(work)).over(seconds)
         if not _apart(expected, rate):
             return said
-        self.note(
-            f"The log prints {rate.value:g} samples per second, but {self.facts.images:,} samples x "
-            f"{self.facts.epochs_planned} epochs in {seconds.value:g} s are {expected.value:,.1f}."
-        )
+        told = f"The log prints {rate.value:g} samples per second"
+        self.note(f"{told}, but {work:,} samples in {seconds.value:g} s are {expected.value:,.1f}.")
         known = said.steps_rate is None or not _apart(said.steps_rate, rate)
         return replace(said, rate=expected if known else None)
 

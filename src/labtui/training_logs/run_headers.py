@@ -51,6 +51,7 @@ def device_of(word: str) -> Device | None:
 _RUN = re.compile(r"run-(\d{1,4}): +(\S.{0,2000})\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
+_TORCHRUN = re.compile(r"(?:.*/)?(?:torchrun|accelerate)\Z|torch\.distributed\.")
 _PROMPT = re.compile(
     r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
 )
@@ -189,10 +190,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
 def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
     """How many processes a launcher starts, and whether each is told its rank (by torchrun, or in srun's command)."""
     srun = "srun" in before and any("RANK=" in word for word in before)
-    torchrun = any(
-        PurePosixPath(word).name in ("torchrun", "accelerate") or word.startswith("torch.distributed.")
-        for word in before
-    )
+    torchrun = any(_TORCHRUN.match(word) for word in before)
     per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))
     nodes = _count(before, "nodes" if srun else "nnodes")
     return per_node * (nodes or 1) if per_node else None, srun or torchrun

@@ -119,16 +119,12 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     images = run.facts.images or (samples * known if known else None)
     seconds = Interval.exact(float(images)).over(rate) if images else None
     if seconds and (timed is None or (seconds.lo <= timed.hi and timed.lo <= seconds.hi)):
-        run.update_facts(
-            RunFacts(images=images, batch_size=per * known if per and known else None), sure=False
-        )
+        batch = per * known if per and known else None
+        run.update_facts(RunFacts(images=images, batch_size=batch), sure=False)
     else:
         run.facts = replace(run.facts, n_gpus=None, batch_size=None)
-        seconds, why = timed, "its times come from the timestamps." if timed else "its times are unknown."
-        run.note(
-            "The log gives the images of one process and the rate of all, but no number of processes that fits both: "
-            + why
-        )
+        seconds, why = timed, "its times come from the timestamps" if timed else "its times are unknown"
+        run.note(f"No number of processes fits the images of one and the rate of all: {why}.")
     if seconds is not None:
         steps = run.facts.process_steps
         fold.keep(run, EpochSample(epoch=number, seconds=seconds, steps=steps, source=COURSE, line=line))
