@@ -9,12 +9,8 @@ from labtui.slurm.batch_script import JobScript, outside_quotes, without_comment
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _LONG_OPTION = re.compile(rf"(?<![^\s('\"=])[{_DASHES}]+[ \t\u00a0]*(?=[A-Za-z])(?P<word>[A-Za-z][\w-]*)")
 _LONE = re.compile(r"(?<=\s)--[ \t]+(?=[A-Za-z_])")
-_QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys(
-    "\u201c\u201d\u201e\u201f\u2033", '"'
-)
-_INVISIBLE = dict.fromkeys("\u00a0\u2007\u202f\u3000", " ") | dict.fromkeys(
-    "\u200b\u200c\u200d\u2060\ufeff\u00ad", ""
-)
+_QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'" * 5 + '"' * 5)
+_INVISIBLE = str.maketrans("\u00a0\u2007\u202f\u3000", "    ", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 _HOLE = re.compile(r"<[A-Za-z][\w .-]{0,40}>")
 _NUMBERLESS = re.compile(r"\bnct_?(?:X{2,}|N{2,})\b")
 _COMMAND_HOLES = re.compile(
@@ -54,7 +50,7 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
     """Only where the program does not parse: in a string any character is meant."""
     for number, line in enumerate(script.lines if script.tree is None else (), 1):
         code = line.partition("#")[0]
-        fixed = "".join((_QUOTES | _INVISIBLE).get(char, char) for char in code)
+        fixed = code.translate(_QUOTES).translate(_INVISIBLE)
         if fixed != code:
             fix = replace_line(script, number, fixed + line[len(code) :], _TITLE)
             yield Hit(number, _pasted_effect(code), fix)
@@ -72,16 +68,15 @@ def _plain(code: str) -> str:
     chars = list(code)
     for i, char in enumerate(chars):
         within = code[i - 1 : i].isalpha() and code[i + 1 : i + 2].isalpha()
-        if char in _QUOTES and outside[i] and not within:
-            chars[i] = _QUOTES[char]
-    dashes = _LONG_OPTION.sub(dashed, "".join(chars))
-    return "".join(_INVISIBLE.get(char, char) for char in dashes)
+        if outside[i] and not within:
+            chars[i] = char.translate(_QUOTES)
+    return _LONG_OPTION.sub(dashed, "".join(chars)).translate(_INVISIBLE)
 
 
 def _pasted_effect(code: str) -> str:
     if any(char in _DASHES for char in code):
         return "Word processors turn two dashes into one long one; no program takes that for an option."
-    if any(char in _QUOTES for char in code):
+    if code != code.translate(_QUOTES):
         return "Curly quotes quote nothing: ordinary characters to bash, a syntax error to Python."
     return "An invisible character, or a space of the wrong kind: words run together or no longer match."
 
