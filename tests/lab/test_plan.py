@@ -68,7 +68,7 @@ def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
     with pytest.raises(UsageError) as caught:
         task_drafts(EDITION, typed, PROFILE)
     assert "10.7" in caught.value.hint
-    assert caught.value.hint.partition("Its tasks")[0] == (f"Did you mean {meant}? " if meant else "")
+    assert caught.value.hint.partition("It has")[0] == (f"Did you mean {meant}? " if meant else "")
 
 
 def test_overrides():

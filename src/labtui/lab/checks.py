@@ -279,9 +279,8 @@ def _later_run(
 
 def _news_at(submission: SubmissionState) -> float:
     """When a submission last brought something for a chart, by our clock: as it was sent, or its job began or ended."""
-    seen = (
-        submission.job.seen_at - 15.0 if submission.job is not None else 0.0
-    )  # s: an end is seen some time later
+    job = submission.job
+    seen = 0.0 if job is None else job.seen_at - 15.0  # s: an end is seen some time later
     return max(submission.planned_at, seen)
 
 

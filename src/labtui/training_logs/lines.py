@@ -189,18 +189,15 @@ Writer = tuple[int, ...]
 """Who wrote a line: a number at each level (node, process), empty for one that bears no mark."""
 
 
-def split_rank(text: str) -> tuple[str, Writer]:
-    """The line without a rank's mark, and the rank."""
-    match = _RANK_MARK.match(text) if text[0] in _MARK_BEGINS else None
-    return (text, ()) if match is None else (text[match.end() :], _writer(match))
-
-
-def split_prefix(text: str) -> tuple[str, Writer] | None:
-    """The line without its first prefix, and who wrote it by that; None without."""
-    match = _PREFIX.match(text)
-    return None if match is None else (text[match.end() :], _writer(match))
-
-
-def _writer(match: re.Match[str]) -> Writer:
-    rank = match["torch"] or match["srun"] or match["mpi"]
-    return () if rank is None else (int(rank),)
+def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
+    """The line without a rank's mark (where lines are `marked`), then with one prefix less each time; who wrote it."""
+    writer: Writer = ()
+    match = _RANK_MARK.match(text) if marked and text[0] in _MARK_BEGINS else None
+    for _ in range(MAX_PREFIXES):
+        if match is not None:
+            rank = match["torch"] or match["srun"] or match["mpi"]
+            text, writer = text[match.end() :], writer if rank is None else (*writer, int(rank))
+        yield text, writer
+        match = _PREFIX.match(text)
+        if match is None:
+            return

@@ -13,15 +13,7 @@ from labtui.training_logs.diagnosis import NO_GPU_SIGN, TEXT_LIMIT, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
-from labtui.training_logs.lines import (
-    BINARY_LOOK,
-    MAX_PREFIXES,
-    LineCutter,
-    LogLine,
-    Writer,
-    split_prefix,
-    split_rank,
-)
+from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings
 from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_job_name
 from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts
@@ -126,15 +118,10 @@ class LogReader:
         text = line.text
         if not text:
             return
-        rest, writer = (text, ()) if self._forms.every_line else split_rank(text)
-        for _ in range(MAX_PREFIXES):
-            said = self._forms.read(line, rest)
-            split = split_prefix(rest) if said is None else None
-            if split is None:
+        for rest, writer in readings(text, marked=not self._forms.every_line):
+            if (said := self._forms.read(line, rest)) is not None:
+                self._deliver(line.number, rest, said, writer)
                 break
-            rest, writer = split[0], writer + split[1]
-        if said is not None:
-            self._deliver(line.number, rest, said, writer)
         self._note_findings()
         if said is not None and not (said and type(said[0]) is Says and said[0].starts):
             return  # what a starting process says is looked at for errors, too
