@@ -8,8 +8,8 @@ from labtui.export import tables
 from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
+from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
-from labtui.lab.run_choice import still_to_run
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
 from labtui.results.charts import ChartSpec, slug, with_kind

@@ -379,6 +379,21 @@ _CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {
 }
 
 
+_MAX_NAMED = 3
+
+
+def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
+    """Which planned runs of these models (of all, without any) were not made yet; "" when all were."""
+    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
+    made = {spec.label for spec, run in planned if run}
+    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
+    names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
+    if not names:
+        return ""
+    shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
+    return not_run_yet([*shown, plural(more, "more run")] if more > 0 else shown)
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """`current` is the first task that is not done (None: all are); any may be worked on at any time."""
 

@@ -5,10 +5,7 @@ before practice, the task's own before others, late before early. A remark names
 worth asking; it never fails a check, and a result counts as outside only when its whole interval lies outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,9 +21,6 @@ from labtui.lab.runs import About, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, renamed
-
-if TYPE_CHECKING:
-    from labtui.lab.checks import TaskCheck
 
 _QUANTITIES = {
     "epoch_seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
@@ -247,24 +241,9 @@ def plan_words(spec: RunSpec) -> str:
     return f"{spec.label} ({batch})"
 
 
-def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
-    """Which planned runs of these models (of all, without any) were not made yet; "" when all were."""
-    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
-    made = {spec.label for spec, run in planned if run}
-    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
-    names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
-    if not names:
-        return ""
-    shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
-    return not_run_yet([*shown, plural(more, "more run")] if more > 0 else shown)
-
-
 def not_run_yet(names: Sequence[str], where: str = "") -> str:
     """``ResNet50 · CPU: not run yet (task 10.3).``, for example."""
     return f"{listed(names)}: not run yet{where}."
-
-
-_MAX_NAMED = 3
 
 
 def listed(words: Sequence[str]) -> str:
