@@ -125,7 +125,7 @@ def test_a_queue_that_takes_fewer_nodes_is_refused_with_one_that_takes_them():
         refuse_too_many_nodes(draft, MN5)
     with pytest.raises(UsageError) as caught:
         refuse_too_many_nodes(drafts[-1], MN5)
-    assert str(caught.value) == "32 GPUs are 8 nodes of MareNostrum 5, and acc_training takes 4 nodes a job."
+    assert str(caught.value) == "32 GPUs are 8 nodes of MareNostrum 5, and acc_training takes 4 a job."
     assert caught.value.hint == "acc_debug takes 8 nodes: name it with --qos."
     refuse_too_many_nodes(replace(drafts[-1], qos="acc_debug"), MN5)
     with pytest.raises(UsageError) as caught:

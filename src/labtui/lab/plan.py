@@ -12,15 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import (
-    MANY_NODES,
-    PROCESS_PER_GPU,
-    JobForm,
-    RunSpec,
-    SubmissionDraft,
-    TemplateForm,
-    plural,
-)
+from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, JobForm, RunSpec, SubmissionDraft, TemplateForm
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition, Task
 from labtui.lab.expected_time import time_limit
@@ -306,8 +298,7 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     if larger:
         hint = f"{larger[0].name} takes {larger[0].max_nodes} nodes: name it with --{profile.queue_option}."
     gpus = f"{draft.all_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
-    takes = plural(queue.max_nodes, "node")
-    raise UsageError(f"{gpus}, and {queue.name} takes {takes} a job.", hint)
+    raise UsageError(f"{gpus}, and {queue.name} takes {queue.max_nodes} a job.", hint)
 
 
 def in_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:

@@ -7,16 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from labtui.preflight.findings import (
-    Edit,
-    Fix,
-    Hit,
-    ScriptContext,
-    add_directive,
-    replace_line,
-    rule,
-    value_hit,
-)
+from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
 from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import GPU_OPTIONS
@@ -67,12 +58,11 @@ def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for number in dict.fromkeys(d.line for d in job.directives if d.late):
         line = job.lines[number - 1]
         first = job.commands[0].line
-        command = job.lines[first - 1]
-        edits = [Edit(number, line, (f"#{line}",))]
+        lines: dict[int, tuple[str, ...]] = {number: (f"#{line}",)}
         if first < 2 or job.lines[first - 2] != line:
-            edits.insert(0, Edit(first, command, (line, command)))
+            lines = {first: (line, job.lines[first - 1]), **lines}
         effect = "Slurm stops reading directives at the first command; this one has no effect."
-        yield Hit(number, effect, Fix(job.name, "move it up, before the first command", tuple(edits)))
+        yield Hit(number, effect, change(job, "move it up, before the first command", lines))
 
 
 @rule("account", "error")

@@ -297,6 +297,14 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
             names = imported_files(named & set(every), every)
         return tuple(python_script(name, every[name]) for name in names)
 
+    def options_of(self, name: str) -> frozenset[str] | None:
+        """The long options that argparse reads in a script and what it imports; None where that cannot be told."""
+        names = (each for each in imported_files([name], self.files) if each in self.files)
+        parts = [python_script(each, self.files[each]) for each in names]
+        known = [part.options for part in parts if part.options is not None]
+        read = name in self.files and any("argparse" in part.text for part in parts)
+        return frozenset().union(*known) if read and len(known) == len(parts) else None
+
     @cached_property
     def modules(self) -> frozenset[str]:
         """The Python modules that are sent along."""
@@ -375,10 +383,15 @@ def rule(rule_id: str, severity: Severity = "error", *, over: Files = "jobs") ->
 # --------------------------------------------------------------------------- fixes
 
 
+def change(script: JobScript | PythonScript, title: str, lines: Mapping[int, tuple[str, ...]]) -> Fix:
+    """A fix that puts other lines in the place of these."""
+    edits = (Edit(line, script.lines[line - 1], new) for line, new in lines.items())
+    return Fix(script.name, title, tuple(edits))
+
+
 def replace_line(script: JobScript | PythonScript, line: int, new: str, title: str) -> Fix | None:
     """A fix that gives one line another text; None when nothing would change."""
-    old = script.lines[line - 1]
-    return Fix(script.name, title, (Edit(line, old, (new,)),)) if new != old else None
+    return change(script, title, {line: (new,)}) if new != script.lines[line - 1] else None
 
 
 def add_directive(job: JobScript, option: str) -> Fix:
@@ -386,11 +399,10 @@ def add_directive(job: JobScript, option: str) -> Fix:
     title, new = f"add #SBATCH {option}", f"#SBATCH {option}"
     read = [d.line for d in job.directives if not d.late]
     if not read and not job.lines[0].startswith("#"):
-        return Fix(job.name, title, (Edit(1, job.lines[0], (new, job.lines[0])),))
+        return change(job, title, {1: (new, job.lines[0])})
     line = max(read, default=1)
     old = job.lines[line - 1]
-    end = "\r" if old.endswith("\r") else ""
-    return Fix(job.name, title, (Edit(line, old, (old, new + end)),))
+    return change(job, title, {line: (old, new + "\r" * old.endswith("\r"))})
 
 
 def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:

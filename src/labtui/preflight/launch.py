@@ -5,19 +5,7 @@ from collections.abc import Iterator
 
 from labtui.domain.model import plural
 from labtui.preflight.directives import gpus_of, node_gpus
-from labtui.preflight.findings import (
-    Edit,
-    Fix,
-    Hit,
-    ScriptContext,
-    Severity,
-    imported_files,
-    python_script,
-    replace_line,
-    rule,
-    swap,
-    value_hit,
-)
+from labtui.preflight.findings import Hit, ScriptContext, change, replace_line, rule, swap, value_hit
 from labtui.slurm.batch_script import JobScript, without_comment
 from labtui.slurm.script_commands import RANK
 
@@ -115,11 +103,7 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for command in job.launches:
         name, _, rest = command.text.partition(".py")
         script = f"{name.split()[-1]}.py".removeprefix("./")
-        imported = imported_files([script], context.files)
-        parts = [context.files[each] for each in imported if each in context.files]
-        sets = [python_script("", text).options for text in parts]
-        known = set().union(*(each for each in sets if each is not None))
-        if script not in context.files or None in sets or "argparse" not in "".join(parts):
+        if (known := context.options_of(script)) is None:
             continue
         for option in _OPTION.findall(re.split(r"[|;&<>]", rest)[0]):
             if any(each == option or each.startswith(option) for each in known):
@@ -172,12 +156,9 @@ def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if guarded or not _CLEAN_UP.match(last.text) or "||" in training.text or last.line < training.end:
         return
     effect = "The last command's status becomes the job's: a failed training looks like a success."
-    end, close = job.lines[training.end - 1], job.lines[last.end - 1]
-    edits = (
-        Edit(training.end, end, (f"{without_comment(end).rstrip()} || status=$?",)),
-        Edit(last.end, close, (close, "exit ${status:-0}")),
-    )
-    yield Hit(last.line, effect, Fix(job.name, "end with the training's status", edits))
+    end, close = without_comment(job.lines[training.end - 1]).rstrip(), job.lines[last.end - 1]
+    lines = {training.end: (f"{end} || status=$?",), last.end: (close, "exit ${status:-0}")}
+    yield Hit(last.line, effect, change(job, "end with the training's status", lines))
 
 
 @rule("script-location", "error")
@@ -214,17 +195,15 @@ def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             continue
         number = int(ranks[0][2])
         effect = "The batch shell fills it in before srun starts the tasks: every task gets rank 0."
-        severity: Severity = "error"
-        if re.search(r"--rdzv[_-]backend[= ]+c10d\b", command.text):
-            severity = "warning"
-            effect += " The c10d rendezvous tolerates that; a static one hangs."
+        tolerated = re.search(r"--rdzv[_-]backend[= ]+c10d\b", command.text) is not None
+        effect += " The c10d rendezvous tolerates that; a static one hangs." * tolerated
         lines = range(number, len(job.lines) + 1)
         at = next((n for n in lines if _TASK_RANK.search(job.lines[n - 1])), number)
         fix = None
         if re.search(r"\b(?:ba)?sh\s+-l?c\b", command.text):
             fixed = _TASK_RANK.sub(r"\\$", job.lines[at - 1])
             fix = replace_line(job, at, fixed, "put a backslash before the $")
-        yield Hit(at, effect, fix, severity)
+        yield Hit(at, effect, fix, "warning" if tolerated else "error")
 
 
 def _one_task(job: JobScript, command: str) -> bool:

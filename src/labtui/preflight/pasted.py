@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from labtui.preflight.findings import Edit, Fix, Hit, PythonScript, ScriptContext, replace_line, rule
+from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, replace_line, rule
 from labtui.slurm.batch_script import JobScript, outside_quotes, without_comment
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -105,8 +105,8 @@ def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     ends = [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]
     if ends:
         effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
-        edits = tuple(Edit(n, line, (line.rstrip("\r"),)) for n, line in ends)
-        yield Hit(ends[0][0], effect, Fix(job.name, "use LF line endings", edits))
+        lines = {n: (line.rstrip("\r"),) for n, line in ends}
+        yield Hit(ends[0][0], effect, change(job, "use LF line endings", lines))
 
 
 # --------------------------------------------------------------------------- what a document tears apart
@@ -125,18 +125,14 @@ def broken_command(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if not code or code.endswith("\\") or line.startswith("#"):
             continue
         if re.search(r"\s--$", code) and re.match(r"[A-Za-z_]", following):
-            edits = _joined(job, number, code + following)
+            lines = {number: (code + following,), number + 1: ("",)}
         elif re.match(r"\s*--[A-Za-z_]", following) and ".py" in code:
-            edits = (Edit(number, job.lines[number - 1], (code + " \\",)),)
+            lines = {number: (code + " \\",)}
         elif re.search(r"=\S+-$", code) and re.fullmatch(r"[\w.-]+\.(?:sif|py|simg)", following.strip()):
-            edits = _joined(job, number, code + following.strip())
+            lines = {number: (code + following.strip(),), number + 1: ("",)}
         else:
             continue
-        yield Hit(number, effect, Fix(job.name, "join the two lines", edits))
-
-
-def _joined(job: JobScript, number: int, text: str) -> tuple[Edit, ...]:
-    return (Edit(number, job.lines[number - 1], (text,)), Edit(number + 1, job.lines[number], ("",)))
+        yield Hit(number, effect, change(job, "join the two lines", lines))
 
 
 @rule("placeholder", "error", over="shells")
