@@ -15,15 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain import decode
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
-from labtui.training_logs.runs import (
-    Failure,
-    GpuCount,
-    LogReport,
-    ParsedRun,
-    contradiction,
-    count_gpus,
-    is_worse,
-)
+from labtui.training_logs.runs import Failure, GpuCount, LogReport, ParsedRun, conflict, count_gpus, is_worse
 
 TEXT_LIMIT = 300
 """Characters of a line that a diagnosis keeps."""
@@ -315,7 +307,7 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
 
 def _of_runs(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
     """With what the runs contradict, without what is no news: a CPU run has no GPU; a job out of time was ended."""
-    diagnosis += tuple(filter(None, map(contradiction, runs)))
+    diagnosis += tuple(filter(None, map(conflict, runs)))
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
     others = tuple(found for found in diagnosis if not _is_hint(found))

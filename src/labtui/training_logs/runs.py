@@ -60,7 +60,7 @@ def count_gpus(run: ParsedRun) -> ParsedRun:
     return replace(run, contradictions=texts, n_gpus=best.count, device="gpu" if sure else run.device)
 
 
-def contradiction(run: ParsedRun) -> Diagnosis | None:
+def conflict(run: ParsedRun) -> Diagnosis | None:
     """The two lines about a run's GPUs that cannot both be true, as a finding."""
     if not (run.contradictions and run.gpu_lines):
         return None
