@@ -47,8 +47,8 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         counted = row.program is None and made.unit == "images"
         if counted and (bound is None or not bound.contains(wanted)):
             trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
-            fit = f"images an epoch, not on {wanted:,}: nothing published fits."
-            yield f"{called.label} was trained on {trained} {fit}"
+            told = f"{called.label} was trained on {trained} images an epoch"
+            yield f"{told}, not on {wanted:,}: nothing published fits."
         else:
             yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
 
