@@ -17,7 +17,7 @@ from labtui.domain import decode
 from labtui.domain.errors import DataError
 from labtui.lab.cross_references import cross_references
 from labtui.lab.edition import Edition
-from labtui.lab.fields import PATTERNS, Place, Problem
+from labtui.lab.fields import Place, Problem
 
 MAX_CHARACTERS = 1_000_000
 MAX_TEXT = 8_000
@@ -175,7 +175,8 @@ def _schema_problem(message: str) -> Problem:
         listed = f"; it is one of {', '.join(words)}" if words else ""
         return place, f"{called} cannot be {value}{listed}."
     if match := re.fullmatch(r"Expected `str` matching regex '(.*)'", what.replace("\\\\", "\\")):
-        return place, f"`{_key(place)}` is {PATTERNS.get(match[1], 'written differently')}."
+        said = [each["description"] for each in _schemas(place) if each.get("pattern") == match[1]]
+        return place, f"`{_key(place)}` is {(*said, 'written differently')[0]}."
     if what.startswith("Expected"):
         return place, f"{called}: {what[0].lower()}{what[1:]}."
     first = re.match(r"`(\w+)`", what)  # a sentence of the schema's own, which begins with the key

@@ -35,29 +35,21 @@ _FILE = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z"
 _SIZE = r"\A\d{1,15}(?:x\d{1,15})?\Z"
 _WORD = r"\A[a-z][a-z0-9-]{0,30}\Z"
 _IDENTIFIER = r"\A[^\W\d]\w*\Z"
-PATTERNS = {
-    _ID: "lowercase letters, digits, dots and dashes",
-    _TASK_ID: "a task's number, like 6 or 10.5",
-    _NAME: "a name of letters, digits, dots, dashes and underscores",
-    _PATH: "a plain file name below the lab folder (letters, digits, . _ - and /)",
-    _PYTHON: "a plain file name below the lab folder that ends in .py",
-    _FILE: "a file in the lab folder itself, not in a folder below it",
-    _SIZE: "a number, or two with x between them",
-    _WORD: "one word in lowercase letters",
-    _IDENTIFIER: "a name as Python's code has them",
-}
 MAX_NUMBER = 1_000_000_000
 """Beyond any training; no number is larger, infinite, or none at all."""
 
-Id = Annotated[str, Meta(pattern=_ID)]
-TaskId = Annotated[str, Meta(pattern=_TASK_ID)]
-Name = Annotated[str, Meta(pattern=_NAME)]
-ScriptPath = Annotated[str, Meta(pattern=_PATH)]
-PythonPath = Annotated[str, Meta(pattern=_PYTHON)]
-LabFile = Annotated[str, Meta(pattern=_FILE)]
-Size = Annotated[str, Meta(pattern=_SIZE)]
-Word = Annotated[str, Meta(pattern=_WORD)]
-Identifier = Annotated[str, Meta(pattern=_IDENTIFIER)]
+# `description`: what the sentence about a mistake says of the pattern.
+Id = Annotated[str, Meta(pattern=_ID, description="lowercase letters, digits, dots and dashes")]
+TaskId = Annotated[str, Meta(pattern=_TASK_ID, description="a task's number, like 6 or 10.5")]
+Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits, dots, dashes, underscores")]
+ScriptPath = Annotated[
+    str, Meta(pattern=_PATH, description="a plain file name: letters, digits, . _ - and /")
+]
+PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
+LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
+Size = Annotated[str, Meta(pattern=_SIZE, description="a number, or two with x between them")]
+Word = Annotated[str, Meta(pattern=_WORD, description="one word in lowercase letters")]
+Identifier = Annotated[str, Meta(pattern=_IDENTIFIER, description="a name as Python's code has them")]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Epochs = Annotated[int, Meta(ge=1, le=10_000)]
 Gpus = Annotated[int, Meta(ge=0, le=100_000)]
