@@ -46,9 +46,8 @@ def tuning_of(options: Mapping[str, object], variant: str = "") -> Tuning:
     some of them give the same.
     """
     given = {_SAME.get(name, name): str(value).lower() for name, value in options.items()}
-    given = {name: value for name, value in given.items() if value not in _PLAIN_VALUES} | {
-        "variant": variant
-    }
+    given = {name: value for name, value in given.items() if value not in _PLAIN_VALUES}
+    given["variant"] = variant
     if given.get("resolution") == "224":
         del given["resolution"]
     if "lr_policy" not in given:

@@ -42,9 +42,7 @@ MAX_NUMBER = 1_000_000_000
 Id = Annotated[str, Meta(pattern=_ID, description="lowercase letters, digits, dots and dashes")]
 TaskId = Annotated[str, Meta(pattern=_TASK_ID, description="a task's number, like 6 or 10.5")]
 Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits, dots, dashes, underscores")]
-ScriptPath = Annotated[
-    str, Meta(pattern=_PATH, description="a plain file name: letters, digits, . _ - and /")
-]
+ScriptPath = Annotated[str, Meta(pattern=_PATH, description="a plain file name: letters, digits . _ - and /")]
 PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
 LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
 Size = Annotated[str, Meta(pattern=_SIZE, description="a number, or two with x between them")]

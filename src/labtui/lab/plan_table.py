@@ -66,13 +66,11 @@ def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:
     shared: tuple[JobForm, ...] = ("one-job", "job-per-size")
     started: tuple[JobForm, ...] = ("torchrun", "task-per-gpu")
     for forms in (shared, started):
-        for draft in drafts:
-            if draft.form in forms:
-                others = tuple(each for each in forms if each != draft.form)
-                turns = len(drafts) > 1 and all(
-                    each.form == "torchrun" and each.all_gpus == 1 for each in drafts
-                )
-                return (draft.form, *others, *(shared[:1] if turns else ()))
+        planned = next((draft.form for draft in drafts if draft.form in forms), None)
+        if planned is not None:
+            others = tuple(each for each in forms if each != planned)
+            in_turn = all(each.form == "torchrun" and each.all_gpus == 1 for each in drafts)
+            return (planned, *others, *(shared[:1] if in_turn and len(drafts) > 1 else ()))
     return ()
 
 

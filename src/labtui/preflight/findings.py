@@ -157,9 +157,8 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
             if handed_on or made_up or name.endswith("parse_known_args"):
                 return None
         words = (each.value for _, call in self.calls for each in call.args if isinstance(each, ast.Constant))
-        return frozenset(
-            each for each in words if isinstance(each, str) and re.fullmatch(r"--[A-Za-z][\w-]*", each)
-        )
+        texts = (each for each in words if isinstance(each, str))
+        return frozenset(each for each in texts if re.fullmatch(r"--[A-Za-z][\w-]*", each))
 
     @cached_property
     def imports(self) -> tuple[tuple[int, str], ...]:

@@ -20,9 +20,7 @@ _SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
 _SELF_DIR = re.compile(
     r"\"?\$\(\s*(?:cd\s+[^&;]*&&\s*)?(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)\"?"
 )
-_STARTERS = re.compile(
-    r"\b(?:srun|mpirun|mpiexec|mpiexec\.hydra|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b"
-)
+_STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b")
 
 
 @rule("no-nv", "error")

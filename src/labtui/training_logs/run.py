@@ -21,9 +21,7 @@ MAX_NOTES = 20
 MAX_RATES = 1000
 APART = 0.10
 """Two figures of one thing that differ by more than this share contradict each other."""
-_RECORDS_STOP = (
-    "MLPerf's records stop in their first epoch: model, batch and devices may be another training's."
-)
+_RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
 class OpenRun(msgspec.Struct, dict=True):
