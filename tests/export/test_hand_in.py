@@ -352,6 +352,13 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
         assert at_four < names["2.53×"].get_window_extent().x1 < at_eight
 
 
+def test_bars_beside_other_charts_name_their_ideal():
+    spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "speedup")
+    with look():
+        figure = figure_of([spec, replace(spec, kind="bars")], 13.333, 7.5)
+    assert "ideal" in [text.get_text() for text in figure.axes[1].texts]
+
+
 def test_the_accuracy_of_many_runs_has_a_panel_for_each_under_the_editions_name(tmp_path):
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch12").contents()
     charts = lab_plots(contents.measurements, contents.named)

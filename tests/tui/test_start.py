@@ -59,7 +59,8 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
             session.test_only(session.drafts("10.4")[0])
 
 
-async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(filled_session, tmp_path):
+async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(filled_session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
@@ -75,7 +76,7 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(filled
         app.screen.query_one(Input).value = str(tmp_path / "lab")
         await pilot.press("enter")
         await until(pilot, lambda: "not there yet" in text_of(app))
-        app.screen.query_one(Input).value = str(tmp_path / "kept")
+        app.screen.query_one(Input).value = "kept"
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
 

@@ -96,7 +96,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     if any(len(groups) > 1 for groups in panelled):
         parts = figure.subfigures(len(specs), 1, squeeze=False)
     else:
-        shares = [1.35 if len(specs) > 1 else 1.0, *[1.0] * (len(specs) - 1)]
+        shares = [1.3 if spec.kind == "lines" else 1.0 for spec in specs]  # names stand behind lines
         parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=shares)
     for place, (spec, part, groups) in enumerate(zip(specs, parts.flat, panelled, strict=True)):
         if len(groups) > 1:
@@ -320,7 +320,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
         axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], drawing.AXIS, "--", lw=1.7, zorder=5)
         end = replace(series, points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
-        name_line(axes, end, "ideal" if named else "", drawing.AXIS, bold=False)
+        name_line(axes, end, "ideal", drawing.AXIS, bold=False)
     axes.set_xticks(range(len(counts)), [clean(label) for _, label in spec.x_ticks])
     axes.set_xlabel(clean(spec.x_label))
     ys = [p.y + bounds(p)[1] for s in spec.series for p in s.points]

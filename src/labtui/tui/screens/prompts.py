@@ -187,7 +187,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
         if text is None:
             ask()
         else:
-            app.keep_in = Path(text).expanduser()
+            app.keep_in = Path(text).expanduser().absolute()
             app.exit(0)
 
     ask()
