@@ -19,19 +19,10 @@ from msgspec.structs import replace
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream
 from labtui.domain.state import Change, LabState
-from labtui.session.journal import Request, repeat
+from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
-from labtui.session.worker_context import (
-    RHYTHM_S,
-    ConnectionMonitor,
-    Done,
-    Watchdog,
-    WorkerContext,
-    fail,
-    failing,
-    outcome_of,
-)
+from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, fail, failing, inline
 from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
 from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 from labtui.slurm.remote_command import Call
@@ -68,8 +59,7 @@ class ClusterWorker:
         """Begin to connect and to work."""
         self._context.run_in_background = self._run_in_background
         self._thread.start()
-        watch, report = self._watchdog.look, self._context.faults.write
-        self._end_watch = repeat("labtui-watchdog", RHYTHM_S, watch, report)
+        self._end_watch = self._watchdog.start(self._context.faults.write)
 
     def close(self, timeout_s: float) -> bool:
         """Stop; says whether the thread ended in time. A blocked call is cut off by closing the connection."""
@@ -185,14 +175,13 @@ class ClusterWorker:
             self._unexpected(error)
         return 0.0
 
-    def _run_in_background(self, work: Callable[[], Any], done: Done) -> None:
+    def _run_in_background(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
 
-        def ask() -> None:
-            outcome = outcome_of(work)
+        def answered(outcome: Callable[[], Any]) -> None:
             self._put(lambda _: done(outcome))
 
-        threading.Thread(target=ask, name="labtui-background", daemon=True).start()
+        threading.Thread(target=inline, args=(work, answered), name="labtui-background", daemon=True).start()
 
     def _lost(self, error: LabError) -> None:
         """The connection broke, or an answer stayed out on one that stands: then it is tested before its next use."""

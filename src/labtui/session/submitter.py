@@ -15,14 +15,7 @@ from typing import Any
 
 import msgspec
 
-from labtui.domain.errors import (
-    ConnectionLost,
-    LabError,
-    RemoteFailure,
-    StoreError,
-    SubmitRefused,
-    UsageError,
-)
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, SubmitRefused, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
@@ -202,7 +195,7 @@ class Submitter:
             return
         try:
             context.journal.intend(lambda state: state.with_status(token, SubmissionStatus.SENDING))
-        except StoreError as error:
+        except LabError as error:  # it cannot be stored, so nothing is sent
             context.raise_problem("store", error)
             self._must_wait(submission, error, tried=0)
             return

@@ -19,7 +19,7 @@ from labtui.domain.errors import ConnectionLost, LabError
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
-from labtui.session.journal import FaultLog, Journal
+from labtui.session.journal import FaultLog, Journal, repeat
 from labtui.session.mirrors import Readings
 from labtui.session.store import Store
 
@@ -72,19 +72,14 @@ Done = Callable[[Callable[[], Any]], None]
 """Takes the outcome of work done aside: a function that gives its result or raises what it raised."""
 
 
-def outcome_of(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Do work at once: a function that gives its result or raises what it raised."""
+def inline(work: Callable[[], Any], done: Done) -> None:
+    """Do work at once; what a test wants, and what a thread made for it does."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(work())
     except Exception as error:
         outcome.set_exception(error)
-    return outcome.result
-
-
-def inline(work: Callable[[], Any], done: Done) -> None:
-    """Do work at once; what a test wants, and what is right where nothing waits meanwhile."""
-    done(outcome_of(work))
+    done(outcome.result)
 
 
 class WorkerContext(msgspec.Struct):
@@ -157,7 +152,7 @@ STALE_S = 5.0
 
 
 class Watchdog:
-    """Watches the worker's calls; another thread has it `look` every `RHYTHM_S` seconds."""
+    """Watches the worker's calls, from a thread of its own."""
 
     def __init__(
         self,
@@ -171,6 +166,10 @@ class Watchdog:
         self._since: float | None = None
         self._cut_at: float | None = None
         self._wall, self._steady = clock.wall(), clock.steady()
+
+    def start(self, report: Callable[[BaseException], None]) -> Callable[[], None]:
+        """Begin to look; returns the function that ends it."""
+        return repeat("labtui-watchdog", RHYTHM_S, self.look, report)
 
     def watch(self, call: Callable[[], object]) -> None:
         """Make a call of the worker that may block."""
