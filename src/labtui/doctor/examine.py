@@ -38,11 +38,7 @@ Seen = Callable[[dict[str, bool]], None]
 
 
 def examine(
-    profile: Profile,
-    overrides: Overrides,
-    wanted: findings.Requirements,
-    prompter: Prompter,
-    seen: Seen,
+    profile: Profile, overrides: Overrides, wanted: findings.Requirements, prompter: Prompter, seen: Seen
 ) -> Iterator[findings.Check]:
     """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
 
@@ -183,11 +179,7 @@ def _shell(connection: Connection) -> findings.Check:
 
 
 def _places(
-    connection: Connection,
-    profile: Profile,
-    wanted: findings.Requirements,
-    probe: SlurmProbe,
-    seen: Seen,
+    connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe, seen: Seen
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
     image = wanted.container or profile.launch.container or profile.container
