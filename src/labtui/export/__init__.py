@@ -17,7 +17,7 @@ from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
 from labtui.export.documents import pdf
-from labtui.export.hand_in import HandInDocument
+from labtui.export.hand_in import Document
 from labtui.export.pages import charts_of_tasks, hand_in
 from labtui.export.plots import Format, pictures
 from labtui.export.tables import FORMS, markdown
@@ -164,7 +164,7 @@ def _documents(
     return document.notes, {name: known[name] for name in _names(formats, reports)}
 
 
-def notebook(document: HandInDocument) -> str:
+def notebook(document: Document) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]

@@ -11,7 +11,7 @@ import msgspec
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
 from labtui.export.drawing import panels, rows_of
-from labtui.export.hand_in import HandInDocument, Page, Run, chart_text
+from labtui.export.hand_in import Document, Page, Run, chart_text
 from labtui.export.markdown import formula_picture
 from labtui.export.plots import chart_picture
 
@@ -22,7 +22,7 @@ MAX_NOTE = 230
 """Letters of a note under the charts of a slide; the rest stands in the report."""
 
 
-def pdf(document: HandInDocument, form: str) -> bytes:
+def pdf(document: Document, form: str) -> bytes:
     """The document as ``slides`` or as a ``report``.
 
     Raises:

@@ -1,6 +1,6 @@
 """What is handed in as data: pages of blocks, before anybody decides how they look. All text is plain text.
 
-Slides, report and notebook are made from the same `HandInDocument`, so they cannot differ in content.
+Slides, report and notebook are made from the same `Document`, so they cannot differ in content.
 """
 
 import re
@@ -107,7 +107,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.charts or self.facts or self.blocks or any(each.blocks for each in self.answers))
 
 
-class HandInDocument(msgspec.Struct, frozen=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is handed in: the title page, then the pages. `stamp` says which state it shows."""
 
     title: str

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from labtui.export import tables
 from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
-from labtui.export.hand_in import Answer, Block, HandInDocument, Listing, Page, one_line, plain
+from labtui.export.hand_in import Answer, Block, Document, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
@@ -24,7 +24,7 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 """Charts of the runs of one task, not of all runs of a network."""
 
 
-def hand_in(contents: LabContents) -> HandInDocument:
+def hand_in(contents: LabContents) -> Document:
     """Everything that the edition asks for; a page with nothing to show is listed as missing instead."""
     edition, settings = contents.edition, contents.settings
     made = [page for plan in _plans(contents) for page in _page(contents, plan)]
@@ -39,7 +39,7 @@ def hand_in(contents: LabContents) -> HandInDocument:
     where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
     day = f"{contents.today.day} {contents.today.strftime('%B %Y')}"
     notes = () if author else ("The title page has no author: set group in lab.toml.",)
-    return HandInDocument(
+    return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
         author=author,

@@ -28,17 +28,7 @@ from labtui.domain.errors import ExportError
 from labtui.export import drawing
 from labtui.export.documents import chart_height, shortened
 from labtui.export.drawing import panels, rows_of
-from labtui.export.hand_in import (
-    Block,
-    HandInDocument,
-    Listing,
-    Page,
-    Paragraph,
-    Picture,
-    Run,
-    chart_text,
-    plain,
-)
+from labtui.export.hand_in import Block, Document, Listing, Page, Paragraph, Picture, Run, chart_text, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import Box, add_chart
@@ -56,7 +46,7 @@ _TONES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def pptx(document: HandInDocument, template: Path | None = None) -> bytes:
+def pptx(document: Document, template: Path | None = None) -> bytes:
     """The document as a .pptx; with `template` in the theme of that file.
 
     Raises:
@@ -198,7 +188,7 @@ def _add_run(paragraph: Any, run: Run, size: float) -> None:
 class _Slides:
     """The slides of one page: `y` goes down, and what does not fit begins another slide."""
 
-    def __init__(self, presentation: Any, document: HandInDocument, page: Page) -> None:
+    def __init__(self, presentation: Any, document: Document, page: Page) -> None:
         self.presentation, self.document, self.page = presentation, document, page
         self.questions: dict[str, str] = {}
         self.count = 0

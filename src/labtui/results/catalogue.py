@@ -30,13 +30,7 @@ from labtui.results.measured import (
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import (
-    acceleration_chart,
-    law_chart,
-    loss_chart,
-    quantity_chart,
-    tuning_charts,
-)
+from labtui.results.scaling_charts import cpu_gpu_chart, law_chart, loss_chart, quantity_chart, tuning_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -129,7 +123,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
     if alone:
-        yield acceleration_chart(results.rows)
+        yield cpu_gpu_chart(results.rows)
     for quantity in messages.SCALING:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])

@@ -139,7 +139,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
 # --------------------------------------------------------------------------- acceleration, tuning
 
 
-def acceleration_chart(rows: Sequence[ResultRow]) -> ChartSpec:
+def cpu_gpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
     """Epoch time of one network on the CPU and on one GPU with the same batch: acceleration, not scaling."""
     gpu = next((row for row in rows if row.acceleration is not None), None)
     cpus = (row for row in rows if gpu and row.device == "cpu" and row.batch_size == gpu.batch_size)
