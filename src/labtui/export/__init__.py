@@ -167,8 +167,7 @@ def _documents(
 def notebook(document: Document) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
-    lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]
-    lines += [document.mark] if document.practice else []
+    lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
     head = f"# {markdown(document.title)}\n\n" + "  \n".join(map(markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

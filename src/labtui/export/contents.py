@@ -203,14 +203,11 @@ class LabContents(Evidence, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """What stands on pages whose numbers are not the lab's."""
+        """What stands on pages whose numbers are not the lab's; "" where all are."""
         marked = [run for run in self.measurements.runs if run.practice]
+        if not (marked or self.settings.practice):
+            return ""
         return SMALL_MARK if marked and all(run.small for run in marked) else PRACTICE_MARK
-
-    @property
-    def marked(self) -> bool:
-        """Whether there are rehearsal or small runs in it."""
-        return any(run.practice for run in self.measurements.runs) or self.settings.practice
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""

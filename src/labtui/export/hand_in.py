@@ -108,7 +108,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is handed in: the title page, then the pages. `stamp` says which state it shows."""
+    """Everything that is handed in: the title page, then the pages.
+
+    `stamp` says which state it shows, `mark` that there are numbers in it that are not the lab's.
+    """
 
     title: str
     subtitle: str
@@ -117,9 +120,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     stamp: str
     pages: tuple[Page, ...]
     facts: tuple[tuple[str, str], ...] = ()
-    practice: bool = False
     mark: str = ""
-    language: str = "en"
     notes: tuple[str, ...] = msgspec.field(default=())
 
     @property

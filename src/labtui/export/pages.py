@@ -47,7 +47,6 @@ def hand_in(contents: LabContents) -> Document:
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
         facts=tables.title_facts(without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
-        practice=contents.marked,
         mark=contents.mark,
         notes=(*notes, *_unanswered(contents), *small_notes(contents.named), *missing),
     )
@@ -107,7 +106,7 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
         facts = tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
-        yield Page(title=title, facts=facts, blocks=words if facts else (), practice=contents.marked)
+        yield Page(title=title, facts=facts, blocks=words if facts else (), practice=bool(contents.mark))
     elif plan.kind == "conclusions":
         yield _conclusions(contents)
     elif plan.kind == "sources":
@@ -189,7 +188,7 @@ def _conclusions(contents: LabContents) -> Page:
     found += [messages.acceleration_message(next((r for r in results.measured if r.acceleration), None))]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
-    return Page(title="What the numbers say", blocks=points, practice=contents.marked)
+    return Page(title="What the numbers say", blocks=points, practice=bool(contents.mark))
 
 
 def _sources(contents: LabContents) -> Page:
@@ -210,7 +209,7 @@ def _sources(contents: LabContents) -> Page:
     )
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *overridden)
     return Page(
-        title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=contents.marked
+        title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=bool(contents.mark)
     )
 
 

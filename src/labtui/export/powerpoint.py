@@ -64,7 +64,7 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
     words = {
         0: document.title,
         1: " · ".join((document.subtitle, *document.lines)),
-        _MARK: document.mark * document.practice,
+        _MARK: document.mark,
     }
     cover = _slide(presentation, "cover", words, document.facts)
     cover.notes_slide.notes_text_frame.text = document.stamp

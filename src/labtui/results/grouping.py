@@ -65,11 +65,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return dict(self.tuning).get("control", "")
 
     @property
-    def own_tuning(self) -> Tuning:
-        """Its tuning but for what makes it a control run."""
-        return tuple(pair for pair in self.tuning if pair[0] != "control")
-
-    @property
     def work_key(self) -> tuple[object, ...]:
         """What two configurations that are compared must share; their images are looked at, too."""
         return (*self.family_key, self.tuning, self.validated, self.gpu_kind)

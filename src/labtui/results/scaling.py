@@ -123,7 +123,8 @@ def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
     for row in rows:
         steps = steady_step(row)
         if row.configuration.control and steps is not None:
-            plain = replace(row.configuration, tuning=row.configuration.own_tuning)
+            own = tuple(pair for pair in row.configuration.tuning if pair[0] != "control")
+            plain = replace(row.configuration, tuning=own)
             found[plain, row.configuration.control] = steps
     return [
         row
