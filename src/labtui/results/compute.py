@@ -28,9 +28,8 @@ from labtui.results.measured import (
     steady_samples,
     warmup_epochs,
 )
-from labtui.results.programs import program_rows
 from labtui.results.rows import ResultRow, Results, Scatter, joules_of, named_rows, step_times_of
-from labtui.results.scaling import same_batch, with_controls
+from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
 from labtui.training_logs.runs import rounded
 
