@@ -203,7 +203,7 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     assert document.mark == PRACTICE_MARK
     assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
     real = hand_in(make_lab(tmp_path / "real", "hpc4ai-ch10").contents())
-    assert not real.practice and not any(page.practice for page in real.pages)
+    assert not real.mark and not any(page.practice for page in real.pages)
 
 
 def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):

@@ -144,11 +144,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return plural(number, "GPU")
         return f"{number} process{'es' * (number != 1)}"
 
-    @property
-    def baseline(self) -> str:
-        """What its times are compared with: ``the sequential program``, ``1 process``, ``1 GPU``."""
-        return "the sequential program" if self.sequential else self.counted(1)
-
     def words(self, number: int, size: str) -> tuple[str, ...]:
         """The command of a run on so many processes."""
         chosen = self.sequential if number == 1 and self.sequential else self.command

@@ -130,9 +130,7 @@ def _own_baseline(row: ResultRow) -> Interval | None:
 
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
-    if row.program is None:
-        return row
-    base, one_process = row.program.baseline, None
+    base, one_process = row.compared_with, None
     first = next((one for one in rows if one.processes == 1 and _alike(one, row)), None)
     if first is not None:
         one_process = first.epoch_seconds

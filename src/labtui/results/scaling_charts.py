@@ -60,7 +60,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
-        fields = _of_program(program, family) | {"model": program.name}
+        fields = _of_program(program, family, rows[0].compared_with) | {"model": program.name}
     chart = make_chart(
         family,
         series,
@@ -76,9 +76,9 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     return doubling_axes(chart)
 
 
-def _of_program(program: Program, family: str) -> dict[str, Any]:
-    """What its charts say: what is counted, the unit of its times, what they compare with."""
-    form, one = FAMILIES[family], program.baseline
+def _of_program(program: Program, family: str, one: str) -> dict[str, Any]:
+    """What its charts say: what is counted, the unit of its times, what `one` they compare with."""
+    form = FAMILIES[family]
     unit = program.shown_in if form.unit == "s" else form.unit
     y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
     note = (

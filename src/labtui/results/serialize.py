@@ -33,7 +33,7 @@ _FIT = """model law serial_fraction points note n_gpus baseline_batch_size=basel
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.configuration.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
-_PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=program.baseline
+_PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=compared_with
     processes runs seconds=epoch_seconds speedup efficiency weak_efficiency practice notes sources=origins"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
