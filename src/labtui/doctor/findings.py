@@ -98,10 +98,8 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
 
 def worst_status(checks: Sequence[Check]) -> Status:
     """The worst of all: problem, warning, ok."""
-    for status in ("problem", "warning"):
-        if any(check.status == status for check in checks):
-            return status
-    return "ok"
+    found = {check.status for check in checks}
+    return "problem" if "problem" in found else "warning" if "warning" in found else "ok"
 
 
 SIGNS: Mapping[Status, str] = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}

@@ -250,7 +250,8 @@ class Mailbox:
                         raise LabError(found.sentence, found.hint)
                     return found.token
                 waited = time.monotonic() - began
-                if not taken and waited > TAKEN_WITHIN_S and _withdrawn(db, number):
+                withdraw = "DELETE FROM requests WHERE id = ? AND taken = 0"
+                if not taken and waited > TAKEN_WITHIN_S and db.execute(withdraw, (number,)).rowcount:
                     raise FolderError(
                         "The labtui that has this folder open does not answer; nothing was done.",
                         "Close it, then run the command again.",
@@ -278,10 +279,6 @@ class Mailbox:
         with self._open() as db:
             text = msgspec.json.encode(answer).decode()
             db.execute("UPDATE requests SET answer = ? WHERE id = ?", (text, number))
-
-
-def _withdrawn(db: sqlite3.Connection, number: int | None) -> bool:
-    return db.execute("DELETE FROM requests WHERE id = ? AND taken = 0", (number,)).rowcount == 1
 
 
 def serve(
