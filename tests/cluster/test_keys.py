@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labtui.cluster.dial import add_host, check_host_key, fingerprint, known_keys, preferred_types
 from labtui.cluster.keys import certificate_end, choose_key, within
-from labtui.cluster.target import Endpoint
+from labtui.cluster.login import Login, Memory
+from labtui.cluster.target import Endpoint, Secret
 from labtui.domain.errors import HostKeyProblem, LoginRefused
 from tests.cluster.prompting import Person
 from tests.openssh import keygen, needs_openssh, openssh
@@ -186,6 +188,14 @@ def test_work_without_a_limit_gets_one():
     with pytest.raises(TimeoutError):
         within(0.05, never.wait)
     never.set()
+
+
+def test_a_kept_password_is_given_once_also_after_a_code():
+    person = Person(code="123", password="typed")
+    memory = Memory(passwords={"me@h": Secret("kept")})
+    login = Login(SimpleNamespace(), at(), person, memory)  # type: ignore[arg-type]
+    assert login._answer("", "", [("Code:", True), ("Password:", False)]) == ["123", "kept"]
+    assert login._answer("", "", [("Password:", False)]) == ["typed"]
 
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIIA2yFI0X0VQO0QbYpVX0nMWCm7rmTjRdXh0uR9c9Wcp"
