@@ -1,7 +1,7 @@
 """An edition of the lab as data: its tasks, their questions, what ticks their boxes, what is handed in.
 
 The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`); what tables
-say of each other is checked in `cross_references`.
+say of each other is checked in `proof`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """From TOML text to an `Edition`, or to one sentence that says what is wrong, in which file, line and key.
 
 Three nets: TOML's grammar, the schema with its constraints (`edition`), and what tables say of each other
-(`cross_references`). The first mistake becomes an error with its line.
+(`proof`). The first mistake becomes an error with its line.
 """
 
 import difflib
@@ -15,9 +15,9 @@ import msgspec
 
 from labtui.domain import decode
 from labtui.domain.errors import DataError
-from labtui.lab.cross_references import cross_references
 from labtui.lab.edition import Edition
 from labtui.lab.fields import Place, Problem
+from labtui.lab.proof import cross_references
 
 MAX_CHARACTERS = 1_000_000
 MAX_TEXT = 8_000

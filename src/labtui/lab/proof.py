@@ -1,22 +1,182 @@
-"""Does each box behave? It ticks when every planned run went as published, and stays open on nothing.
+"""Whether an edition holds: what its tables say of each other, and whether each box behaves.
 
-What documents say (`published`) gives the times, the plan and the checks everything else.
+What a single table may say is a constraint of its struct; a rule about several yields the place and one sentence. A
+box ticks when every planned run went as published, and stays open on nothing: what documents say (`published`) gives
+the times, the plan and the checks everything else.
 """
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from labtui.domain.model import EpochSample, Interval, RunPhase, RunSpec
+import msgspec
+
+from labtui.domain.errors import DataError
+from labtui.domain.model import EpochSample, Interval, RunPhase, RunSpec, plural
 from labtui.domain.state import LabState, RunState
 from labtui.lab.checks import check_task
-from labtui.lab.cross_references import references
 from labtui.lab.edition import ChartsCheck, EditedCheck, Edition, HandInCheck, MetricCheck, Task
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact
+from labtui.lab.fields import Place, Problem
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.training_logs.patterns import line_pattern
+
+REFERENCES = {
+    "program": "program",
+    "facts": "fact",
+    "task": "task",
+    "tasks": "task",
+    "models": "model",
+    "FitCheck.model": "model",
+    "Excerpt.source": "source",
+    "original": "script",
+    "sources": "script",
+    "Sweep.script": "script",
+    "Task.files": "script",
+    "FilesCheck.files": "script",
+    "profiles": "profile",
+}
+"""What each field names, where it names something; with the struct where only that one's does."""
+MISSING = {
+    "program": "There is no program {!r} under `[[programs]]`.",
+    "fact": "There is no fact with the id {!r}.",
+    "task": "There is no task {!r}.",
+    "model": "No task plans a run of {!r}.",
+    "source": "{!r} is neither a script of a task nor job, out, err or changes.",
+    "script": "{!r} does not come with labtui, and no task makes it; a script of the course goes into `scripts`.",
+    "profile": "There is no cluster profile {!r}.",
+}
+
+
+def on(model: str, gpus: int) -> str:
+    """A configuration in words: ``ResNet50 on 2 GPUs``."""
+    return f"{model} on {plural(gpus, 'GPU')}" if gpus else f"{model} on a CPU"
+
+
+def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Everything that does not fit together in an edition, most basic first.
+
+    `brought` are the scripts (``script``) and cluster profiles (``profile``) there are; without them any may be named.
+    """
+    yield from _unique(edition)
+    known = {**_known(edition), **brought}
+    if "script" in known:
+        known["script"] = {*known["script"], *edition.own_scripts, *edition.scripts}
+    for place, kind, name in references(edition):
+        if kind in known and name not in known[kind]:
+            yield place, f"{MISSING[kind].format(name)}{_near(name, known[kind])}"
+    for index, program in enumerate(edition.programs):
+        for number, line in enumerate(program.lines):
+            try:
+                line_pattern(line)
+            except DataError as error:
+                yield ("programs", index, "lines", number), error.sentence
+    for index, task in enumerate(edition.tasks):
+        yield from _task(edition, task, ("tasks", index))
+    for index, table in enumerate(edition.published):
+        for number, row in enumerate(table.whole_rows()):
+            yield from _published(edition, row, ("published", index, "rows", number))
+    weights = [task.weight for task in edition.tasks if task.weight is not None]
+    if weights and abs(sum(weights) - 100) > 1e-6:
+        yield ("tasks",), f"The weights of the tasks add up to {sum(weights):g} percent, not to 100."
+    yield from _pages(edition)
+
+
+def references(value: object, place: Place = (), kind: str = "") -> Iterator[tuple[Place, str, str]]:
+    """Every name of something else in an edition: its place, what it names, the name."""
+    if isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            named = REFERENCES.get(f"{type(value).__name__}.{field}", REFERENCES.get(field, ""))
+            yield from references(getattr(value, field), (*place, field), named)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from references(item, (*place, index), kind)
+    elif isinstance(value, str) and value and kind:
+        yield place, kind, value
+
+
+def _known(edition: Edition) -> dict[str, Collection[str]]:
+    """What there is under each kind of name."""
+    specs = [run.spec for task in edition.tasks for run in task.runs]
+    files = {name for task in edition.tasks for name in task.files}
+    return {
+        "program": [program.name for program in edition.programs],
+        "fact": [fact.id for fact in edition.facts],
+        "task": [task.id for task in edition.tasks],
+        "model": {spec.model for spec in specs},
+        "source": {"job", "out", "err", "changes", *files, *(spec.script for spec in specs)},
+    }
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _unique(edition: Edition) -> Iterator[Problem]:
+    """Ids of which there are two; capital letters make no difference, because they name files."""
+    for table, key in (("tasks", "id"), ("facts", "id"), ("programs", "name")):
+        seen: set[str] = set()
+        for index, item in enumerate(getattr(edition, table)):
+            name = getattr(item, key)
+            if name.casefold() in seen:
+                yield (table, index, key), f"There are two {table} with the {key} {name!r}."
+            seen.add(name.casefold())
+
+
+def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
+    """A row is about a planned run and says where it stands."""
+    what = f"{row.model} on {row.processes}" if row.processes else on(row.model, row.gpus or 0)
+    if not row.source and row.outcome == "completed":
+        yield place, f"The published numbers of {what} need a `source`."
+    ratio = row.speedup or row.efficiency or row.acceleration
+    plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
+    if not any(row.is_about(run) or (ratio and _sized(row, run)) for run in plans):
+        models = dict.fromkeys(run.model for run in plans)
+        near = "" if row.model in models else _near(row.model, models)
+        yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
+
+
+def _sized(row: PublishedRow, run: RunSpec) -> bool:
+    return (row.model, row.gpus) == (run.model, run.n_gpus)
+
+
+def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
+    """No run twice, since one would stand for both, and no batch that is larger than the data."""
+    seen: set[tuple[object, ...]] = set()
+    for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
+        spec, images = run.spec, run.images or edition.images
+        key = (spec.model, spec.n_gpus, spec.batch_size, spec.data_set, spec.tuning)
+        where = f"{on(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
+        if key in seen:
+            yield (*place, "sweeps", index), f"Task {task.id} plans {where} twice."
+        seen.add(key)
+        if spec.batch_size > images:
+            what = f"A batch of {spec.batch_size:,} is more than all {images:,} images."
+            yield (*place, "sweeps", index, "batch"), what
+
+
+def _pages(edition: Edition) -> Iterator[Problem]:
+    """Pages show answers there are, and every task that is handed in has one."""
+    pages = edition.hand_in.pages if edition.hand_in is not None else ()
+    for index, page in enumerate(pages):
+        task = edition.task(page.task)
+        questions = len(task.questions) if task is not None else 0
+        for number in page.answers:
+            if number > questions:
+                what = f"Task {page.task} has {questions} questions, so there is no answer {number}."
+                yield ("hand_in", "pages", index, "answers"), what
+    for index, task in enumerate(edition.tasks):
+        paper = all(isinstance(check, HandInCheck) for check in task.checks)
+        if pages and task.handed_in and not paper and all(page.task != task.id for page in pages):
+            yield ("tasks", index), f"Task {task.id} is handed in, but no page under `hand_in` shows it."
+
+
+# --------------------------------------------------------------------------- the proof of each box
 
 _UNKNOWN_SECONDS = 10.0
 """A time of a run that no document says anything of."""
