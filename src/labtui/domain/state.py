@@ -329,11 +329,8 @@ def holds_slot(submission: SubmissionState) -> bool:
 
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions that wait to be sent, first come first; those the student holds are left out."""
-    waiting = (
-        item
-        for item in state.submissions.values()
-        if item.status is SubmissionStatus.WAITING and not item.held
-    )
+    free = (item for item in state.submissions.values() if not item.held)
+    waiting = (item for item in free if item.status is SubmissionStatus.WAITING)
     return tuple(sorted(waiting, key=lambda item: (item.planned_at, item.run_ids)))
 
 

@@ -79,11 +79,8 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     at = _At(edition, task, evidence)
-    items = [
-        replace(item, kind=str(type(check).__struct_config__.tag))
-        for check in task.checks
-        for item in _CHECKS[type(check)](at, check)
-    ]
+    found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](at, check))
+    items = [replace(item, kind=str(type(check).__struct_config__.tag)) for check, item in found]
     practice = any(item.met and item.practice for item in items)
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
@@ -94,10 +91,10 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
         status = "stale" if any(item.stale for item in items) else "done"
     if practice and status != "open":
         notes.insert(0, "Practice runs: nothing to hand in.")
-    found = TaskCheck(
+    box = TaskCheck(
         task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
     )
-    return replace(found, missing=found.next_item.missing) if found.next_item is not None else found
+    return replace(box, missing=box.next_item.missing) if box.next_item is not None else box
 
 
 def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:

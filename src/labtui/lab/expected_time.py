@@ -131,11 +131,8 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
 def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
     """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
     wanted = "seconds" if run.program is not None else quantity
-    fitting = [
-        band
-        for band in edition.bands
-        if band.quantity == wanted and band.is_about(replace(run, batch_size=band.batch_size or 1))
-    ]
+    bands = (band for band in edition.bands if band.quantity == wanted)
+    fitting = [band for band in bands if band.is_about(replace(run, batch_size=band.batch_size or 1))]
     fitting.sort(key=lambda band: band.batch_size != run.batch_size)
     if not fitting:
         return None

@@ -8,7 +8,7 @@ sentence in the documentation's table.
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -156,9 +156,8 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
             made_up = name.endswith("add_argument") and not isinstance(first, ast.Constant)
             if handed_on or made_up or name.endswith("parse_known_args"):
                 return None
-        words = (each.value for _, call in self.calls for each in call.args if isinstance(each, ast.Constant))
-        texts = (each for each in words if isinstance(each, str))
-        return frozenset(each for each in texts if re.fullmatch(r"--[A-Za-z][\w-]*", each))
+        texts = (text for _, call in self.calls for _, text in _texts(call.args))
+        return frozenset(text for text in texts if re.fullmatch(r"--[A-Za-z][\w-]*", text))
 
     @cached_property
     def imports(self) -> tuple[tuple[int, str], ...]:
@@ -175,23 +174,20 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
     def strings(self) -> tuple[tuple[int, str], ...]:
         """Line and text of each string of the program; docstrings are none."""
         idle = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
-        return tuple(
-            (node.lineno, node.value)
-            for node in self.nodes
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle
-            if node.lineno <= len(self.lines)
-        )
+        texts = ((node.lineno, text) for node, text in _texts(self.nodes) if id(node) not in idle)
+        return tuple((line, text) for line, text in texts if line <= len(self.lines))
 
     @cached_property
     def path_entries(self) -> tuple[tuple[int, str], ...]:
         """Line and folder of each ``sys.path.append("/...")``, as far as they are written out."""
-        return tuple(
-            (value.lineno, value.value.rstrip("/"))
-            for name, call in self.calls
-            if name.startswith("sys.path.")
-            for value in ast.walk(call)
-            if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value[:1] == "/"
-        )
+        nodes = (node for name, call in self.calls if name.startswith("sys.path.") for node in ast.walk(call))
+        return tuple((node.lineno, text.rstrip("/")) for node, text in _texts(nodes) if text[:1] == "/")
+
+
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
+    """Those of the nodes that are strings, with their texts."""
+    constants = (node for node in nodes if isinstance(node, ast.Constant))
+    return ((node, node.value) for node in constants if isinstance(node.value, str))
 
 
 @lru_cache(maxsize=128)
@@ -271,15 +267,10 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def shells(self) -> tuple[JobScript, ...]:
         """Job scripts and the shell helpers they call."""
-        texts = "\n".join(job.text for job in self.jobs)
-        helpers = [
-            read_script(name, text)
-            for name, text in self.files.items()
-            if name.endswith(".sh")
-            and name not in {job.name for job in self.jobs}
-            and (not self.jobs or name.rpartition("/")[2] in texts)
-        ]
-        return (*self.jobs, *helpers)
+        jobs, texts = {job.name for job in self.jobs}, "\n".join(job.text for job in self.jobs)
+        others = (name for name in self.files if name.endswith(".sh") and name not in jobs)
+        called = (name for name in others if not jobs or name.rpartition("/")[2] in texts)
+        return (*self.jobs, *(read_script(name, self.files[name]) for name in called))
 
     @cached_property
     def pythons(self) -> tuple[PythonScript, ...]:
