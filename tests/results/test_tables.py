@@ -12,6 +12,7 @@ from labtui.domain.model import Interval
 from labtui.export.tables import csv_text, latex_text, markdown_text, readings_table
 from labtui.results.compute import compute_results
 from labtui.results.measured import Origin, cite
+from labtui.results.messages import note_lines
 from labtui.results.numbers import (
     ABSENT,
     AS_PRINTED,
@@ -19,7 +20,6 @@ from labtui.results.numbers import (
     bounds_text,
     fixed,
     lost_text,
-    note_lines,
     percent_text,
     rate_text,
     ratio_text,

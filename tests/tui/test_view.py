@@ -25,7 +25,7 @@ from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.results.numbers import left_out_lines
+from labtui.results.messages import left_out_lines
 from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import (

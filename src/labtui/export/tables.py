@@ -16,7 +16,7 @@ from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve, cite
-from labtui.results.messages import count_words
+from labtui.results.messages import count_words, note_lines
 from labtui.results.numbers import Table, clean
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import lost_efficiency
@@ -292,7 +292,7 @@ def markdown_text(results: Results) -> str:
         grid = [table.headings, rule, *([markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     parts += [
-        "\n".join(f"- {markdown_line(note)}" for note in numbers.note_lines(results)),
+        "\n".join(f"- {markdown_line(note)}" for note in note_lines(results)),
         f"Export: {stamp_of(results)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,12 +1,14 @@
-"""What the numbers say, as sentences of a title with the digits of the tables; "" for nothing. From results alone."""
+"""What the numbers say, as sentences of titles and notes with the digits of the tables; "" for nothing."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import (
+    bounds_text,
     clean,
     fixed,
     in_digits_of,
@@ -17,7 +19,7 @@ from labtui.results.numbers import (
     seconds_text,
     three_digits,
 )
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import (
     SHORT_BATCH,
     SLOWER_STEPS,
@@ -315,3 +317,45 @@ def program_message(rows: Sequence[ResultRow]) -> str:
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
     times, share = ratio_text(best.speedup), percent_text(best.efficiency)
     return f"{many} run {clean(best.model)} {times} times as fast, at {share} efficiency"
+
+
+# --------------------------------------------------------------------------- laws in sentences
+
+
+def fit_sentence(fit: LawFit) -> str:
+    """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
+    share = fit.serial_fraction
+    sizes = ", ".join(map(str, fit.n_gpus))
+    shown = percent_text(share)
+    bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
+    practice = ", small runs" if fit.baseline.small else ", practice" if fit.baseline.practice else ""
+    batch = fit.baseline.per_gpu_batch
+    per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
+    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{practice}"
+    return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
+
+
+def law_lines(fits: Sequence[LawFit]) -> list[str]:
+    """Each fit with its own remarks under it, then the remarks that all fits share."""
+    counts = Counter(remark for fit in fits for remark in fit.remarks)
+    shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
+    lines = []
+    for fit in fits:
+        lines.append(fit_sentence(fit))
+        lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
+    return [*lines, *shared]
+
+
+def note_lines(results: Results) -> list[str]:
+    """The notes of all rows, equal ones gathered, each with the configurations it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for row in results.rows:
+        for note in row.notes:
+            concerned.setdefault(note, []).append(clean(row.label))
+    lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
+    return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
+
+
+def left_out_lines(results: Results) -> list[str]:
+    """Which runs are in no row, and why."""
+    return [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]

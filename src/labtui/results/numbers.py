@@ -9,7 +9,6 @@ so, and has a bar only where reading alone can be seen in three digits.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, plural
 from labtui.results.grouping import devices
 from labtui.results.measured import percent_of
-from labtui.results.rows import LawFit, ResultRow, Results, is_step_time
+from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
 """Shown where there is no number; never a zero."""
@@ -378,45 +377,3 @@ def grid_text(
         )
         for places in parts
     )
-
-
-# --------------------------------------------------------------------------- laws in sentences
-
-
-def fit_sentence(fit: LawFit) -> str:
-    """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
-    share = fit.serial_fraction
-    sizes = ", ".join(map(str, fit.n_gpus))
-    shown = percent_text(share)
-    bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
-    practice = ", small runs" if fit.baseline.small else ", practice" if fit.baseline.practice else ""
-    batch = fit.baseline.per_gpu_batch
-    per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
-    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{practice}"
-    return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
-
-
-def law_lines(fits: Sequence[LawFit]) -> list[str]:
-    """Each fit with its own remarks under it, then the remarks that all fits share."""
-    counts = Counter(remark for fit in fits for remark in fit.remarks)
-    shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
-    lines = []
-    for fit in fits:
-        lines.append(fit_sentence(fit))
-        lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
-    return [*lines, *shared]
-
-
-def note_lines(results: Results) -> list[str]:
-    """The notes of all rows, equal ones gathered, each with the configurations it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for row in results.rows:
-        for note in row.notes:
-            concerned.setdefault(note, []).append(clean(row.label))
-    lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
-    return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
-
-
-def left_out_lines(results: Results) -> list[str]:
-    """Which runs are in no row, and why."""
-    return [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]

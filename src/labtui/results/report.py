@@ -14,11 +14,7 @@ from labtui.results.numbers import (
     ANSWER,
     bounds_text,
     clean,
-    fit_sentence,
     grid_text,
-    law_lines,
-    left_out_lines,
-    note_lines,
     percent_text,
     program_columns,
     ratio_text,
@@ -35,10 +31,10 @@ def answer_text(results: Results, *, width: int | None = None) -> str:
     """The answer: one table, then at most five sentences; the rest is `report_text`."""
     table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
-        *left_out_lines(results),
+        *messages.left_out_lines(results),
         *_accelerations(results),
-        *note_lines(replace(results, left_out=(), notes=())),
-        *(fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
+        *messages.note_lines(replace(results, left_out=(), notes=())),
+        *(messages.fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
         *(each.sentence for each in outlooks(results.rows)),
         *results.notes,
         *([SIGNS] if results.rows else []),
@@ -64,12 +60,12 @@ def report_text(
     """
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
-        "Laws": law_lines(results.fits),
+        "Laws": messages.law_lines(results.fits),
         "Scaling": scaling_sentences(results),
         "More GPUs": [each.sentence for each in outlooks(results.rows)],
         "GPU use": [use_sentence(use) for use in uses],
         "GPU-hours": cost_lines(cost) if cost else [],
-        "Notes": note_lines(results),
+        "Notes": messages.note_lines(results),
         "Sources": _sources(results) if sources else [],
     }
     own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []

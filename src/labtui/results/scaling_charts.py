@@ -23,7 +23,7 @@ from labtui.results.charts import (
 )
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
-from labtui.results.numbers import law_lines, percent_text, rate_text, ratio_text, seconds_text, uncertainty
+from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
 from labtui.slurm.values import number
@@ -301,7 +301,7 @@ def law_chart(results: Results) -> ChartSpec:
         series,
         message=messages.laws_message(results, ()),
         x_ticks=_count_ticks(counts),
-        notes=tuple(line.strip() for line in law_lines(results.fits)),
+        notes=tuple(line.strip() for line in messages.law_lines(results.fits)),
     )
 
 
