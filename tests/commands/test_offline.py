@@ -217,8 +217,8 @@ def test_what_led_to_the_end_is_told_before_the_end(folder):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
     with Open(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
         lab.session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
-        updates = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
-    assert updates[-1].state.runs[1].outcome == "completed"
+        states = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
+    assert states[-1].runs[1].outcome == "completed"
 
 
 def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection():

@@ -16,7 +16,6 @@ from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import followed, news_of
-from labtui.commands.terminal import Update
 from labtui.doctor.findings import Check, Status, summary
 from labtui.session.session import Session
 from tests.conftest import TextTerminal
@@ -73,7 +72,7 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
         metrics = {"loss": 2.5, "val_accuracy": 0.04, "val_top1": 3.966, "val_top5": 12.0}
         epochs = tuple(replace(each, metrics=metrics) for each in run.epochs)
         after = replace(session.state, runs={2: replace(run, epochs=epochs)})
-    told = [line for _, _, said in news_of(Update(empty, after)) for line in said]
+    told = [line for _, _, said in news_of(empty, after, {}) for line in said]
     assert told[0].startswith("submission of run 2  ")
     assert any(line.endswith(" s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %") for line in told)
 

@@ -70,7 +70,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
     monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
-        await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
+        await until(pilot, lambda: app.lab is filled_session.state and not app.view_model._checking.locked())
         await pilot.pause()
         painted, looks = [], []
         repaint = app.repaint
@@ -78,24 +78,17 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
         monkeypatch.setattr(app.view_model, "check_later", looks.append)
         monkeypatch.setattr(app_module, "REPAINT_EVERY_S", 3600.0)
 
-        async def grow(first: int, last: int) -> None:
-            for size in range(first, last):
-                filled_session.feed(changes.grown(LIVE, size))
-                await until(pilot, lambda size=size: sizes() == size)
-
-        def sizes() -> int:
-            return app.view_model.state.submissions[LIVE].logs["out"].size
-
-        await grow(10_000, 10_030)
+        filled_session.feed(changes.grown(LIVE, 10_000))
+        await until(pilot, lambda: painted and painted[-1] is filled_session.state)
+        for size in range(10_001, 10_030):
+            filled_session.feed(changes.grown(LIVE, size))
+            await pilot.pause()
         assert len(painted) == 1, "the first of them at once, the others have to wait"
-        app._repaint_rested()
-        assert len(painted) == 2 and painted[-1] is app.lab is app.main.view.state
-        app._repaint_rested()
+        app._left.set()
+        await until(pilot, lambda: len(painted) == 2)
+        assert painted[-1] is filled_session.state is app.main.view.state
+        app.take_state()
         assert len(painted) == 2, "nothing new came"
-        monkeypatch.setattr(app_module, "REPAINT_EVERY_S", 0.01)
-        await grow(10_030, 10_033)
-        await until(pilot, lambda: painted[-1] is app.lab and not app._repaint_due)
-        assert app.main.view.state.submissions[LIVE].logs["out"].size == 10_032
         assert not looks, "no box depends on how long a log is"
 
 

@@ -34,7 +34,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
     async with screens(session, size=(80, 24)) as (app, pilot):
-        app.desktop = desktop = Desktop()
+        app.notifier.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING))
@@ -53,7 +53,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
 async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
     session.settings = changed(session.settings, notifications=how)
     async with screens(session, size=(80, 24)) as (app, pilot):
-        app.desktop = desktop = Desktop()
+        app.notifier.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
         await until(pilot, lambda: app.lab is session.state and len(messages) == rings)

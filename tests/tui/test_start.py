@@ -10,11 +10,12 @@ from textual.widgets import Input
 
 from labtui.commands import screens as screens_command
 from labtui.domain.errors import UsageError
+from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from labtui.tui import themes
-from labtui.tui.app import LabApp, StateArrived
+from labtui.tui.app import LabApp
 from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.fed_session import live_run, make_folder, spec
 from tests.tui.waiting import screens, text_of, types, until
@@ -155,6 +156,6 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
 
 async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(session):
     async with screens(session, size=(80, 24)) as (app, _):
-        state = session.state
+        app.lab = LabState()
     assert not app.screen_stack
-    app.on_state_arrived(StateArrived(state))
+    app.take_state()

@@ -41,7 +41,7 @@ from labtui.tui.guidance import (
     title_state,
 )
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, TaskLine, View, make_view, runs_of
+from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
 from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
@@ -110,7 +110,7 @@ def seen(state: LabState, **more: Any) -> View:
     charts = catalogue(results)
     run_id = next(iter(state.runs))
     shown = {"results": results, "charts": charts, "task_id": "10.5", "run_id": run_id, "now": NOW}
-    return make_view(View(state=state, edition=EDITION, **(shown | more)))
+    return View(state=state, edition=EDITION, **(shown | more))
 
 
 @settings(max_examples=300, deadline=None)
@@ -212,7 +212,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
         now = {"refreshed_at": NOW, "cluster_time": NOW, "connection": ConnectionState(status="online")}
         return seen(LabState(runs={1: in_epochs(*[NOW] * epochs)}, submissions={"lt1": job}, **now))
 
-    before, after = (make_view(replace(begun(), now=NOW + later)).every[1].left_s for later in (0.0, ago))
+    before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_state(begun())[2] == "", "not for 0:00"
     assert begun(time_limit_s=4.0).every[1].left_s == 4.0
@@ -237,7 +237,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     second = one_run(2, spec(gpus=2), task_id="10.6", phase=RunPhase.RUNNING, started=True)
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
-    view = make_view(replace(seen(state), task_id="10.6"))
+    view = replace(seen(state), task_id="10.6")
     assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
@@ -351,7 +351,7 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
 
     def table(*numbers):
         state = LabState(runs={number: runs[number] for number in numbers})
-        view = make_view(replace(seen(state), edition=chapter, task_id="12.3"))
+        view = replace(seen(state), edition=chapter, task_id="12.3")
         columns, rows = table_of(view, ROLES, 86)
         heads = [column.title for column in columns]
         return heads[2], [tuple(map(str, row.cells[1:4])) for row in rows]
@@ -463,7 +463,7 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     done = replace(run, run_id=2, outcome="completed", phase=RunPhase.DONE, **tokens)
     online = ConnectionState(status="online")
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
-    view = make_view(View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen))
+    view = View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen)
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "The task has its runs." in card and "R  Run again" in card
     assert next_step(view).action != "retry_run"
@@ -548,13 +548,10 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     view = seen(LabState(runs=runs))
     (four,) = (row for row in view.results.rows if row.n_gpus == 4)  # type: ignore[union-attr]
     assert len(four.members) == 2 and four.speedup is not None
-    lines = {
-        at: replace(each, run=replace(each.run, spec=replace(each.run.spec, data_set="micro-224")))
-        for at, each in view.every.items()
-    }
-    other = replace(view.every[1], run=replace(view.every[1].run, run_id=9, task_id="10.6"))
+    small = {at: replace(run, spec=replace(run.spec, data_set="micro-224")) for at, run in runs.items()}
+    others = {**small, 9: replace(runs[1], run_id=9, task_id="10.6")}
     assert result(view)[1] == "as fast with 4 GPUs as with one"
-    assert result(replace(view, every={**lines, 9: other}))[1].endswith("(micro-224)")
+    assert result(replace(view, state=LabState(runs=others)))[1].endswith("(micro-224)")
     (chart, *_), told = view.charts, "B scales better."
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
     assert headline(two) == result(two)[2] == told, "not one of them alone"
@@ -568,7 +565,7 @@ def test_networks_are_called_as_the_edition_calls_them():
     """In charts, numbers and the expected time; the script's own word for it is `vit`."""
     edition = load_edition("hpc4ai-ch12")
     state = published_lab(edition).state
-    real = {"settings": SimpleNamespace(practice=False), "profile": SimpleNamespace(status="current")}
+    real = {"practice": False, "profile": SimpleNamespace(status="current")}
     model = ViewModel(SimpleNamespace(state=state, edition=edition, read_only=False, **real))
     model.load_edition()
     view = model.view()

@@ -7,14 +7,15 @@ import codecs
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from labtui.commands.cli import trusted
 from labtui.commands.terminal import (
     Open,
-    Update,
     add_folder_argument,
     add_json_argument,
     add_run_argument,
@@ -114,8 +115,11 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
+    from labtui.session.notifications import Notifier
+
     with Open(args, start=False) as lab:
-        before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
+        told = lab.state
+        before = {token for token, item in told.submissions.items() if _over(told, item)}
         tell = _print_row if args.json else _Teller()
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
@@ -127,11 +131,15 @@ def run_watch(args: argparse.Namespace) -> int:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
             say(followed(lab.state))
-            notify = _Notifier(lab)
-            for update in lab.updates(all_over):
-                for news in news_of(update, lab.session.edition.names):
+            names = lab.session.edition.names
+            ring = partial(print, end="", file=trusted(sys.stderr), flush=True)
+            notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
+            for state in lab.updates(all_over):
+                for news in news_of(told, state, names):
                     tell(*news)
-                notify(update.state)
+                told = state
+                if notify is not None:
+                    notify(state, names)
                 lab.check_line(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
@@ -162,28 +170,6 @@ def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:
     return [{**run_row(state, run), "epochs": len(run.epochs)} for run in runs]
 
 
-class _Notifier:
-    """Rings when a job starts, ends or fails: on a terminal, and on the desktop, as the lab folder's settings say."""
-
-    def __init__(self, lab: Open) -> None:
-        from labtui.session.notifications import DesktopNotifier, NoticeTracker
-
-        self._how = lab.session.settings.notifications if sys.stderr.isatty() else "off"
-        self._tracker, self._names = NoticeTracker(lab.state), lab.session.edition.names
-        self._desktop = DesktopNotifier()
-
-    def __call__(self, state: LabState) -> None:
-        from labtui.session.notifications import terminal_sequence
-
-        terminal = sys.__stderr__  # the command's own stream lets no escape sequence through
-        if self._how == "off" or terminal is None:
-            return
-        for notice in self._tracker.notices(state, self._names):
-            print(terminal_sequence(notice), end="", file=terminal, flush=True)
-            if self._how == "desktop":
-                self._desktop.show(notice)
-
-
 _NO_RUN = "Nothing to watch: no run has been submitted yet (labtui submit TASK)."
 _OVER = "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
 
@@ -205,9 +191,8 @@ News = tuple[dict[str, Any], str, tuple[str, ...]]
 """One thing that happened: a line of `watch --json`, what it is about, and how it is told in words."""
 
 
-def news_of(update: Update, names: Mapping[str, str] | None = None) -> Iterator[News]:
-    """What an update brings; `names` are those that the edition has for networks."""
-    before, after = update.before, update.state
+def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iterator[News]:
+    """What came with a state; `names` are those that the edition has for networks."""
     if after.connection != before.connection:
         said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
         yield {"type": "connection", **msgspec.to_builtins(after.connection)}, "", said
@@ -218,7 +203,7 @@ def news_of(update: Update, names: Mapping[str, str] | None = None) -> Iterator[
     for token, item in after.submissions.items():
         yield from _news_of_submission(before.submissions.get(token), item)
     for number, run in after.runs.items():
-        yield from _news_of_run(before.runs.get(number), run, after, names or {})
+        yield from _news_of_run(before.runs.get(number), run, after, names)
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:

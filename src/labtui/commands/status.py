@@ -58,7 +58,7 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
-    from labtui.tui.view import View, make_view
+    from labtui.tui.view import View
 
     asked_at = 0.0 if args.offline else time.time()  # what was seen before is not taken for now
     with Open(args, start=False, looks=args.offline) as lab:
@@ -70,7 +70,7 @@ def run_queue(args: argparse.Namespace) -> int:
         if args.all:
             return _all_jobs(lab, as_json=args.json)
         results, edition = lab.session.results(), lab.session.edition
-        view = make_view(View(state=lab.state, edition=edition, results=results, opened_at=asked_at))
+        view = View(state=lab.state, edition=edition, results=results, opened_at=asked_at)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
         bill = spent(lab.state, practice=lab.session.practice)
         if args.json:
@@ -259,14 +259,14 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.lab.checks import check_all, progress
     from labtui.lab.plan import task_of
     from labtui.session.labs import gather_evidence
-    from labtui.tui.view import View, make_view
+    from labtui.tui.view import View
 
     with Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
         view = View(state=lab.state, edition=edition, checks={check.task_id: check for check in checks})
-        lines = {line.task_id: line for line in make_view(view).tasks}
+        lines = {line.task_id: line for line in view.tasks}
         bill = spent(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]

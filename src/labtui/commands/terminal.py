@@ -192,13 +192,6 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
 
 
-class Update(msgspec.Struct, frozen=True):
-    """The state that a command looked at last, and the latest."""
-
-    before: LabState
-    state: LabState
-
-
 class Open:
     """A session for the length of a command."""
 
@@ -237,14 +230,16 @@ class Open:
     def state(self) -> LabState:
         return self.session.state
 
-    def updates(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[Update]:
-        """Updates as they come, until `done` says so or the time is over; those before `done` are all given."""
+    def updates(
+        self, done: Callable[[LabState], bool], *, limit_s: float | None = None
+    ) -> Iterator[LabState]:
+        """States as they come, until `done` says so or the time is over; those before `done` are all given."""
         end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
             before, left = self._told, min(0.5, end - time.monotonic())
             self._told = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))
             if self._told is not before:
-                yield Update(before, self._told)
+                yield self._told
             elif done(self._told) or left <= 0:
                 return
 

@@ -3,15 +3,20 @@
 What is told is labtui's own sentence about a job and its runs; text from logs never gets here.
 """
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
+
+if TYPE_CHECKING:
+    from labtui.session.session import Session
 
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
@@ -98,6 +103,22 @@ class DesktopNotifier:
             self._send(notice)
         except Exception:  # no desktop, no service, no permission: the terminal has told it already
             self._off = True
+
+
+class Notifier:
+    """Tells of a job that started, ended or failed by the terminal and on the desktop, as the settings say."""
+
+    def __init__(self, session: Session, write: Callable[[str], object], *, desktop: bool = True) -> None:
+        """`write` sends a sequence to the terminal."""
+        self._session, self._write, self._tracker = session, write, NoticeTracker(session.state)
+        self.desktop = DesktopNotifier() if desktop else None
+
+    def __call__(self, state: LabState, names: Mapping[str, str]) -> None:
+        how = self._session.settings.notifications
+        for notice in self._tracker.notices(state, names) if how != "off" else ():
+            self._write(terminal_sequence(notice))
+            if how == "desktop" and self.desktop is not None:
+                self.desktop.show(notice)
 
 
 def _send(notice: Notice) -> None:

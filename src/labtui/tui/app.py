@@ -20,7 +20,6 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
-from labtui.domain.state import LabState
 from labtui.tui import STYLES, themes
 from labtui.tui.format import NO_LINE
 from labtui.tui.guidance import key_result, next_step
@@ -39,26 +38,14 @@ if TYPE_CHECKING:
     from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
     from labtui.session.labs import AnswerFiles
-    from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker
+    from labtui.session.notifications import Notifier
     from labtui.session.session import Session
 
 AGE_EVERY_S = 1.0
 REPAINT_EVERY_S = 0.1
-"""Seconds between two repaints for states of the session; a key or a click repaints at once."""
+"""Seconds between two looks at the session's state; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
-
-
-class StateArrived(Message):
-    """The session's newest state; an older one still in the queue is dropped."""
-
-    def __init__(self, state: LabState) -> None:
-        super().__init__()
-        self.state = state
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest state counts."""
-        return isinstance(message, StateArrived)
 
 
 class LabApp(SanitizedApp[int]):
@@ -77,10 +64,9 @@ class LabApp(SanitizedApp[int]):
         key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
         key("q,ctrl+q", "leave", "Quit", "everything is stored, and jobs go on on the cluster"),
     ]
-    lab: LabState
+    notifier: Notifier
     view: var[View | None] = var(None, init=False, always_update=True)
     """What is on the screen: the main screen and each pane watch it and take their slice."""
-    desktop: DesktopNotifier | None = None
     marked_run: int | None = None  # to be compared with another
     keep_in: Path | None = None
     """Where a practice session is to be kept that would be deleted."""
@@ -104,14 +90,12 @@ class LabApp(SanitizedApp[int]):
         self.session, self.lab = session, session.state
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session, self._kept = start, kept
         self._editor_named = False  # which editor opens was said once
         self.incidents = incidents
         self._incidents_shown = 0
-        self._repaint_resting = False  # the last repaint for a state was less than REPAINT_EVERY_S ago
-        self._repaint_due = False  # a state came meanwhile
+        self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
         return MainScreen(self._first_pane)
@@ -123,12 +107,16 @@ class LabApp(SanitizedApp[int]):
 
     def on_mount(self) -> None:
         """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
-        from labtui.session.notifications import NoticeTracker
+        from labtui.session.notifications import Notifier
 
-        self._tracker = NoticeTracker(self.session.state)
+        self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
         threading.Thread(target=self._follow, name="labtui-updates", daemon=True).start()
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY_S, self._age)
+
+    def on_unmount(self) -> None:
+        """No state is waited for any more."""
+        self._left.set()
 
     def begin(self) -> None:
         """The frame is on the screen: now what is stored, all of it."""
@@ -182,38 +170,24 @@ class LabApp(SanitizedApp[int]):
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
     def _follow(self) -> None:
-        """In a thread of its own: each state as it comes, and what of it is told to who looks elsewhere."""
+        """In a thread of its own: states as they come, of a log that streams one every `REPAINT_EVERY_S`."""
         told = self.lab
-        while (state := self.session.next_state(told)) is not told:
+        while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
             told = state
-            self.post_message(StateArrived(state))
-            names = getattr(self.view_model.edition, "names", {})
-            if self._tracker is not None and (notices := self._tracker.notices(state, names)):
-                self.call_later(self.tell, notices)
+            self.call_later(self.take_state)
+            if not self.session.read_only:  # who only looks in is not the one to be told
+                self.notifier(state, getattr(self.view_model.edition, "names", {}))
+            self._left.wait(REPAINT_EVERY_S)
 
-    def on_state_arrived(self, message: StateArrived) -> None:
+    def take_state(self) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
-        if not self.screen_stack:  # none is left while the app closes
+        old, self.lab = self.lab, self.session.state
+        if self.lab is old or not self.screen_stack:  # none is left while the app closes
             return
-        old, self.lab = self.lab, message.state
         self.view_model.arrived(self.lab)
-        self._repaint_for_state()
+        self.repaint()
         if checks_affected(old, self.lab):
             self.check_again()
-
-    def _repaint_for_state(self) -> None:
-        """A log that streams brings twenty states a second: they are painted every `REPAINT_EVERY_S`."""
-        if self._repaint_resting:
-            self._repaint_due = True
-            return
-        self._repaint_resting, self._repaint_due = True, False
-        self.set_timer(REPAINT_EVERY_S, self._repaint_rested)
-        self.repaint()
-
-    def _repaint_rested(self) -> None:
-        self._repaint_resting = False
-        if self._repaint_due:
-            self._repaint_for_state()
 
     def repaint(self) -> None:
         """Compute the view; the parts watch it. A task just finished is told once, with its key result."""
@@ -267,20 +241,6 @@ class LabApp(SanitizedApp[int]):
         """Store an answer that is being written."""
         for pane in self.main.query("AnswersPane") if self.main is not None else ():
             pane.keep()  # type: ignore[attr-defined]
-
-    def tell(self, notices: Sequence[Notice]) -> None:
-        """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
-        from labtui.session.notifications import DesktopNotifier, terminal_sequence
-
-        how = self.session.settings.notifications
-        if how == "off" or self.session.read_only:
-            return  # who only looks in is not the one to be told
-        if self.desktop is None and not self.is_headless:
-            self.desktop = DesktopNotifier()
-        for notice in notices:
-            self.write_to_terminal(terminal_sequence(notice))
-            if how == "desktop" and self.desktop is not None:
-                self.desktop.show(notice)
 
     def write_to_terminal(self, sequence: str) -> None:
         """Send a sequence past the screens' last gate: only one of our own making, its text made harmless."""

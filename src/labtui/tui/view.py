@@ -1,4 +1,4 @@
-"""`View`: what all parts of the screens show at one moment, made by `make_view` and judged nowhere else.
+"""`View`: what all parts of the screens show at one moment, judged here and nowhere else.
 
 Pure: no Textual, files or clocks. A run's phase, its cause, whether it counts and why not stand in its `RunLine`;
 header, task list, runs, next step and charts read it from there.
@@ -142,8 +142,22 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
     exporting: bool = False
-    every: Mapping[int, RunLine] = {}
-    """All runs of the lab, by number."""
+
+    @cached_property
+    def every(self) -> Mapping[int, RunLine]:
+        """All runs of the lab, by number."""
+        rows: dict[int | None, ResultRow] = {}
+        left_out: dict[int | None, str] = {}
+        if self.results is not None:
+            from labtui.results.compute import own_rows
+
+            rows = {run.run_id: row for run, row in own_rows(self.results)}
+            rows |= {run.run_id: row for row in self.results.programs for run in row.members}
+            left_out = {each.run.run_id: each.reason for each in self.results.left_out}
+        return {
+            number: _line_of(self, run, rows.get(number), left_out.get(number, ""))
+            for number, run in self.state.runs.items()
+        }
 
     @cached_property
     def task(self) -> Task | None:
@@ -272,25 +286,6 @@ def _size(spec: RunSpec) -> tuple[object, ...]:
 # ------------------------------------------------------------------ what a run's line says
 
 
-def make_view(view: View) -> View:
-    """The view with every run decided, from its state, results and moment."""
-    rows: dict[int | None, ResultRow] = {}
-    if view.results is not None:
-        from labtui.results.compute import own_rows
-
-        rows = {run.run_id: row for run, row in own_rows(view.results)}
-        rows |= {run.run_id: row for row in view.results.programs for run in row.members}
-    left_out = {each.run.run_id: each.reason for each in view.results.left_out} if view.results else {}
-    every = {}
-    for run_id, run in view.state.runs.items():
-        submission = view.state.submissions.get(run.token)
-        phase, cause = _decided(view, run, submission)
-        cancelling = run.token in view.cancelling and phase in LIVE
-        line = RunLine(run=run, submission=submission, phase=phase, cause=cause, cancelling=cancelling)
-        every[run_id] = _with_numbers(view, line, rows.get(run_id), left_out.get(run_id, ""))
-    return replace(view, every=every)
-
-
 def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunPhase, str]:
     """Phase and cause of a run: what its log says, else its job's end, else what was seen last, but not long ago."""
     state = view.state
@@ -329,8 +324,11 @@ def connected(state: LabState) -> bool:
     return not (connection.status in words.NO_LINE and lost)
 
 
-def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:
-    run = line.run
+def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:
+    submission = view.state.submissions.get(run.token)
+    phase, cause = _decided(view, run, submission)
+    cancelling = run.token in view.cancelling and phase in LIVE
+    line = RunLine(run=run, submission=submission, phase=phase, cause=cause, cancelling=cancelling)
     left = _time(line, row, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(

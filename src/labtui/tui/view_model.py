@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState
-from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, make_view, planned_sizes, runs_of
+from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -59,7 +59,7 @@ class ViewModel:
         self.run_id = self._newest_run()
 
     def _decided(self) -> View:
-        return make_view(View(state=self.state, edition=self.edition, now=self.clock()))
+        return View(state=self.state, edition=self.edition, now=self.clock())
 
     def load_edition(self) -> None:
         """Read the lab's text. Done after the first paint: what is stored can be shown without it."""
@@ -105,33 +105,26 @@ class ViewModel:
         """Everything one repaint needs, as of now."""
         # Numbers come with the second view: what computes them need not be there for the first paint.
         results, charts = self._numbers()
-        return make_view(
-            View(
-                state=self.state,
-                edition=self.edition,
-                loading=not self.loaded,
-                results=results,
-                charts=charts,
-                checks=self.checks,
-                task_id=self.task_id,
-                run_id=self.run_id,
-                practice=self.practice,
-                factor=self.factor,
-                read_only=self.session.read_only,
-                profile=self.session.profile,
-                gpu_hours=self._gpu_hours() if self.loaded else None,
-                now=self.clock(),
-                opened_at=self.opened_at,
-                cancelling=self.cancelling,
-                deck=self.deck,
-                exporting=self.exporting is not None and not self.exporting.done(),
-            )
+        return View(
+            state=self.state,
+            edition=self.edition,
+            loading=not self.loaded,
+            results=results,
+            charts=charts,
+            checks=self.checks,
+            task_id=self.task_id,
+            run_id=self.run_id,
+            practice=self.session.practice,
+            factor=self.factor,
+            read_only=self.session.read_only,
+            profile=self.session.profile,
+            gpu_hours=self._gpu_hours() if self.loaded else None,
+            now=self.clock(),
+            opened_at=self.opened_at,
+            cancelling=self.cancelling,
+            deck=self.deck,
+            exporting=self.exporting is not None and not self.exporting.done(),
         )
-
-    @property
-    def practice(self) -> bool:
-        """Whether this lab folder belongs to a rehearsal."""
-        return bool(self.session.settings.practice or self.session.profile.status == "practice")
 
     def _numbers(self) -> tuple[Results | None, tuple[ChartSpec, ...]]:
         """The numbers and charts of the task's runs and of those they are compared with; the same until one changes.
@@ -153,7 +146,7 @@ class ViewModel:
             state = replace(self.state, runs={run.run_id: run for run in mine})
             results = renamed(compute_results(measured_from_state(state), images=images), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
-            found = (chart for chart in catalogue(results) if chart.practice is self.practice)
+            found = (chart for chart in catalogue(results) if chart.practice is self.session.practice)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
             self._made = mine, (results, charts)
         return self._made[1]
@@ -164,7 +157,7 @@ class ViewModel:
             return None
         from labtui.results.cost import lab_cost
 
-        return lab_cost(self.state, practice=self.practice).total.allocated
+        return lab_cost(self.state, practice=self.session.practice).total.allocated
 
     def log_path(self, stream: Stream = "out") -> Path | None:
         """The mirror of the selected run's job."""
