@@ -15,8 +15,8 @@ from labtui.session.session import Session
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
+from labtui.tui.screens.modals import Ask
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Ask
 from tests.commands.test_headless import check_mirrors
 from tests.real_cluster import Student
 from tests.remote.small_network import use_small_network

@@ -6,9 +6,8 @@ import pytest
 
 from labtui.cluster.target import LoginQuestion
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.screens.pages import TextScreen
+from labtui.tui.screens.modals import Ask, TextScreen, prompt_screen
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Ask, prompt_screen
 from labtui.tui.screens.wizard import WizardApp
 from tests import changes
 from tests.tui.clicking import choose, click_words, place_of

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from labtui.tui.app import LabApp
+from labtui.tui.screens.modals import Ask
 from labtui.tui.screens.plan import PlanScreen, PlanTable
-from labtui.tui.screens.prompts import Ask
 from tests.tui.fed_session import NOW, FedSession
 
 LIMIT_S = 240.0

@@ -1,8 +1,8 @@
-"""A lab's numbers, printed, drawn and handed in: `labtui results`, `labtui plot` and `labtui export`.
+"""A lab's numbers, printed, explained, drawn and handed in: `labtui results`, `why`, `plot` and `export`.
 
-`results` and `plot` take this lab folder, read beside whoever has it open, or bare logs: no folder, no cluster. A file
-that cannot be read gets a sentence on stderr, the rest is still reported, and the exit code is 2. `export` writes
-tables, plots and the hand-in of the folder.
+They take this lab folder, read beside whoever has it open, or bare logs: no folder, no cluster. A file that cannot be
+read gets a sentence on stderr, the rest is still reported, and the exit code is 2. `why` splits the lost efficiency, or
+compares two runs. `export` takes the folder only: tables, plots and the hand-in.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labtui.commands.parse import add_pattern_argument, parse_files, programs_of
 from labtui.commands.terminal import (
+    Open,
     add_folder_argument,
     add_json_argument,
     count,
     print_json,
+    print_line,
     require_trust,
+    run_number,
     say,
     say_error,
     window_width,
@@ -30,7 +34,7 @@ from labtui.domain.errors import DataError, UsageError
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
     from labtui.results.charts import ChartSpec
-    from labtui.results.rows import Results
+    from labtui.results.rows import ResultRow, Results
     from labtui.session.folder import LabFolder
 
 
@@ -41,8 +45,6 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the number of images, and the form of the answer."""
-    from labtui.commands.parse import add_pattern_argument
-
     add_input(parser)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument(
@@ -99,7 +101,6 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
 
 def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
     """The runs of training logs, and the times of a lab's programs; what cannot be read is said on stderr."""
-    from labtui.commands.parse import parse_files, programs_of
     from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
     from labtui.results.measured import measured_from_reports
 
@@ -151,6 +152,94 @@ def of_folder(folder: LabFolder) -> Measurements:
     if (problem := disk_problem(folder)) is not None:
         say_error(problem)
     return measurements_of(folder)
+
+
+# --------------------------------------------------------------------------- why it does not scale
+
+
+_NO_SPLIT = "Nothing to split yet: this needs a run on one GPU and one on more, of the same training."
+
+_CONTROL = (
+    "To split slower steps: `labtui submit TASK --control independent` tells contention from communication."
+)
+
+
+def why_arguments(parser: argparse.ArgumentParser) -> None:
+    """The logs or the folder, or two runs of it."""
+    parser.epilog = "With two run numbers it shows what differs between them: labtui why 3 7"
+    add_input(parser)
+    add_folder_argument(parser, default=None)
+    add_pattern_argument(parser)
+    add_json_argument(parser)
+
+
+def run_why(args: argparse.Namespace) -> int:
+    """Print where the efficiency went, or what differs; 1 when nothing can be said yet."""
+    if args.files and all(word.isdecimal() for word in args.files):
+        return _compare(args)
+    folder = named_folder(args)
+    given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
+    from labtui.results.report import loss_text
+    from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
+    from labtui.results.serialize import loss_json
+
+    results = given.results(args.images)
+    lines = scaling_lines((results if args.json else given.named(results)).measured)
+    rows = [row for line in lines for row in line.beyond if lost_efficiency(row)]
+    if args.json:
+        print_json({"rows": [loss_json(row) for row in rows]})
+    else:
+        for row in sorted(rows, key=lambda each: -(each.n_gpus or 0)):
+            print(f"{loss_text(row, _clock_sentence(row, given))}\n")
+    if not rows:
+        say(_NO_SPLIT)
+    elif any(part.name == SLOWER_STEPS for row in rows for part in lost_efficiency(row)):
+        say(_CONTROL)
+    return 2 if given.unread else 0 if rows else 1
+
+
+def _clock_sentence(row: ResultRow, given: Measurements) -> str:
+    """The GPUs' clocks and what slowed them, where they differ from those of one GPU by more than 1 %."""
+    from labtui.results.grouping import devices
+    from labtui.training_logs.gpu_sampler import clocks
+
+    found = []
+    for each in filter(None, (row.baseline, row)):
+        told = [
+            clocks(given.samples.get(run.source, ()), run.run.epochs, n_gpus=each.n_gpus)
+            for run in each.members
+        ]
+        found.append(next((one for one in told if one[0] is not None), (None, {})))
+    (theirs, _), (mine, slowed) = found[0], found[-1]
+    if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
+        return ""
+    why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
+    return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from labtui.results.numbers import grid_text
+    from labtui.session.comparison import compare_runs
+
+    if len(args.files) != 2:
+        raise UsageError("Name two runs to compare.", "`labtui why 3 7`; `labtui queue` lists the runs.")
+    args.folder = args.folder or "."
+    numbers = [run_number(word) for word in args.files]
+    with Open(args, start=False, looks=True) as lab:
+        names, found, sentences = compare_runs(lab.session, numbers)
+    if args.json:
+        rows = [each._asdict() for each in found]
+        print_json({"runs": numbers, "differences": rows, "next": sentences[-1]})
+        return 0
+    for sentence in sentences[:-1]:
+        print_line(sentence)
+    if found:
+        print(grid_text([["what", *names], *map(list, found)], [False, False, False]))
+    print_line(sentences[-1])
+    return 0
+
+
+# --------------------------------------------------------------------------- drawn and handed in
 
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:

@@ -357,7 +357,7 @@ class LabApp(SanitizedApp[int]):
 
     def action_page(self, name: str) -> None:
         """A page of text over the screen: help, problems, requests, jobs; from the page itself back."""
-        from labtui.tui.screens.pages import PAGES, TextScreen
+        from labtui.tui.screens.modals import PAGES, TextScreen
 
         title, make = PAGES[name]
         if self.screen.title == title:
@@ -374,7 +374,7 @@ class LabApp(SanitizedApp[int]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette lists."""
-        from labtui.tui.screens.pages import palette
+        from labtui.tui.screens.modals import palette
 
         for name, shown, said, run in palette(self, screen):
             yield SystemCommand(f"{name:<15}{shown:<7}{said}", "", run)
@@ -386,9 +386,9 @@ class LabApp(SanitizedApp[int]):
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""
-        from labtui.tui.screens.pages import DoctorScreen
+        from labtui.tui.screens.modals import DoctorScreen
 
-        self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
+        self.push_screen(DoctorScreen())
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""
@@ -399,7 +399,7 @@ class LabApp(SanitizedApp[int]):
 
     async def action_leave(self) -> None:
         """Leave. What is lost by leaving is asked about first."""
-        from labtui.tui.screens.prompts import ask_before_leaving
+        from labtui.tui.screens.modals import ask_before_leaving
 
         self.keep_answers()
         await ask_before_leaving(self, kept=self._kept)

@@ -112,7 +112,7 @@ class SanitizedApp(App[_Result]):
 
     def on_prompt_asked(self, message: PromptAsked) -> None:
         """A password, a code or a fingerprint that the worker waits for."""
-        from labtui.tui.screens.prompts import prompt_screen
+        from labtui.tui.screens.modals import prompt_screen
 
         self.push_screen(prompt_screen(message.question), message.reply.put)
 

@@ -28,7 +28,7 @@ from labtui.session.session import Session
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
-from labtui.tui.screens.prompts import Ask, Choice, typed, yes_or_no
+from labtui.tui.screens.modals import Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable

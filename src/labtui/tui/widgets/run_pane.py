@@ -151,7 +151,7 @@ class RunPane(Pane, Vertical):
             self.app.repaint()
             return
         from labtui.session.comparison import compare_runs
-        from labtui.tui.screens.pages import TextScreen, comparison_page
+        from labtui.tui.screens.modals import TextScreen, comparison_page
 
         self.app.marked_run = None
         self.app.repaint()
@@ -168,7 +168,7 @@ class RunPane(Pane, Vertical):
     def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
         line = self._line
-        from labtui.tui.screens.prompts import Ask, yes_or_no
+        from labtui.tui.screens.modals import Ask, yes_or_no
 
         run_id, others = line.run_id, self._others(line)
         text = f"Cancel run {run_id}?"
@@ -184,7 +184,7 @@ class RunPane(Pane, Vertical):
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm shall end the job of the selected run."""
         line = self._line
-        from labtui.tui.screens.prompts import Ask, typed
+        from labtui.tui.screens.modals import Ask, typed
 
         run_id, submission, others = line.run_id, line.submission, self._others(line)
         text = f"Run {run_id}: minutes from the job's start to its end."
