@@ -111,7 +111,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "retry": ("jobs", "submit a run again: the same, with more time, or a smaller batch"),
     "hold": ("jobs", "hold waiting runs until they are released"),
     "release": ("jobs", "release held runs"),
-    "check": ("jobs", "show which tasks are done, based on evidence"),
+    "check": ("lab_folders", "show which tasks are done, based on evidence"),
     "parse": ("parse", "read training logs and print what they contain"),
     "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are"),
     "why": ("results", "where the efficiency went, or what differs between two runs"),

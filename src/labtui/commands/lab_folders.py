@@ -1,4 +1,4 @@
-"""`labtui init` makes a lab folder; `labtui labs` lists, shows and checks the editions it can be made for."""
+"""`labtui init` makes a lab folder; `check` says which tasks are done; `labs` has the editions it can be made for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from labtui.cluster.local_files import named_path
+from labtui.commands.jobs import spent
 from labtui.commands.terminal import (
     CONNECTION_KEYS,
+    Open,
     TerminalPrompter,
     add_connection_arguments,
+    add_folder_argument,
     add_json_argument,
     at_terminal,
     plain,
@@ -25,9 +30,11 @@ from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
+    from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
+    from labtui.tui.view import TaskLine
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,6 +144,64 @@ def _answer(question: SiteQuestion) -> str:
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
     return question.choose(typed(f"{question.text} [{question.default}] "))
+
+
+# --------------------------------------------------------------------------- the tasks of a folder
+
+
+def check_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which tasks, and the form of the answer."""
+    parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
+    add_folder_argument(parser)
+    add_json_argument(parser)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Look at the evidence in the folder; asks no cluster."""
+    from labtui.lab.checks import check_all, progress
+    from labtui.lab.plan import task_of
+    from labtui.session.labs import gather_evidence
+    from labtui.tui.view import View
+
+    with Open(args, start=False, looks=True) as lab:
+        edition = lab.session.edition
+        task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
+        checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
+        view = View(state=lab.state, edition=edition, checks={check.task_id: check for check in checks})
+        lines = {line.task_id: line for line in view.tasks}
+        bill = spent(lab.state, practice=lab.session.practice)
+    far = progress(edition, checks)
+    wanted = [check for check in checks if check.task_id in task_ids]
+    if args.json:
+        rows = [
+            msgspec.to_builtins(check) | {"title": task_of(edition, check.task_id).title} for check in wanted
+        ]
+        print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
+    else:
+        for check in wanted:
+            _print_task(lines[check.task_id], check, full=bool(args.task))
+        if not args.task:
+            where = f"; next is task {far.current}" if far.current else ""
+            print(f"{far.done} of {far.total} tasks done{where}.")
+    return 0 if all(check.done for check in wanted) else 1
+
+
+def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
+    word = line.word + " (practice)" * (check.practice and check.status == "done")
+    print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
+    if check.missing:
+        more = sum(not item.met for item in check.items) - 1
+        rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
+        print_wrapped(plain(f"         {check.missing}{rest}"))
+    for item in check.items if full else ():
+        mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
+        shown = f"  [{item.evidence}]" if item.evidence else ""
+        print_wrapped(plain(f"         {mark:<5} {item.sentence}{shown}"))
+    for note in check.notes:
+        print_wrapped(plain(f"         note: {note}"))
+
+
+# --------------------------------------------------------------------------- editions
 
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
