@@ -25,25 +25,14 @@ from labtui.commands.terminal import (
 )
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import SubmissionState
 from labtui.slurm.job_evidence import live, unread
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
+    from labtui.results.cost import LabCost
     from labtui.tui.view import RunLine, View
-
-
-def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
-    """GPU-hours allocated and used, core-hours and jobs: ``{"practice", "total", "tasks": {id: ...}, "jobs": [...]}``.
-
-    In a practice folder those of the rehearsal, which nobody pays for, and which says so.
-    """
-    from labtui.results.cost import lab_cost
-
-    cost = lab_cost(state, practice=practice)
-    bill = {"practice": practice, "total": cost.total, "tasks": cost.tasks, "jobs": cost.jobs}
-    return dict(msgspec.to_builtins(bill))
 
 
 READ_END_S = 30.0
@@ -60,6 +49,7 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
+    from labtui.results.cost import lab_cost
     from labtui.tui.view import View
 
     asked_at = 0.0 if args.offline else time.time()  # what was seen before is not taken for now
@@ -74,7 +64,7 @@ def run_queue(args: argparse.Namespace) -> int:
         results, edition = lab.session.results(), lab.session.edition
         view = View(state=lab.state, edition=edition, results=results, opened_at=asked_at)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
-        bill = spent(lab.state, practice=lab.session.practice)
+        bill = lab_cost(lab.state, practice=lab.session.practice)
         if args.json:
             print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill})
         else:
@@ -189,15 +179,11 @@ def _remedy(view: View, line: RunLine) -> str:
     return run.diagnosis[0].text if run.outcome == "failed" and run.diagnosis else ""
 
 
-def _print_bill(bill: dict[str, Any]) -> None:
-    for task, cost in bill["tasks"].items():
-        if cost["allocated"]:
-            hours = (
-                f"{cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them spent on training"
-            )
-            say(
-                f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' if bill['practice'] else ''}"
-            )
+def _print_bill(bill: LabCost) -> None:
+    for task, cost in bill.tasks.items():
+        if cost.allocated:
+            hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} of them spent on training"
+            say(f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' * bill.practice}")
 
 
 _GPU_COLUMNS = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.cluster.local_files import named_path
-from labtui.commands.jobs import spent
 from labtui.commands.terminal import (
     CONNECTION_KEYS,
     Open,
@@ -160,6 +159,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Look at the evidence in the folder; asks no cluster."""
     from labtui.lab.checks import check_all, progress
     from labtui.lab.plan import task_of
+    from labtui.results.cost import lab_cost
     from labtui.session.labs import gather_evidence
     from labtui.tui.view import View
 
@@ -169,7 +169,7 @@ def run_check(args: argparse.Namespace) -> int:
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
         view = View(state=lab.state, edition=edition, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}
-        bill = spent(lab.state, practice=lab.session.practice)
+        bill = lab_cost(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:

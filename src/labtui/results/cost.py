@@ -46,8 +46,9 @@ class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The lab's bill: each job, each task, and the whole. Practice jobs cost nothing and are not in it."""
+    """The lab's bill: each job, each task, and the whole; of a `practice` lab what nobody pays for."""
 
+    practice: bool
     jobs: tuple[JobCost, ...]
     tasks: Mapping[str, CostTotal]
     total: CostTotal
@@ -65,7 +66,7 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
             by_task.setdefault(job.task_id, []).append(job)
     jobs = [job for found in by_task.values() for job in found]
     tasks = {task: _total(found) for task, found in by_task.items()}
-    return LabCost(jobs=tuple(jobs), tasks=tasks, total=_total(jobs))
+    return LabCost(practice=practice, jobs=tuple(jobs), tasks=tasks, total=_total(jobs))
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
