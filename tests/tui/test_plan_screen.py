@@ -349,7 +349,7 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         task = next(each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in each.copies_to_start)
         given = PlanOverrides(account="nct_345", user="u1")
         drafts = task_drafts(edition, task.id, load_profile("mn5"), given)
-        screen = PlanScreen(session, edition, task.id, drafts)
+        screen = PlanScreen(Plan(session, edition, task.id, drafts))
         await app.push_screen(screen)
         await until(pilot, lambda: "ResNet152.py is not sent with the job" in flat(app))
         assert "It begins as a copy of ResNet50.py." in flat(app)

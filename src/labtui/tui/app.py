@@ -347,13 +347,14 @@ class LabApp(SanitizedApp[int]):
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
         """The plan screen over the main one; `why`: what is to be said of these runs."""
+        from labtui.tui.plan_model import Plan
         from labtui.tui.screens.plan import PlanScreen
 
         if (edition := self.view_model.edition) is not None:
             held = contextlib.ExitStack()
-            screen = PlanScreen(self.session, edition, task_id, tuple(drafts), why=why, held=held)
+            plan = Plan(self.session, edition, task_id, tuple(drafts), why)
             held.enter_context(self.batch_update())
-            await self.push_screen(screen)
+            await self.push_screen(PlanScreen(plan, held))
 
     def action_page(self, name: str) -> None:
         """A page of text over the screen: help, problems, requests, jobs; from the page itself back."""

@@ -20,11 +20,9 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
-from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
-from labtui.session.session import Session
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Found, Plan, Verdict
@@ -67,20 +65,10 @@ class PlanScreen(FramedScreen):
         key("e", "edit", "Edit", "open the job script in your editor"),
     ]
 
-    def __init__(
-        self,
-        session: Session,
-        edition: Edition,
-        task_id: str,
-        drafts: tuple[SubmissionDraft, ...],
-        *,
-        why: str = "",
-        held: ExitStack | None = None,
-    ) -> None:
-        """`why`: what is to be said of these runs; `held` lets it all be painted, once it has its width."""
+    def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:
+        """`held` lets it all be painted, once it has its width."""
         super().__init__()
-        self.session, self.held = session, held
-        self.plan = Plan(session, edition, task_id, drafts, why)
+        self.plan, self.held = plan, held
         self.columns: list[str] = []
         self.sending = False  # as soon as the files are checked
 
@@ -359,7 +347,9 @@ class PlanScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """A script with an error, else the job script of this job, in the editor; what is saved is submitted."""
-        path = self.session.folder.scripts / self.plan.errors[0].finding.file if self.plan.errors else None
+        path = (
+            self.app.session.folder.scripts / self.plan.errors[0].finding.file if self.plan.errors else None
+        )
         if self.plan.job_file is not None:
             self.app.open_editor(self.plan.job_file)
         elif path is not None and path.is_file():
@@ -396,7 +386,7 @@ class PlanScreen(FramedScreen):
         """The cluster's own word on every job of the plan."""
         for draft in self.plan.drafts:
             self.plan.verdicts[draft] = Verdict()
-            ask = partial(self.session.test_only, draft, script=self.plan.scripts.get(draft))
+            ask = partial(self.app.session.test_only, draft, script=self.plan.scripts.get(draft))
             self.app.follow(ask, take=partial(self._slurm_said, draft))
         self.show()
 
@@ -433,10 +423,10 @@ class PlanScreen(FramedScreen):
             ask = Ask(text, details=doubts, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)
         else:
-            before = max(self.session.state.runs, default=0)
+            before = max(self.app.session.state.runs, default=0)
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
-                self.app.follow(partial(self.session.submit, draft, script=script, accepted=accepted))
+                self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.dismiss(None)
             if self.app.main is not None:
                 self.app.main.show_submitted(before)
