@@ -340,8 +340,6 @@ class LabApp(SanitizedApp[int]):
             self.notify(step.label, markup=False)
         elif step.action == "pane('answers')" and main.pane == "answers":
             await main.action_next_question()
-        elif step.again:
-            await main.action_retry_run(step.again)
         else:
             await self.run_action(step.action, main if step.action not in {"refresh_now", "doctor"} else self)
 

@@ -21,15 +21,12 @@ if TYPE_CHECKING:
 class NextStep(msgspec.Struct, frozen=True):
     """What to do next: a label and one reason, and the action that does it ("" where no key helps).
 
-    `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.
     `key` takes the step; "": the key of the action where it has one here, else a full stop.
     """
 
     label: str
     reason: str = ""
     action: str = ""
-    again: tuple[RunLine, ...] = ()
-    task_id: str = ""
     key: str = ""
 
 
@@ -61,7 +58,7 @@ def _next_step(view: View) -> NextStep:
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
         said = f"Run {starved.run_id} ran out of memory."
-        return NextStep(remedy(view, starved)[0], said, "retry_run", (starved,))
+        return NextStep(remedy(view, starved)[0], said, f"retry_run(({starved.run_id},))")
     item = view.check.next_item if view.check is not None else None
     if view.pending and (item is None or item.of_runs):
         return _while_running(view)
@@ -114,11 +111,11 @@ def _after_oom(view: View, line: RunLine) -> tuple[str, str]:
 
 def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     if item.task_id:
-        return NextStep(f"Go to {item.task_id}", missing, "go_on", task_id=item.task_id)
+        return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
-        reason = _ended(again)
-        return NextStep("Run again", reason, "retry_run", again)
+        numbers = tuple(line.run_id for line in again)
+        return NextStep("Run again", _ended(again), f"retry_run({numbers})")
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Begin the copy"
@@ -189,7 +186,7 @@ def _go_on(view: View) -> NextStep:
         return NextStep("")
     for row in view.tasks:
         if row.task_id == far.current:
-            return NextStep(f"Go to {row.task_id}", row.title, "go_on", task_id=row.task_id)
+            return NextStep(f"Go to {row.task_id}", row.title, f"go_to({row.task_id!r})")
     hand_in = view.edition.hand_in if view.edition is not None else None
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
     if not view.deck:

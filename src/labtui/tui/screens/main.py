@@ -15,9 +15,9 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.tui import STYLES
-from labtui.tui.guidance import instead_of_runs, next_step, runs_again
+from labtui.tui.guidance import instead_of_runs, runs_again
 from labtui.tui.messages import export_all
-from labtui.tui.view import RunLine, View
+from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
 if TYPE_CHECKING:
@@ -200,20 +200,16 @@ class MainScreen(FramedScreen):
         after = [row.task_id for row in view.rows].index(view.task_id) + 1
         ahead = next((row.task_id for row in view.tasks[after:] if row.status != "done"), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
-            await self._go_to(ahead)
+            await self.action_go_to(ahead)
 
     @property
     def _now(self) -> View:
         return self.app.view_model.view()
 
-    async def _go_to(self, task_id: str) -> None:
+    async def action_go_to(self, task_id: str) -> None:
+        """Another task, and what it asks for."""
         self.app.go_to_task(task_id)
         await self.show_pane("task")
-
-    async def action_go_on(self) -> None:
-        """Go to the task that the next step names."""
-        if task_id := next_step(self._now).task_id:
-            await self._go_to(task_id)
 
     # ------------------------------------------------------------------ plans
 
@@ -235,11 +231,13 @@ class MainScreen(FramedScreen):
             return
         await self.app.show_plan(task_id, drafts)
 
-    async def action_retry_run(self, these: Sequence[RunLine] = ()) -> None:
+    async def action_retry_run(self, these: Sequence[int] = ()) -> None:
         """The plan of `these` runs again, else of those that the key plans; each is changed by how it ended."""
         from labtui.session.planning import retry_after
 
-        jobs = {line.run.token: line for line in reversed(these or runs_again(self._now))}
+        view = self._now
+        again = [view.every[number] for number in these] or runs_again(view)
+        jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id) for line in lines]
         said = [

@@ -138,7 +138,8 @@ class Slice(Widget):
             step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
         if step.key or not step.action:
             return step
-        return replace(step, key=self.app.get_key_display(here[step.action]) if step.action in here else ".")
+        binding = here.get(step.action) or here.get(step.action.partition("(")[0])
+        return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
 
 class HeaderBar(Slice):
