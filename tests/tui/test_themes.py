@@ -63,7 +63,6 @@ def test_text_on_a_ground_of_colour_can_be_read(theme):
 async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch):
     class Crashing(themes.SanitizedApp[None]):
         def on_mount(self) -> None:
-            themes.register(self)
             secret = "4" * 8
             raise ValueError("\x1b]0;title\x07 it broke" if secret else "")
 

@@ -107,22 +107,15 @@ def parse_files(
 
 def _parse_file(path: str, make: MakeReader) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
-    beside = _companion(path)
-    err = None
-    if beside is not None:
+    beside, err = f"{path.removesuffix('.out')}.err", None
+    if path.endswith(".out") and Path(beside).is_file():
         with contextlib.suppress(LabError):  # one that cannot be read, or is empty or no text, adds nothing
-            err = _read(str(beside), "err", make)
+            err = _read(beside, "err", make)
     try:
         report = _read(path, stream, make, may_be_empty=err is not None)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
-    return ParsedFile(path, join_streams(report, err), beside=str(beside) if err else "", stream=stream)
-
-
-def _companion(path: str) -> Path | None:
-    """The .err of a .out, when it lies beside it."""
-    err = Path(path.removesuffix(".out") + ".err")
-    return err if path.endswith(".out") and err.is_file() else None
+    return ParsedFile(path, join_streams(report, err), beside=beside if err else "", stream=stream)
 
 
 def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = False) -> LogReport:

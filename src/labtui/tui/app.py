@@ -20,12 +20,12 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
-from labtui.tui import STYLES, themes
+from labtui.tui import STYLES
 from labtui.tui.format import NO_LINE
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import SanitizedApp, preferred_theme
+from labtui.tui.themes import SanitizedApp
 from labtui.tui.view import RunLine, View
 from labtui.tui.view_model import ViewModel, checks_affected
 from labtui.tui.widgets.frame import CHANGING, key
@@ -86,7 +86,6 @@ class LabApp(SanitizedApp[int]):
         """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
         super().__init__()
         self.animation_level = "none"  # nothing moves unless a fact changed
-        themes.register(self, preferred_theme())
         self.session, self.lab = session, session.state
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)

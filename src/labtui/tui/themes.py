@@ -81,11 +81,21 @@ class SanitizedApp(App[_Result]):
     """What every app of ours is made from."""
 
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
-    _read_with: Theme | None = None
-
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
     _resizing: contextlib.ExitStack | None = None
+
+    def __init__(self) -> None:
+        """With our two themes instead of Textual's, in whose variables the stylesheets are read at once."""
+        super().__init__()
+        for name in self.available_themes:
+            self.unregister_theme(name)
+        for theme in OURS:
+            self.register_theme(theme)
+        preferred = preferred_theme()
+        self.theme = preferred if preferred in self.available_themes else DARK.name
+        self._read_with: Theme | None = self.current_theme
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def on_mount(self) -> None:
         """Questions of a login come here; a signal that ends the program gives the terminal back first."""
@@ -115,12 +125,6 @@ class SanitizedApp(App[_Result]):
         from labtui.tui.screens.modals import prompt_screen
 
         self.push_screen(prompt_screen(message.question), message.reply.put)
-
-    def choose_first_theme(self, name: str) -> None:
-        """Before the start: the stylesheets are read with this theme's variables at once."""
-        self.theme = name
-        self._read_with = self.current_theme
-        self.stylesheet.set_variables(self.get_css_variables())
 
     def action_change_theme(self) -> None:
         """The other theme, for the next time too."""
@@ -255,15 +259,6 @@ LIGHT = _theme(
     "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3",
 )
 OURS = (DARK, LIGHT)
-
-
-def register(app: SanitizedApp[Any], chosen: str = "") -> None:
-    """Our two themes instead of Textual's; the preferred one first, else the dark one."""
-    for name in app.available_themes:
-        app.unregister_theme(name)
-    for theme in OURS:
-        app.register_theme(theme)
-    app.choose_first_theme(chosen if chosen in app.available_themes else DARK.name)
 
 
 class Roles(msgspec.Struct, frozen=True):

@@ -191,7 +191,6 @@ class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
 
     def __init__(self, place: Path) -> None:
         super().__init__()
-        themes.register(self)
         self.place = place
         self.prompter = ScreenPrompter()
 
