@@ -18,7 +18,7 @@ from textual.widgets import Input
 from labtui.cluster.target import LoginQuestion
 from labtui.session import planning
 from labtui.tui.app import LabApp
-from labtui.tui.messages import PromptAsked, ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
@@ -109,7 +109,6 @@ QUESTION = LoginQuestion(
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 async def test_the_question_about_a_server_looks_as_agreed(lab):
-    import queue
 
     app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
@@ -117,6 +116,6 @@ async def test_the_question_about_a_server_looks_as_agreed(lab):
         await until(pilot, lambda: bool(app.view_model.checks))
         lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now."))
         await until(pilot, lambda: "does not answer" in text_of(app))
-        app.post_message(PromptAsked(QUESTION, queue.Queue()))
+        app.call_later(app.ask_for_login, QUESTION, lambda answer: None)
         await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))
     lab.close()

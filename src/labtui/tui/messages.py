@@ -1,4 +1,4 @@
-"""Between the screens and what runs beside them: messages, the worker's questions, the editor, the export's process.
+"""Between the screens and what runs beside them: the worker's questions, the editor, the export's process.
 
 `labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. It speaks when it
 has written all: where the screens are left meanwhile, nobody hears it, and that is all.
@@ -20,34 +20,23 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from textual.message import Message
-
 from labtui.domain.errors import ExportError, LabError
 from labtui.domain.terminal_text import display_text
 
-
-class PromptAsked(Message):
-    """The worker waits for the student: put the answer (or None) into `reply`, once."""
-
-    def __init__(self, question: Any, reply: queue.Queue[str | None]) -> None:
-        super().__init__()
-        self.question = question
-        self.reply = reply
-
-
-Post = Callable[[Message], bool]
+Show = Callable[[Any, Callable[[str | None], None]], bool]
+"""Has the app show a question, whose answer (or None) is given to a function, once; False: it is closing."""
 
 
 class ScreenPrompter:
     """Answers the worker's questions (password, passphrase, code, host key) with a modal of the app."""
 
     def __init__(self) -> None:
-        self._post: Post | None = None
+        self._show: Show | None = None
         self._closed = threading.Event()
 
-    def attach(self, post: Post) -> None:
+    def attach(self, show: Show) -> None:
         """Questions go to this app from now on."""
-        self._post = post
+        self._show = show
 
     def close(self) -> None:
         """No more answers: whoever waits gets None."""
@@ -56,7 +45,7 @@ class ScreenPrompter:
     def ask(self, question: Any) -> str | None:
         """Called in the worker thread; returns the answer, or None when the student refused or the app is closing."""
         reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
-        if self._post is None or self._closed.is_set() or not self._post(PromptAsked(question, reply)):
+        if self._show is None or self._closed.is_set() or not self._show(question, reply.put):
             return None
         while not self._closed.is_set():
             try:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -24,7 +24,7 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
-from labtui.tui.messages import PromptAsked, ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 
 
 class TerminalSanitizer(LineFilter):
@@ -103,7 +103,7 @@ class SanitizedApp(App[_Result]):
             with contextlib.suppress(AttributeError, NotImplementedError):  # as on Windows
                 asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
         if self.prompter is not None:
-            self.prompter.attach(self.post_message)
+            self.prompter.attach(partial(self.call_later, self.ask_for_login))
 
     def _build_driver(self, *how: Any, **more: Any) -> Driver:
         driver = super()._build_driver(*how, **more)
@@ -120,11 +120,11 @@ class SanitizedApp(App[_Result]):
         if self.prompter is not None:
             self.prompter.close()
 
-    def on_prompt_asked(self, message: PromptAsked) -> None:
+    def ask_for_login(self, question: Any, answered: Callable[[str | None], None]) -> None:
         """A password, a code or a fingerprint that the worker waits for."""
         from labtui.tui.screens.modals import prompt_screen
 
-        self.push_screen(prompt_screen(message.question), message.reply.put)
+        self.push_screen(prompt_screen(question), answered)
 
     def action_change_theme(self) -> None:
         """The other theme, for the next time too."""
