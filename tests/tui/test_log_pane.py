@@ -1,11 +1,11 @@
 """The title over the log: where the search stands, in words, and the keys that go on."""
 
 import re
+import threading
 
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.tui import app as app_module
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.tui.fed_session import NOW, finished_run, spec, write_log
@@ -76,15 +76,15 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
         repaint = app.repaint
         monkeypatch.setattr(app, "repaint", lambda: (painted.append(app.view_model.state), repaint()))
         monkeypatch.setattr(app.view_model, "check_later", looks.append)
-        monkeypatch.setattr(app_module, "REPAINT_EVERY_S", 3600.0)
-
+        rested = threading.Event()
+        monkeypatch.setattr(app._left, "wait", lambda _: rested.wait())
         filled_session.feed(changes.grown(LIVE, 10_000))
         await until(pilot, lambda: painted and painted[-1] is filled_session.state)
         for size in range(10_001, 10_030):
             filled_session.feed(changes.grown(LIVE, size))
             await pilot.pause()
         assert len(painted) == 1, "the first of them at once, the others have to wait"
-        app._left.set()
+        rested.set()
         await until(pilot, lambda: len(painted) == 2)
         assert painted[-1] is filled_session.state is app.main.view.state
         app.take_state()

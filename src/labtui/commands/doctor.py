@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -25,6 +24,7 @@ from labtui.commands.terminal import (
     add_folder_argument,
     add_json_argument,
     add_trust_argument,
+    folder_here,
     plain,
     print_json,
     require_trust,
@@ -88,27 +88,14 @@ def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
         session.note_paths(seen)
 
 
-def _here(args: argparse.Namespace) -> Path | None:
-    """The lab folder here or above; None without one, or when a cluster was named instead."""
-    from labtui.session.folder import find_folder
-
-    if args.cluster:
-        return None
-    try:
-        return find_folder()
-    except UsageError:
-        say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
-        return None
-
-
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
-    from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import requirements_of
     from labtui.session.settings import Settings, changed, load_profile, overrides_of
 
-    path = Path(args.folder) if args.folder else _here(args)
-    folder = LabFolder.open(path) if path is not None else None
+    folder = None if args.cluster and not args.folder else folder_here(args.folder)
+    if folder is None and not args.cluster:
+        say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
     settings = Settings(edition="", profile=DEFAULT_PROFILE)
     if folder is not None:
         require_trust(folder.path, args)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from labtui.commands.terminal import add_json_argument, count, plain, print_json, print_line, say
+from labtui.commands.terminal import add_json_argument, count, folder_here, plain, print_json, print_line, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft, plural
 from labtui.slurm.values import number
@@ -178,7 +178,7 @@ def run_lint(args: argparse.Namespace) -> int:
         return 0
     if not args.files:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
-    folder = _folder(args)
+    folder = folder_here(args.folder)
     profile, account = _cluster(args, folder)
     found: dict[str, tuple[Finding, ...]] = {}
     for name in args.files:
@@ -190,18 +190,6 @@ def run_lint(args: argparse.Namespace) -> int:
     else:
         _print(found)
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
-
-
-def _folder(args: argparse.Namespace, start: Path = Path()) -> LabFolder | None:
-    """The lab folder that is named, else the one at `start` or above. Raises UsageError when the named one is none."""
-    from labtui.session.folder import LabFolder, find_folder
-
-    try:
-        return LabFolder.open(find_folder(args.folder or start))
-    except UsageError:
-        if args.folder:
-            raise
-        return None
 
 
 def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, str]:
@@ -229,7 +217,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
 
     files = with_files_beside(path)
     # From a lab folder a file is sent beside what is in scripts/, and its folders are made.
-    if folder := _folder(args, path.resolve().parent):
+    if folder := folder_here(args.folder, path.resolve().parent):
         files = {**folder.script_files(), **files}
     main, given = path.name if path.suffix != ".py" else "", given_of(args)
     text = files[path.name].decode("utf-8", "replace")

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import named_path
 from labtui.domain.errors import UsageError
@@ -36,7 +36,9 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
         raise UsageError(f"{named} is not a lab folder.", _NO_FOLDER)
     need_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
     if path is None:
-        made = _make_one(Path(named) if named else None)
+        from labtui.tui.screens.wizard import WizardApp
+
+        made = WizardApp(named_path(named or Path.cwd() / "lab")).run()
         if made == "practice":
             from labtui.commands.cli import main
 
@@ -85,13 +87,6 @@ def _folder(named: str | None) -> Path | None:
     if not free:
         raise UsageError(f"{named} is neither a command of labtui nor a lab folder.", _NO_FOLDER)
     return None
-
-
-def _make_one(place: Path | None) -> Path | Literal["practice"] | None:
-    """The wizard; None when the student left it, "practice" where they want to practise first."""
-    from labtui.tui.screens.wizard import WizardApp
-
-    return WizardApp(named_path(place or Path.cwd() / "lab")).run()
 
 
 def show(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
+from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
 from labtui.domain.state import ConnectionState, LabState, RunState
 from labtui.domain.terminal_text import fitted_lines
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
+    from labtui.session.folder import LabFolder
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session
     from labtui.session.settings import NotTrusted
@@ -165,6 +166,18 @@ def require_trust(folder: Path, args: argparse.Namespace) -> None:
     """As `ask_trust`, for what cannot be done without. Raises NotTrusted."""
     if (why := ask_trust(folder, given=args.trust)) is not None:
         raise why
+
+
+def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
+    """The lab folder that is named, else the one at `start` or above. Raises UsageError when the named one is none."""
+    from labtui.session.folder import LabFolder, find_folder
+
+    try:
+        return LabFolder.open(find_folder(named or start))
+    except UsageError:
+        if named:
+            raise
+        return None
 
 
 _CONNECTION = {
