@@ -116,6 +116,6 @@ async def test_the_question_about_a_server_looks_as_agreed(lab):
         await until(pilot, lambda: bool(app.view_model.checks))
         lab.feed(changes.problem("x", "The cluster does not answer.", "Press u to try now."))
         await until(pilot, lambda: "does not answer" in text_of(app))
-        app.call_later(app.ask_for_login, QUESTION, lambda answer: None)
+        app.call_later(app.prompter.show, app, QUESTION, lambda answer: None)
         await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))
     lab.close()

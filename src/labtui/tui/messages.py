@@ -20,23 +20,22 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from textual.app import App
+
 from labtui.domain.errors import ExportError, LabError
 from labtui.domain.terminal_text import display_text
-
-Show = Callable[[Any, Callable[[str | None], None]], bool]
-"""Has the app show a question, whose answer (or None) is given to a function, once; False: it is closing."""
 
 
 class ScreenPrompter:
     """Answers the worker's questions (password, passphrase, code, host key) with a modal of the app."""
 
     def __init__(self) -> None:
-        self._show: Show | None = None
+        self._app: App[Any] | None = None
         self._closed = threading.Event()
 
-    def attach(self, show: Show) -> None:
+    def attach(self, app: App[Any]) -> None:
         """Questions go to this app from now on."""
-        self._show = show
+        self._app = app
 
     def close(self) -> None:
         """No more answers: whoever waits gets None."""
@@ -45,7 +44,8 @@ class ScreenPrompter:
     def ask(self, question: Any) -> str | None:
         """Called in the worker thread; returns the answer, or None when the student refused or the app is closing."""
         reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
-        if self._show is None or self._closed.is_set() or not self._show(question, reply.put):
+        app = None if self._closed.is_set() else self._app
+        if app is None or not app.call_later(self.show, app, question, reply.put):
             return None
         while not self._closed.is_set():
             try:
@@ -53,6 +53,12 @@ class ScreenPrompter:
             except queue.Empty:
                 continue
         return None
+
+    def show(self, app: App[Any], question: Any, answered: Callable[[str | None], None]) -> None:
+        """A password, a code or a fingerprint that the worker waits for."""
+        from labtui.tui.screens.modals import prompt_screen
+
+        app.push_screen(prompt_screen(question), answered)
 
 
 def editor_command() -> list[str]:

@@ -1,15 +1,17 @@
 """What every app of ours is made from: the last gate, a dark and a light theme, and what a student prefers."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 from rich.segment import Segment
@@ -24,7 +26,9 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
-from labtui.tui.messages import ScreenPrompter
+
+if TYPE_CHECKING:
+    from labtui.tui.messages import ScreenPrompter
 
 
 class TerminalSanitizer(LineFilter):
@@ -103,7 +107,7 @@ class SanitizedApp(App[_Result]):
             with contextlib.suppress(AttributeError, NotImplementedError):  # as on Windows
                 asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
         if self.prompter is not None:
-            self.prompter.attach(partial(self.call_later, self.ask_for_login))
+            self.prompter.attach(self)
 
     def _build_driver(self, *how: Any, **more: Any) -> Driver:
         driver = super()._build_driver(*how, **more)
@@ -119,12 +123,6 @@ class SanitizedApp(App[_Result]):
         """Nobody answers any more."""
         if self.prompter is not None:
             self.prompter.close()
-
-    def ask_for_login(self, question: Any, answered: Callable[[str | None], None]) -> None:
-        """A password, a code or a fingerprint that the worker waits for."""
-        from labtui.tui.screens.modals import prompt_screen
-
-        self.push_screen(prompt_screen(question), answered)
 
     def action_change_theme(self) -> None:
         """The other theme, for the next time too."""
