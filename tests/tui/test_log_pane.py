@@ -70,12 +70,11 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
     monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
-        await until(pilot, lambda: app.lab is filled_session.state and not app.view_model._checking.locked())
+        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
         await pilot.pause()
-        painted, looks = [], []
+        painted = []
         repaint = app.repaint
         monkeypatch.setattr(app, "repaint", lambda: (painted.append(app.view_model.state), repaint()))
-        monkeypatch.setattr(app.view_model, "check_later", looks.append)
         rested = threading.Event()
         monkeypatch.setattr(app._left, "wait", lambda _: rested.wait())
         filled_session.feed(changes.grown(LIVE, 10_000))
@@ -89,7 +88,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
         assert painted[-1] is filled_session.state is app.main.view.state
         app.take_state()
         assert len(painted) == 2, "nothing new came"
-        assert not looks, "no box depends on how long a log is"
+        assert not app.view_model.look(), "no box depends on how long a log is"
 
 
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):

@@ -215,7 +215,7 @@ async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch)
     async with screens(session, "task") as (app, pilot):
         app.go_to_task("10.5")
         await until(pilot, lambda: "No run yet" in text_of(app) and bool(app.view_model.checks))
-        await until(pilot, lambda: not (app._batch_count or app.view_model._checking.locked()))
+        await until(pilot, lambda: not app._batch_count and app.main.view.checks)
         await pilot.pause()
         await pilot.press("s")
         await until(pilot, lambda: "esc Back" in text_of(app))
@@ -305,7 +305,7 @@ async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypa
     monkeypatch.setattr(LabApp, "_age", lambda app: None)
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app) and bool(app.view_model.checks))
-        await until(pilot, lambda: app.lab is filled_session.state and not app.view_model._checking.locked())
+        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
         app.repaint()  # the first step may have taken a line from the list
         await pilot.pause()
         painted: list[Widget] = []
@@ -347,7 +347,7 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(filled_sess
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
     async with screens(filled_session, "task", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and app.view_model.checks)
-        await until(pilot, lambda: app.lab is filled_session.state and not app.view_model._checking.locked())
+        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
         monkeypatch.setattr(app, "repaint", lambda: None)
         await app.main.show_pane("log")
         view = app.main.query_one("#log-view", TailView)

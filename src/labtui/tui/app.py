@@ -27,7 +27,7 @@ from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
 from labtui.tui.view import RunLine, View
-from labtui.tui.view_model import ViewModel, checks_affected
+from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.frame import CHANGING, key
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ class LabApp(SanitizedApp[int]):
             with contextlib.suppress(LabError):  # the state says it: offline, and why
                 self.session.start()
         self.view_model.watch_logs()
-        self.check_again()
+        watch = partial(self.view_model.watch_evidence, self._left, self.repaint_soon)
+        threading.Thread(target=watch, name="labtui-checks", daemon=True).start()
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
         if (why := self.session.why_read_only) is not None:
@@ -181,12 +182,9 @@ class LabApp(SanitizedApp[int]):
     def take_state(self) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
         old, self.lab = self.lab, self.session.state
-        if self.lab is old or not self.screen_stack:  # none is left while the app closes
-            return
-        self.view_model.arrived(self.lab)
-        self.repaint()
-        if checks_affected(old, self.lab):
-            self.check_again()
+        if self.lab is not old and self.screen_stack:  # none is left while the app closes
+            self.view_model.arrived(self.lab)
+            self.repaint()
 
     def repaint(self) -> None:
         """Compute the view; the parts watch it. A task just finished is told once, with its key result."""
@@ -200,10 +198,6 @@ class LabApp(SanitizedApp[int]):
             if same and old is not None and new is not None and new.done and not old.done:
                 self.notify(key_result(self.view), timeout=4, markup=False)
 
-    def check_again(self) -> None:
-        """Look at all boxes again: the student's files changed."""
-        self.view_model.check_later(self.repaint_soon)
-
     def repaint_soon(self) -> None:
         """From the thread of the checks: a new view when the screens come to it."""
         self.call_later(self.repaint)
@@ -214,15 +208,12 @@ class LabApp(SanitizedApp[int]):
         for note in self.incidents[self._incidents_shown :]:
             self._incidents_shown += 1
             self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
-        if self.view_model.files_changed():
-            self.check_again()
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:
         """Another task; its parts are painted at once, no old result stands under the new title."""
         self.view_model.choose_task(task_id)
         self.repaint()
-        self.view_model.check_later(self.repaint_soon)
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
         """Another run of the task on the screen."""
@@ -291,7 +282,7 @@ class LabApp(SanitizedApp[int]):
             self.report(error)
         elif said := str(result) if done is None else done:
             self.notify(said, markup=False)
-            self.view_model.check_later(self.repaint_soon)
+            self.repaint()
 
     def report(self, error: BaseException) -> None:
         """An error as a sentence and a hint."""
@@ -327,7 +318,6 @@ class LabApp(SanitizedApp[int]):
         text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
         self.notify(text, timeout=8, markup=False)
         self.open_editor(path)
-        self.check_again()
 
     async def action_do_next(self) -> None:
         """Take the next step that the card names."""
@@ -393,7 +383,6 @@ class LabApp(SanitizedApp[int]):
         if self.view_model.state.connection.status in NO_LINE:
             self.session.connect_now()
         self.session.refresh()
-        self.view_model.check_later(self.repaint_soon)
 
     async def action_leave(self) -> None:
         """Leave. What is lost by leaving is asked about first."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DECKS = ("deck.pdf", "deck.pptx")
 MAX_WATCHED = 8
 """Logs read several times a second at most; with more of them none would be."""
-MAX_REST_S = 2.0
+CHECK_EVERY_S, MAX_REST_S = 0.5, 2.0
 CHECKS_REST = 4
 """How many times as long as a look at the boxes the thread rests before the next one."""
 
@@ -51,9 +51,7 @@ class ViewModel:
         self.checks: Mapping[str, TaskCheck] = {}
         self._made: tuple[object, tuple[Results | None, tuple[ChartSpec, ...]]] = (None, (None, ()))
         self._busy: tuple[object, tuple[float, ...]] = (None, ())
-        self._checking = threading.Lock()
-        self._wanted = False  # whether another look is asked for
-        self._checked_files: frozenset[tuple[str, int, int]] = frozenset()
+        self._evidence: tuple[object, ...] = ()  # of the last checks
         self.cancelling: frozenset[str] = frozenset()
         self.task_id = first_task(self._decided())
         self.run_id = self._newest_run()
@@ -188,48 +186,33 @@ class ViewModel:
 
     # ------------------------------------------------------------------ checks, in a thread
 
-    def check_later(self, done: Callable[[], None]) -> None:
-        """Look at all tasks by evidence in a thread; `done` is called there when there is something new."""
-        self._wanted = True
-        if self.edition is not None and self._checking.acquire(blocking=False):
-            threading.Thread(target=self._look, args=(done,), name="labtui-checks", daemon=True).start()
+    def watch_evidence(self, ended: threading.Event, done: Callable[[], None]) -> None:
+        """In a thread, until `ended`: look at all tasks; `done` is called there when there is something new."""
+        pause = 0.0
+        while not ended.wait(pause):
+            began = time.perf_counter()
+            try:
+                if self.look():
+                    done()
+            except Exception as error:  # a check must never take the screen down
+                self.session.faults.write(error)
+            pause = min(MAX_REST_S, max(CHECK_EVERY_S, CHECKS_REST * (time.perf_counter() - began)))
 
-    def _look(self, done: Callable[[], None]) -> None:
-        try:
-            while self._wanted:
-                self._wanted, began = False, time.perf_counter()
-                self._check_now()
-                done()
-                if self._wanted:  # a log that streams asks again at once: most of the time is the screens'
-                    time.sleep(min(MAX_REST_S, CHECKS_REST * (time.perf_counter() - began)))
-        except Exception as error:  # a check must never take the screen down
-            self.session.faults.write(error)
-        finally:
-            self._checking.release()
-
-    def files_changed(self) -> bool:
-        """Whether a script, an answer or a chart changed since the last checks, by whatever program."""
-        from labtui.session.labs import files_stamp
-
-        return bool(self.checks) and files_stamp(self.session.folder) != self._checked_files
-
-    def _check_now(self) -> None:
+    def look(self) -> bool:
+        """Check all tasks where a run, a job, a remote path or a file has changed since; says whether one had."""
         from labtui.session.labs import check_folder, files_stamp
 
-        if self.edition is None:
-            return
-        self._checked_files = files_stamp(self.session.folder)
-        self.deck = next((name for name in DECKS if (self.session.folder.path / name).is_file()), "")
-        checks = check_folder(self.session.folder, self.edition, self.state)
-        self.checks = {check.task_id: check for check in checks}
-
-
-def checks_affected(old: LabState, new: LabState) -> bool:
-    """Whether the boxes have to be looked at again; that a log grew is no reason, its epochs are."""
-    if old.runs is not new.runs or old.places is not new.places:
+        folder, state, edition = self.session.folder, self.state, self.edition
+        jobs = [
+            (each.status, each.job) for each in state.submissions.values()
+        ]  # a log that grows is no evidence
+        names = {path.name for path in folder.path.iterdir()}
+        evidence = (edition, state.runs, jobs, state.places, names, files_stamp(folder))
+        if edition is None or evidence == self._evidence:
+            return False
+        self._evidence, self.deck = evidence, next((name for name in DECKS if name in names), "")
+        self.checks = {check.task_id: check for check in check_folder(folder, edition, state)}
         return True
-    before, now = ([(each.status, each.job) for each in state.submissions.values()] for state in (old, new))
-    return before != now
 
 
 SAMPLES_EVERY_S = 5.0

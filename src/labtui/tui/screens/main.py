@@ -262,7 +262,6 @@ class MainScreen(FramedScreen):
         if self.pane == "answers":
             self.app.keep_answers()
         self.app.open_editor(self._edited(self._now))
-        self.app.check_again()
 
     def _edited(self, view: View) -> Path:
         """The answers; else the job file or the script of the selected run; else the first script of the task."""

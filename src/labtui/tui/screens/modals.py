@@ -366,7 +366,6 @@ class DoctorScreen(TextScreen):
             self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
         app.call_later(self._show)
-        app.call_later(app.check_again)
 
     def _show(self) -> None:
         for box in self.query("#page-text").results(Static):

@@ -273,7 +273,6 @@ class AnswersPane(Container, Acts):
             self.app.notify(problem, severity="warning", markup=False)
         else:
             self._text, self._loaded = text, answer
-            self.app.check_again()  # a box may tick by what was just written
         self._show_state()
 
     def _show_state(self) -> None:
