@@ -206,9 +206,7 @@ class ViewModel:
         jobs = [
             (each.status, each.job) for each in state.submissions.values()
         ]  # a log that grows is no evidence
-        names = {
-            path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name
-        }  # what is handed in
+        names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         evidence = (edition, state.runs, jobs, state.places, names, files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
