@@ -82,6 +82,7 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(
         await pilot.press("enter")
         await until(pilot, lambda: "not there yet" in text_of(app))
         app.screen.query_one(Input).value = "kept"
+        await until(pilot, lambda: "not there yet" not in text_of(app))
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
 

@@ -113,6 +113,11 @@ class Ask(Modal[str | None]):
         event.stop()
         self.choose("enter")
 
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        """What was wrong with the text before is not said of this one."""
+        self.query_one("#problem", Static).update("")
+
     def action_last(self) -> None:
         """The safe answer."""
         self.choose(self.choices[-1][0])
