@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, JobView
+from labtui.lab.expected_time import run_seconds
 from labtui.preflight import ScriptContext, preflight
+from labtui.session.labs import load_edition
 from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files
 from labtui.session.planning import retry_after
@@ -123,6 +125,8 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     assert set(run.unknown) == {"model", "n_gpus", "batch_size", "epochs"}
     (run,) = job_file_draft("a.slurm", text, answers={"model": "ViT", "n_gpus": 4, "epochs": 3}).runs
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
+    as_planned = replace(run, model="ResNet50", n_gpus=1)
+    assert run_seconds(as_planned, load_edition("hpc4ai-ch10"), ()) is None, "its batch is not known"
 
 
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():

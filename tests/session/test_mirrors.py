@@ -153,14 +153,18 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench, name):
         bench.run(200)  # a log that is complete is looked at once more
 
 
-def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench):
+@pytest.mark.parametrize(
+    ("state", "outcome", "cause"),
+    [("OUT_OF_MEMORY", "oom", "out of memory"), ("TIMEOUT", "time-limit", "time limit")],
+)
+def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench, state, outcome, cause):
     submit_two_runs(bench)
     bench.cluster.write("100", keras_log(5, 4))
-    bench.cluster.end("100", "OUT_OF_MEMORY")
+    bench.cluster.end("100", state)
     bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
     ended = [bench.session.state.runs[number] for number in (1, 2)]
     assert [(run.outcome, run.cause) for run in ended] == [
-        ("oom", "out of memory"),
+        (outcome, cause),
         ("unfinished", "never started"),
     ]
 

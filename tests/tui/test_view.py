@@ -437,7 +437,7 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         rows = [TaskLine(task_id="10.5", title=title, status="open", live=live) for live in phases]
         texts = [task_text(row, View(state=LabState()), ROLES, 30, lines=3).plain for row in rows]
         assert [len(text.splitlines()) for text in texts] == [lines, lines]
-        assert "running" in texts[1] and ("parallelism" in texts[1] or lines == 1)
+        assert title in " ".join(texts[1].split()).replace("running ", "") and "▶" in texts[1]
 
 
 @pytest.mark.parametrize(
@@ -537,6 +537,17 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     assert next_step(replace(view, exporting=True)) == NextStep("Exporting ..."), "no second export"
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page
+
+
+def test_of_two_networks_the_larger_speedup_is_the_number():
+    runs = {}
+    for number, (model, gpus, seconds) in enumerate(
+        (("ResNet152", 1, 9.0), ("ResNet152", 4, 3.0), ("ResNet50", 1, 9.0), ("ResNet50", 4, 4.0)), 1
+    ):
+        epochs = tuple(sample(each, seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
+        one = one_run(number, spec(model, gpus), token=f"t{number}", epochs=epochs)
+        runs[number] = replace(one, outcome="completed", images=50_000)
+    assert result(seen(LabState(runs=runs)))[:2] == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

@@ -69,7 +69,12 @@ def total(parts: Sequence[Interval | None]) -> Interval | None:
 
 
 def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
-    """What a run takes by itself; a control run as much as the training that it belongs to."""
+    """What a run takes by itself; a control run as much as the training that it belongs to.
+
+    None where nothing tells: neither a measurement nor a document, or the run's own job file does not say what it is.
+    """
+    if run.unknown:
+        return None
     if run.is_control and "--control" in run.extra_args:
         at = run.extra_args.index("--control")
         run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))

@@ -27,7 +27,7 @@ _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
 """A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
 
-_NEVER_BEGAN = ("oom", "failed")
+_NEVER_BEGAN = ("oom", "failed", "time-limit")
 """Ends of a job that are no end of a run which had not begun: what ended the job was the run before it."""
 
 _NOT_KEPT = [

@@ -261,7 +261,7 @@ class OpenRun(msgspec.Struct, dict=True):
         if said.outcome is not None and self.failure is None:
             self.failure = Failure(said.outcome, line)
         self.ended = True
-        if not said.success:
+        if not said.success and self.clock is None:
             self.note(f'Its run_stop says "{said.status}", though epochs may be complete.')
 
     def fail(self, failure: Failure) -> None:

@@ -290,7 +290,7 @@ def _largest(view: View) -> ResultRow | None:
         if row.speedup is not None and row.practice is view.practice and row.processes > 1
         if any(member.run_id in own for member in row.members)
     ]
-    return max(rows, key=lambda row: row.processes, default=None)
+    return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
 
 
 def result(view: View) -> tuple[str, str, str]:

@@ -104,7 +104,7 @@ def nothing_to_send(plan: Plan) -> str:
 def _mend(plan: Plan, found: Found) -> NextStep:
     """What mends an error: a copy, a fix, another number in the plan, or an edit of the file."""
     if found.copy:
-        return NextStep("Begin the copy", found.where, "start_copy", key="b")
+        return NextStep("Begin the copy", found.finding.effect, "start_copy", key="b")
     if found.finding.fix is not None:
         return NextStep("Fix the error", found.where, "send", key="s")
     if plan.job_file is None and found.finding.file == MAIN_SCRIPT:

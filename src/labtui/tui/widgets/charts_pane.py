@@ -211,6 +211,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         """One of the five views; the key of the one on the screen goes to its next chart."""
         if name == self.view_name and self._chosen:
             self._turn[name] += 1
+        elif "training" in (name, self.view_name):  # an epoch is no number of GPUs
+            self._x = None
         self._chosen = name
         self.on_resize()
 

@@ -207,6 +207,8 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
         right.append(" ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
+    if width < 60 and len(row.title) <= width - indent - 1 < len(row.title) + right.cell_len:
+        right = ink("", role)  # the sign and the title at the top say it, too
     room, taken = max(8 + right.cell_len, width - indent - 1), " " * right.cell_len
     lines = min(lines, len(textwrap.wrap(row.title, room)) or 1)  # running or not
     wrapped = textwrap.wrap(row.title, room, initial_indent=taken, max_lines=lines, placeholder="…")

@@ -11,7 +11,7 @@ from labtui.domain.model import RunPhase, Stream, plural
 from labtui.tui import format as words
 from labtui.tui.guidance import headline, last_line
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import TRAINING, View
+from labtui.tui.view import ENDED_BADLY, TRAINING, View
 from labtui.tui.widgets.frame import Said, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
@@ -89,6 +89,8 @@ class LogPane(RunPane):
         if self._stream == "out" and found and found[0].stream == "err":
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
+        if line.phase in ENDED_BADLY:
+            text.append(f"   {line.word}", styles.soft)
         if others := self._others(line):
             text.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
         file, live = self.tail.file, line.phase in TRAINING
