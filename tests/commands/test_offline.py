@@ -210,7 +210,8 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):
     assert "failed: node failure" in node and "failed: time limit" in limit
     assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
     assert main(["check", "10.5"]) == 1
-    assert capsys.readouterr().out.startswith("✘ 10.5   failed ")
+    shown = capsys.readouterr().out
+    assert shown.startswith("✘ 10.5   failed ") and "run 2 ran out of memory." in shown
 
 
 def test_what_led_to_the_end_is_told_before_the_end(folder):

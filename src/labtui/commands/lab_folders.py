@@ -197,6 +197,8 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
         mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
         print_wrapped(plain(f"         {mark:<5} {item.sentence}{shown}"))
+        if item.evidence and item.missing not in ("", check.missing):
+            print_wrapped(plain(f"               {item.missing}"))
     for note in check.notes:
         print_wrapped(plain(f"         note: {note}"))
 
