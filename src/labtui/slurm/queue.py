@@ -188,14 +188,14 @@ def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is no answer, as a sentence; empty when it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
-    remark = remote_command.trouble(result.remarks.get(program, ""))
+    remark = remote_command.trouble(result.remarks.get(program, "")).rstrip(". ")
     if program not in out or status is None:
         return f"{program} gave no complete answer."
     if status == remote_command.TIMED_OUT:
         return f"{program} did not answer within {PROGRAM_LIMIT_S} s: Slurm's controller is busy or down."
     if status != 0:
-        return f"{program} failed: {remark or f'exit status {status}'}"
-    return f"{program} printed: {remark}" if remark else ""
+        return f"{program} failed: {remark or f'exit status {status}'}."
+    return f"{program} printed: {remark}." if remark else ""
 
 
 # --------------------------------------------------------------------------- when to ask
