@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import (
     Diagnosis,
     EpochSample,
@@ -19,7 +20,7 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionStatus,
 )
-from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import QUEUE_KEY, ConnectionState, LabState, RunState, SubmissionState, run_phase
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
@@ -230,6 +231,10 @@ def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
     assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
     again = seen(replace(state, refreshed_at=NOW - 1), opened_at=NOW - 5, checks=checks)
     assert again.every[1].word == "running"
+    silent = state.with_problem(QUEUE_KEY, RemoteFailure("squeue failed.", "Wait."))
+    assert seen(silent).every[1].word == unknown, "nor what was seen before Slurm answered no more"
+    queued = silent.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
+    assert words.why_it_waits(seen(queued), seen(queued).every[1]) == ""
 
 
 def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_it_waits_for():

@@ -157,6 +157,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
 
 
+QUEUE_KEY = "queue"
+"""The key of the problem that Slurm's queue gives no answer."""
+
+
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
 

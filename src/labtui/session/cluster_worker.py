@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream
-from labtui.domain.state import Change, LabState
+from labtui.domain.state import QUEUE_KEY, Change, LabState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
@@ -244,7 +244,6 @@ class ClusterWorker:
 
 # --------------------------------------------------------------------------- the queue
 
-QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
 _LOG_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."

@@ -113,7 +113,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     job = submission.job
     if job is None:  # what waits in the submission queue is told above the keys
         return waits_for(view, submission) * (submission not in submission_queue(view.state))
-    if job.phase is JobPhase.QUEUED:
+    if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import QUEUE_KEY, LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SMALL = "small run, in no chart"
 """Why the numbers of a real cluster's run on stand-in devices do not count."""
 OWN_JOBS = "Own jobs"
 FRESH_S = 60.0
-"""What the cluster said so shortly before the folder was opened holds until it is asked again."""
+"""What the cluster said so shortly before the folder was opened, or before it answered no more, holds."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
@@ -312,7 +312,8 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
         return run.phase, causes.get(run.phase, "")
     since = job.unknown_since if job is not None and job.unknown_since else state.refreshed_at
     seen_at = max(math.inf if job is None else job.seen_at, state.refreshed_at or 0.0)
-    heard = connected(state) and seen_at >= view.opened_at - FRESH_S
+    unanswered = any(problem.key == QUEUE_KEY for problem in state.problems)
+    heard = connected(state) and seen_at >= (view.now if unanswered else view.opened_at) - FRESH_S
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         return RunPhase.UNKNOWN, f"since {words.clock(since)}" if since else "until connected"
     return run.phase, ""
