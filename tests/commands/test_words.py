@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,12 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     session = open_session(lab, start=False)
     lab_session(session)
+    main(["check", "10.5"])
+    shown = capsys.readouterr().out
+    assert shown.startswith("? 10.5   unknown") and "run 4 has no known end yet" in shown, "seen long ago"
+    token = session.state.runs[4].token
+    job = replace(session.state.submissions[token].job, seen_at=time.time())
+    session.feed(lambda state: state.with_job(token, job))
     session.close()
     main(["check"])
     shown = capsys.readouterr().out

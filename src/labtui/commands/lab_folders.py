@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
 from labtui.commands.terminal import (
@@ -166,8 +168,11 @@ def run_check(args: argparse.Namespace) -> int:
     with Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
-        checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
-        view = View(state=lab.state, edition=edition, checks={check.task_id: check for check in checks})
+        view = View(state=lab.state, edition=edition, opened_at=time.time())
+        runs = {number: replace(line.run, phase=line.phase) for number, line in view.every.items()}
+        evidence = gather_evidence(lab.session.folder, edition, replace(lab.state, runs=runs))
+        checks = check_all(edition, evidence)
+        view = replace(view, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}
         bill = lab_cost(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
