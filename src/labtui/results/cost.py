@@ -17,23 +17,16 @@ _HOUR = 3600.0
 
 
 class JobCost(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU-hours of one job; a CPU job has zero GPUs and core-hours only. `running`: it still grows."""
+    """GPU-hours and CPU core-hours of one job; a CPU job has zero GPUs. `running`: it still grows."""
 
-    token: str
     task_id: str
     job_id: str
-    practice: bool
     gpus: int
-    cpus: int
     wall_seconds: float
     allocated: float
     used: float
+    core_hours: float
     running: bool
-
-    @property
-    def core_hours(self) -> float:
-        """CPU core-hours allocated."""
-        return self.cpus * self.wall_seconds / _HOUR
 
 
 class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,15 +78,13 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
     if running:  # its log may be newer than the word of the queue
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
     return JobCost(
-        token=submission.token,
         task_id=submission.task_id,
         job_id=job.job_id,
-        practice=submission.practice,
         gpus=gpus,
-        cpus=submission.cpus * submission.nodes,
         wall_seconds=wall,
         allocated=gpus * wall / _HOUR,
         used=min(gpus * wall / _HOUR, sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)),
+        core_hours=submission.cpus * submission.nodes * wall / _HOUR,
         running=running,
     )
 
