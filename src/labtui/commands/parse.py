@@ -9,7 +9,7 @@ import contextlib
 import functools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,12 +23,10 @@ from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, ste
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.forms import FORMS_READ
-from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
-from labtui.training_logs.reader import LogReader
+from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 
-MakeReader = Callable[..., LogReader]
 CHUNK = 1 << 20
 _WHICH_FILE = "Give the job's .out or .err file, or - for standard input."
 _INDENT = " " * 4
@@ -99,27 +97,27 @@ def parse_files(
     Raises:
         DataError: when one of the patterns is not one.
     """
-    own = tuple(own_pattern(text) for text in patterns)
-    make = functools.partial(LogReader, patterns=own, programs=tuple(programs))
-    found = {path: _parse_file(path, make) for path in dict.fromkeys(paths)}  # one named twice is read once
+    own = [own_pattern(text) for text in patterns]
+    once = dict.fromkeys(paths)
+    found = {path: _parse_file(path, patterns=own, programs=programs) for path in once}
     return tuple(found[path] for path in paths)
 
 
-def _parse_file(path: str, make: MakeReader) -> ParsedFile:
+def _parse_file(path: str, **lines: Any) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
     beside, err = f"{path.removesuffix('.out')}.err", None
     if path.endswith(".out") and Path(beside).is_file():
         with contextlib.suppress(LabError):  # one that cannot be read, or is empty or no text, adds nothing
-            err = _read(beside, "err", make)
+            err = _read(beside, "err", **lines)
     try:
-        report = _read(path, stream, make, may_be_empty=err is not None)
+        report = _read(path, stream, may_be_empty=err is not None, **lines)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
     return ParsedFile(path, join_streams(report, err), beside=beside if err else "", stream=stream)
 
 
-def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = False) -> LogReport:
-    report = read_log(path, stream, make)
+def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any) -> LogReport:
+    report = read_log(path, stream, **lines)
     if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
         raise DataError(f"{path}: the file is empty.", "The job may not have written anything yet.")
     if report.binary:
@@ -127,36 +125,29 @@ def _read(path: str, stream: Stream, make: MakeReader, *, may_be_empty: bool = F
     return report
 
 
-def read_log(path: str, stream: Stream, make: MakeReader = LogReader) -> LogReport:
-    """Read the log at `path` (`-`: standard input) in chunks; `make` makes the reader, with lines it should know.
+def read_log(path: str, stream: Stream, **lines: Any) -> LogReport:
+    """Read the log at `path` (`-`: standard input) in chunks; `lines` are the options of a `LogReader` for own lines.
 
     Raises:
         DataError: when there is nothing to read, with a sentence that says why.
     """
     if path == "-":
-        return _fed(sys.stdin.buffer, make(stream=stream))
+        return parse_log(_chunks(sys.stdin.buffer), stream=stream, **lines)
     place = Path(path)
     name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
         if place.exists() and not place.is_file():  # a device may have no end, a pipe may wait for ever
             raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE)
         with place.open("rb") as source:
-            return _fed(source, make(stream=stream, job_name=name if job_id(number) else ""))
+            job_name = name if job_id(number) else ""
+            return parse_log(_chunks(source), stream=stream, job_name=job_name, **lines)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"{path}: {reason}.", _WHICH_FILE) from None
 
 
-def _fed(source: IO[bytes], reader: LogReader) -> LogReport:
-    """As `parse_log`, but what is no text is not read to its end, which it may not have."""
-    size = 0
-    while chunk := source.read(CHUNK):
-        reader.feed(chunk)
-        judged, size = size > BINARY_LOOK, size + len(chunk)
-        if size > BINARY_LOOK and not judged and reader.report.binary:
-            break
-    reader.finish()
-    return reader.report
+def _chunks(source: IO[bytes]) -> Iterator[bytes]:
+    return iter(functools.partial(source.read, CHUNK), b"")
 
 
 # --------------------------------------------------------------------------- JSON

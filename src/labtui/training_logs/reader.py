@@ -49,7 +49,6 @@ class LogReader:
         self._chief: Writer | None = None
         self._forks = 0
         self._mention: tuple[int, int, str] | None = None
-        self._finished = False
         self._changed = False
         self._cpu_warnings = 0
         if job_name and (hint := facts_of_job_name(job_name)):
@@ -66,10 +65,7 @@ class LogReader:
         return self._changed
 
     def finish(self) -> None:
-        """The log is complete: read a last line without newline and close the last run."""
-        if self._finished:
-            return
-        self._finished = True
+        """The log is complete, told once: read a last line without newline and close the last run."""
         for line in self._cutter.finish():
             self._take(line)
         if (failure := self._diagnoser.finish()) is not None:
@@ -178,9 +174,15 @@ class LogReader:
 
 
 def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
-    """Read a whole log, given at once or in chunks; `options` are those of a `LogReader`."""
-    reader = LogReader(**options)
+    """Read a whole log, given at once or in chunks; `options` are those of a `LogReader`.
+
+    What is no text is not read to its end, which it may not have.
+    """
+    reader, size = LogReader(**options), 0
     for chunk in (data,) if isinstance(data, bytes) else data:
         reader.feed(chunk)
+        size += len(chunk)
+        if size > BINARY_LOOK and reader.report.binary:
+            break
     reader.finish()
     return reader.report
