@@ -25,8 +25,7 @@ from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, sprea
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.numbers import Table
-from labtui.results.report import report_text
-from labtui.results.serialize import results_json
+from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of

@@ -10,8 +10,7 @@ from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import accuracy_chart, epoch_chart, lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
-from labtui.results.report import report_text
-from labtui.results.serialize import accuracy_json, results_json
+from labtui.results.report import accuracy_json, report_text, results_json
 from labtui.training_logs.runs import ParsedRun
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))

@@ -11,7 +11,7 @@ from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports
-from labtui.results.serialize import results_json
+from labtui.results.report import results_json
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 

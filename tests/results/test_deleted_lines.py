@@ -14,8 +14,8 @@ from labtui.commands.parse import file_json, parse_files
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
+from labtui.results.report import results_json
 from labtui.results.rows import ResultRow, Results
-from labtui.results.serialize import results_json
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport
 from tests.training_logs import samples

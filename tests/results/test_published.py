@@ -15,8 +15,8 @@ from labtui.export.contents import Measurements
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.report import results_json
 from labtui.results.rows import ResultRow, Results
-from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun

@@ -12,11 +12,10 @@ from labtui.export.tables import csv_text
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.numbers import PRECISE, table_of
-from labtui.results.report import report_text
+from labtui.results.report import report_text, results_json
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million
 from labtui.results.scaling_charts import tuning_charts
-from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 from tests.results.helpers import task_charts

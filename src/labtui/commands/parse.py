@@ -18,8 +18,9 @@ import msgspec
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
+from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
+from labtui.results.report import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
-from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.forms import FORMS_READ
@@ -214,8 +215,6 @@ def _diagnosis_lines(one: ParsedFile, report: LogReport) -> list[str]:
 
 def _steady_lines(row: ResultRow) -> list[str]:
     """The time of an epoch after the first and the throughput, each with its uncertainty."""
-    from labtui.results.numbers import bounds_text, rate_text, with_uncertainty
-
     parts = []
     if row.epoch_seconds is not None:
         parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch after the first")
@@ -288,8 +287,6 @@ def run_title(run: ParsedRun) -> str:
 
 def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     """The epochs; what does not fit beside the epoch's number comes in further tables below."""
-    from labtui.results.numbers import grid_text
-
     if not run.epochs or run.program is not None:
         return []
     names = list(
@@ -305,8 +302,6 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
 
 def _step_text(sample: EpochSample) -> str:
     """Milliseconds of a step with their uncertainty: ``1,120 ±10``; a mean over batches as its log prints it."""
-    from labtui.results.numbers import with_half_width
-
     step = step_seconds(sample)
     if step is None:
         return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"

@@ -179,9 +179,8 @@ def run_why(args: argparse.Namespace) -> int:
         return _compare(args)
     folder = named_folder(args)
     given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
-    from labtui.results.report import loss_text
+    from labtui.results.report import loss_json, loss_text
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
-    from labtui.results.serialize import loss_json
 
     results = given.results(args.images)
     lines = scaling_lines((results if args.json else given.named(results)).measured)

@@ -27,8 +27,8 @@ from labtui.results.compute import compute_results
 from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
 from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
+from labtui.results.report import accuracy_json, cost_json, results_json, utilization_json
 from labtui.results.rows import Results, of_rows, renamed
-from labtui.results.serialize import accuracy_json, cost_json, results_json, utilization_json
 from labtui.session.folder import LabFolder
 from labtui.session.labs import gather_evidence, load_edition
 from labtui.session.settings import Settings, check_trust, load_profile

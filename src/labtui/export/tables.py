@@ -18,9 +18,9 @@ from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve, cite
 from labtui.results.messages import count_words, note_lines
 from labtui.results.numbers import Table, clean
+from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import lost_efficiency
-from labtui.results.serialize import program_json, row_json
 
 if TYPE_CHECKING:
     import pandas as pd
