@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
-from labtui.results.report import diagnosis_json, notes_of_run, run_json, step_seconds
+from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
@@ -159,7 +160,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
     report = one.report or LogReport()
     entry: dict[str, Any] = {
         "path": one.path,
-        "diagnosis": [diagnosis_json(found) for found in report.diagnosis],
+        "diagnosis": [asdict(found) for found in report.diagnosis],
         "runs": [run_json(run, row) for run, row in zip(report.runs, _rows(one), strict=True)],
         "stream": one.stream,
         "lines": report.lines,

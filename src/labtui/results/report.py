@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from labtui.domain.model import Diagnosis, EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
 from labtui.results import messages, scaling
@@ -189,7 +189,6 @@ _TIMED_BY_BATCHES = ("pytorch",)
 _IDENTITY = "model device n_gpus batch_size runs epochs"
 _SOURCES = "practice=configuration.rehearsed small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
-_AS_PRINTED = "epoch_seconds throughput speedup efficiency"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
     karp_flatt doubling_gain data_set=configuration.data_set
     unit=configuration.unit sequence_length=configuration.sequence_length total_seconds gpu_memory_gib=gpu_memory
@@ -215,7 +214,6 @@ _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_
     framework first_line last_line"""
 _EPOCH = """epoch count seconds=seconds.value lo=seconds.lo hi=seconds.hi printed_seconds steps ms_per_step source
     starts_process line"""
-_DIAGNOSIS = "kind line text advice stream"
 
 
 def _json(thing: object, fields: str) -> Json:
@@ -226,10 +224,8 @@ def _json(thing: object, fields: str) -> Json:
 
 def _plain(value: Any) -> Any:
     """An interval is ``{"value", "lo", "hi"}``; units are seconds, images per second, ratios, fractions of 1."""
-    if isinstance(value, Interval):
-        return {"value": value.value, "lo": value.lo, "hi": value.hi}
-    if isinstance(value, AsPrinted):
-        return _json(value, _AS_PRINTED)
+    if isinstance(value, (Interval, AsPrinted)):
+        return asdict(value)
     if isinstance(value, Origin):
         found = _json(value, _ORIGIN)
         return found | {"job_id": found["job_id"] or None}
@@ -351,7 +347,3 @@ def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
     return tuple(
         note for note in row.notes if " of these runs " not in note
     )  # its outcome stands in the title
-
-
-def diagnosis_json(found: Diagnosis) -> Json:
-    return _json(found, _DIAGNOSIS)
