@@ -16,7 +16,7 @@ import msgspec
 
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
-from labtui.training_logs import mlperf, patterns, run_headers
+from labtui.training_logs import patterns, run_headers, spans
 from labtui.training_logs.keras import Summary, read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded
@@ -189,8 +189,8 @@ class Forms:
         for read in self._own:
             if (own := read(text)) is not None:
                 return own
-        if mlperf.MARK in text and (records := mlperf.read_records(text)):
-            return [said for record in records for said in mlperf.said_of(line.number, record)]
+        if spans.MARK in text and (records := spans.read_records(text)):
+            return [said for record in records for said in spans.said_of(line.number, record)]
         keras = _keras(line, text)
         return _by_table(line.number, text) if keras is None else keras
 
