@@ -16,20 +16,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
+from labtui.commands import options
 from labtui.commands.cli import trusted
-from labtui.commands.terminal import (
-    CONNECTION_KEYS,
-    TerminalPrompter,
-    add_connection_arguments,
-    add_folder_argument,
-    add_json_argument,
-    add_trust_argument,
-    folder_here,
-    plain,
-    print_json,
-    require_trust,
-    say,
-)
+from labtui.commands.terminal import TerminalPrompter, folder_here, plain, print_json, require_trust, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import UsageError
 
@@ -46,9 +35,9 @@ DEFAULT_PROFILE = "mn5"
 def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder, or the options of `init`, and the form of the answer."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
-    add_trust_argument(parser)
-    add_connection_arguments(parser)
-    add_json_argument(parser)
+    options.add_trust(parser)
+    options.add_connection(parser)
+    options.add_json(parser)
     parser.add_argument("--fix", action="store_true", help="correct lab.toml, or a key that others can read")
 
 
@@ -100,7 +89,7 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     if folder is not None:
         require_trust(folder.path, args)
         settings = folder.settings()
-    given = {"profile": args.cluster, **{key: getattr(args, key) for key in CONNECTION_KEYS}}
+    given = {"profile": args.cluster, **{key: getattr(args, key) for key in options.CONNECTION_KEYS}}
     settings = changed(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
     return profile, overrides_of(settings), requirements_of(folder, settings), folder
@@ -120,8 +109,8 @@ def _print(check: Check, width: int) -> None:
 def key_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder whose cluster is meant, or the cluster itself."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
-    add_trust_argument(parser)
-    add_connection_arguments(parser)
+    options.add_trust(parser)
+    options.add_connection(parser)
     parser.add_argument("--no-passphrase", action="store_true", help="make the new key without a passphrase")
 
 
@@ -173,7 +162,7 @@ def _passphrase() -> str:
 
 
 def repair_arguments(parser: argparse.ArgumentParser) -> None:
-    add_folder_argument(parser)
+    options.add_folder(parser)
 
 
 def run_repair(args: argparse.Namespace) -> int:

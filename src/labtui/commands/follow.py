@@ -13,17 +13,9 @@ from typing import Any
 
 import msgspec
 
+from labtui.commands import options
 from labtui.commands.cli import trusted
-from labtui.commands.terminal import (
-    Open,
-    add_folder_argument,
-    add_json_argument,
-    add_run_argument,
-    print_line,
-    run_row,
-    say,
-    say_error,
-)
+from labtui.commands.terminal import Open, print_line, run_row, say, say_error
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
@@ -34,8 +26,8 @@ _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING,
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run, which stream, whether to follow."""
-    add_run_argument(parser)
-    add_folder_argument(parser)
+    options.add_run(parser)
+    options.add_folder(parser)
     parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
@@ -109,8 +101,8 @@ class _Printer:
 
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
-    add_folder_argument(parser)
-    add_json_argument(parser)
+    options.add_folder(parser)
+    options.add_json(parser)
 
 
 def run_watch(args: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from labtui.commands.terminal import add_json_argument, count, folder_here, plain, print_json, print_line, say
+from labtui.commands import options
+from labtui.commands.terminal import folder_here, plain, print_json, print_line, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft, plural
 from labtui.slurm.values import number
@@ -162,11 +163,11 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
-    parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit given to sbatch")
+    parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
     parser.add_argument("--diff", action="store_true", help="show those fixes without applying them")
     parser.add_argument("--rules", action="store_true", help="list the rules")
-    add_json_argument(parser)
+    options.add_json(parser)
 
 
 def run_lint(args: argparse.Namespace) -> int:

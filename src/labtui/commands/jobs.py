@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from labtui.commands import options
 from labtui.commands.terminal import (
     Open,
-    add_folder_argument,
-    add_json_argument,
-    add_run_argument,
-    add_show_commands,
-    count,
     print_json,
     print_line,
     run_row,
@@ -41,10 +37,10 @@ READ_END_S = 30.0
 
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
-    add_folder_argument(parser)
+    options.add_folder(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")
-    add_json_argument(parser)
+    options.add_json(parser)
 
 
 def run_queue(args: argparse.Namespace) -> int:
@@ -198,8 +194,8 @@ _GPU_COLUMNS = {
 def gpus_arguments(parser: argparse.ArgumentParser) -> None:
     """The job, also one that labtui did not submit."""
     parser.add_argument("job", metavar="JOB", help="the id of a running job of yours")
-    add_folder_argument(parser)
-    add_json_argument(parser)
+    options.add_folder(parser)
+    options.add_json(parser)
 
 
 def run_gpus(args: argparse.Namespace) -> int:
@@ -240,11 +236,13 @@ def run_gpus(args: argparse.Namespace) -> int:
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers, as `labtui queue` shows them, and when."""
-    add_run_argument(parser, "runs", nargs="*")
-    parser.add_argument("--after", type=count, metavar="MIN", help="end it MIN minutes after its start")
+    options.add_run(parser, "runs", nargs="*")
+    parser.add_argument(
+        "--after", type=options.count, metavar="MIN", help="end it MIN minutes after its start"
+    )
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
-    add_folder_argument(parser)
-    add_show_commands(parser)
+    options.add_folder(parser)
+    options.add_show_commands(parser)
 
 
 def run_cancel(args: argparse.Namespace) -> int:
@@ -320,8 +318,8 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers."""
-    add_run_argument(parser, "runs", nargs="+")
-    add_folder_argument(parser)
+    options.add_run(parser, "runs", nargs="+")
+    options.add_folder(parser)
 
 
 release_arguments = hold_arguments
@@ -359,10 +357,10 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
         "A run that its time limit ended gets at least twice the time, as far as the queue allows; after one that "
         "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
     )
-    add_run_argument(parser)
+    options.add_run(parser)
     parser.add_argument("--same", action="store_true", help="with unchanged settings, however the run ended")
-    parser.add_argument("--time", type=count, metavar="MINUTES", help="with this time limit")
-    add_folder_argument(parser)
+    parser.add_argument("--time", type=options.count, metavar="MINUTES", help="with this time limit")
+    options.add_folder(parser)
     add_sending_arguments(parser)
 
 

@@ -12,13 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
+from labtui.commands import options
 from labtui.commands.terminal import (
-    CONNECTION_KEYS,
     Open,
     TerminalPrompter,
-    add_connection_arguments,
-    add_folder_argument,
-    add_json_argument,
     at_terminal,
     plain,
     print_json,
@@ -44,7 +41,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
         "dir", nargs="?", default=".", metavar="DIR", help="the folder to make (default: here)"
     )
     parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
-    add_connection_arguments(parser)
+    options.add_connection(parser)
     parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="CIFAR-10 on the cluster")
     parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
     parser.add_argument(
@@ -71,7 +68,7 @@ def run_init(args: argparse.Namespace) -> int:
         )
     edition = load_edition(args.lab)
     cluster = _kept(args.cluster) if args.cluster else profile_of_host(args.host)
-    keys = (*CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
+    keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
     withheld = edition.withheld_scripts
     settings = changed(Settings(edition=_kept(args.lab), profile=cluster or "slurm"), **values)
@@ -153,8 +150,8 @@ def _answer(question: SiteQuestion) -> str:
 def check_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tasks, and the form of the answer."""
     parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
-    add_folder_argument(parser)
-    add_json_argument(parser)
+    options.add_folder(parser)
+    options.add_json(parser)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -212,7 +209,7 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
 
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
-    add_json_argument(parser)
+    options.add_json(parser)
     parser.set_defaults(action=_list)
     actions = parser.add_subparsers(metavar="show | check", title="instead of the list")
     show = actions.add_parser("show", help="one edition, or one of its tasks in full")

@@ -16,7 +16,8 @@ from typing import IO, Any
 import msgspec
 from msgspec.structs import asdict
 
-from labtui.commands.terminal import add_json_argument, print_json, say_error, window_width
+from labtui.commands import options
+from labtui.commands.terminal import print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
@@ -50,16 +51,8 @@ class ParsedFile(msgspec.Struct, frozen=True, dict=True):
 def parse_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, and the form of the answer."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="training logs, a job's .out; - reads stdin")
-    add_json_argument(parser)
-    add_pattern_argument(parser)
-
-
-def add_pattern_argument(parser: argparse.ArgumentParser) -> None:
-    """`--pattern` and `--lab`: lines that labtui does not know."""
-    words = "also read lines that match; groups are named epoch, seconds, rate ... (see docs/log-forms.md)"
-    parser.add_argument("--pattern", action="append", default=[], metavar="REGEX", help=words)
-    words = "also read the lines of this lab's programs (hpc4ai-ch4, mine.toml)"
-    parser.add_argument("--lab", default="", metavar="ID|FILE", help=words)
+    options.add_json(parser)
+    options.add_pattern(parser)
 
 
 def programs_of(lab: str) -> tuple[Program, ...]:

@@ -15,20 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.commands.parse import add_pattern_argument, parse_files, programs_of
-from labtui.commands.terminal import (
-    Open,
-    add_folder_argument,
-    add_json_argument,
-    count,
-    print_json,
-    print_line,
-    require_trust,
-    run_number,
-    say,
-    say_error,
-    window_width,
-)
+from labtui.commands import options
+from labtui.commands.parse import parse_files, programs_of
+from labtui.commands.terminal import Open, print_json, print_line, require_trust, say, say_error, window_width
 from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +40,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="also factors, laws, costs, both readings, notes"
     )
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
-    add_pattern_argument(parser)
+    options.add_pattern(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--csv", action="store_true", help="print CSV with full precision")
@@ -63,7 +52,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="training logs (default: this lab folder's runs)"
     )
-    parser.add_argument("--images", type=count, metavar="N", help="images per epoch, where a log has none")
+    parser.add_argument(
+        "--images", type=options.count, metavar="N", help="images per epoch, where a log has none"
+    )
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -168,9 +159,9 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
     """The logs or the folder, or two runs of it."""
     parser.epilog = "With two run numbers it shows what differs between them: labtui why 3 7"
     add_input(parser)
-    add_folder_argument(parser, default=None)
-    add_pattern_argument(parser)
-    add_json_argument(parser)
+    options.add_folder(parser, default=None)
+    options.add_pattern(parser)
+    options.add_json(parser)
 
 
 def run_why(args: argparse.Namespace) -> int:
@@ -223,7 +214,7 @@ def _compare(args: argparse.Namespace) -> int:
     if len(args.files) != 2:
         raise UsageError("Name two runs to compare.", "`labtui why 3 7`; `labtui queue` lists the runs.")
     args.folder = args.folder or "."
-    numbers = [run_number(word) for word in args.files]
+    numbers = [options.run_number(word) for word in args.files]
     with Open(args, start=False, looks=True) as lab:
         names, found, sentences = compare_runs(lab.session, numbers)
     if args.json:
@@ -243,7 +234,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
-    add_folder_argument(parser, default=None)
+    options.add_folder(parser, default=None)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
@@ -321,7 +312,7 @@ def _list_charts(charts: Sequence[ChartSpec]) -> None:
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Which files, where to, and which template."""
-    add_folder_argument(parser, default=None)
+    options.add_folder(parser, default=None)
     decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
     words = "slides: pptx, pdf or none (default: as the lab is handed in)"
     parser.add_argument("--deck", type=decks, metavar="F[,F]", help=words)
@@ -331,7 +322,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
     parser.add_argument("--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used")
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
-    add_json_argument(parser)
+    options.add_json(parser)
 
 
 def run_export(args: argparse.Namespace) -> int:

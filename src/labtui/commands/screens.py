@@ -152,12 +152,12 @@ LAB = "hpc4ai-ch10"
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the rehearsal."""
-    from labtui.commands.terminal import add_trust_argument, count
+    from labtui.commands import options
 
     parser.add_argument(
         "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; `labtui labs` lists them)"
     )
-    add_trust_argument(parser)
+    options.add_trust(parser)
     parser.add_argument(
         "--keep", metavar="DIR", help="keep lab folder and cluster in DIR, and continue there"
     )
@@ -168,7 +168,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     words = "simulate this incident, once a job has run for a minute (--list shows them)"
     parser.add_argument("--rehearse", action="append", default=[], metavar="NAME", help=words)
     parser.add_argument(
-        "--seeded", type=count, metavar="N", help="simulate three incidents, chosen by this number"
+        "--seeded", type=options.count, metavar="N", help="simulate three incidents, chosen by this number"
     )
     parser.add_argument("--list", action="store_true", help="list the incidents and explain each")
     parser.add_argument("--serve", action="store_true", help="no screens: print how to log in, and wait")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from labtui.commands import options
 from labtui.commands.job_files import (
     accepted_of,
     answers_of,
@@ -28,12 +29,8 @@ from labtui.commands.job_files import (
 )
 from labtui.commands.terminal import (
     Open,
-    add_folder_argument,
-    add_json_argument,
-    add_show_commands,
     agreed,
     at_terminal,
-    count,
     print_json,
     print_line,
     say,
@@ -64,14 +61,14 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
         "--task", dest="for_task", default="", metavar="TASK", help="the task of a job file's runs"
     )
     parser.add_argument("--model", default="", help="the model of a job file, where its text does not say")
-    add_folder_argument(parser)
+    options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
-    parser.add_argument("--epochs", type=count, metavar="N")
-    parser.add_argument("--batch-size", type=count, metavar="N", help="batch of each GPU")
+    parser.add_argument("--epochs", type=options.count, metavar="N")
+    parser.add_argument("--batch-size", type=options.count, metavar="N", help="batch of each GPU")
     forms = ("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU)
     words = f"how runs become jobs, or what starts their processes: {', '.join(forms)}"
     parser.add_argument("--form", choices=forms, metavar="FORM", help=words)
-    parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
+    parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit of each job")
     for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
         parser.add_argument(f"--{name}", default="", help=f"another {text} this time")
     parser.add_argument(
@@ -96,9 +93,9 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accept", action="append", default=[], metavar="RULE=REASON", help=words)
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
     parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
-    add_show_commands(parser)
+    options.add_show_commands(parser)
     parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
-    add_json_argument(parser)
+    options.add_json(parser)
 
 
 def run_submit(args: argparse.Namespace) -> int:

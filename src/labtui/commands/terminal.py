@@ -17,7 +17,6 @@ import msgspec
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
 from labtui.domain.state import ConnectionState, LabState, RunState
 from labtui.domain.terminal_text import fitted_lines
-from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
@@ -111,23 +110,6 @@ def typed(question: str) -> str:
     return line.strip()
 
 
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def add_folder_argument(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
-    """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
-    words = "the lab folder (default: here or above)"
-    parser.add_argument("--folder", default=default, metavar="DIR", help=words)
-    add_trust_argument(parser)
-
-
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
-    """``--trust``: the answer to the question about a folder that came from somebody else."""
-    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
-
-
 def agreed(question: str) -> bool:
     """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
     if not at_terminal():
@@ -178,31 +160,6 @@ def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
         if named:
             raise
         return None
-
-
-_CONNECTION = {
-    "host": ("HOST", "login host, or its name in your SSH configuration"),
-    "port": ("N", "its SSH port"),
-    "user": ("USER", "your user name there"),
-    "identity": ("FILE", "private key file; only its path is stored"),
-    "host_key": ("SHA256:...", "the fingerprint the host must show"),
-    "account": ("A", "the account jobs are charged to"),
-    "qos": ("Q", "the QoS for GPU jobs"),
-    "partition": ("P", "the partition for GPU jobs"),
-    "root": ("DIR", "the remote folder to work under"),
-}
-CONNECTION_KEYS = tuple(_CONNECTION)
-"""The options of `add_connection_arguments` that are settings of lab.toml."""
-
-
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for everything the wizard asks about the cluster."""
-    group = parser.add_argument_group("the cluster")
-    group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
-    for key, (metavar, text) in _CONNECTION.items():
-        kind, default = (count, None) if key == "port" else (str, "")
-        name = f"--{key.replace('_', '-')}"
-        group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
 
 
 class Open:
@@ -311,32 +268,6 @@ def run_row(state: LabState, run: RunState) -> dict[str, Any]:
         "phase": run.phase.value,
         "outcome": run.outcome,
     }
-
-
-def run_number(text: str) -> int:
-    """A run's number from the command line: ``3`` or ``#3``."""
-    found = number(text.removeprefix("#"))
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a run number")
-    return found
-
-
-def count(text: str) -> int:
-    """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
-    found = number(text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return found
-
-
-def add_run_argument(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:
-    """A run's number, or several."""
-    parser.add_argument(name, nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it")
-
-
-def add_show_commands(parser: argparse.ArgumentParser) -> None:
-    """``--show-commands``."""
-    parser.add_argument("--show-commands", action="store_true", help="print shell commands; send nothing")
 
 
 def show_manual_commands(

@@ -1,0 +1,81 @@
+"""Options that several commands share, and the numbers they take."""
+
+import argparse
+
+from labtui.slurm.values import number
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_folder(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
+    """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
+    words = "the lab folder (default: here or above)"
+    parser.add_argument("--folder", default=default, metavar="DIR", help=words)
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """``--trust``: the answer to the question about a folder that came from somebody else."""
+    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
+
+
+def add_pattern(parser: argparse.ArgumentParser) -> None:
+    """`--pattern` and `--lab`: lines that labtui does not know."""
+    words = "also read lines that match; groups are named epoch, seconds, rate ... (see docs/log-forms.md)"
+    parser.add_argument("--pattern", action="append", default=[], metavar="REGEX", help=words)
+    words = "also read the lines of this lab's programs (hpc4ai-ch4, mine.toml)"
+    parser.add_argument("--lab", default="", metavar="ID|FILE", help=words)
+
+
+_CONNECTION = {
+    "host": ("HOST", "login host, or its name in your SSH configuration"),
+    "port": ("N", "its SSH port"),
+    "user": ("USER", "your user name there"),
+    "identity": ("FILE", "private key file; only its path is stored"),
+    "host_key": ("SHA256:...", "the fingerprint the host must show"),
+    "account": ("A", "the account jobs are charged to"),
+    "qos": ("Q", "the QoS for GPU jobs"),
+    "partition": ("P", "the partition for GPU jobs"),
+    "root": ("DIR", "the remote folder to work under"),
+}
+CONNECTION_KEYS = tuple(_CONNECTION)
+"""The options of `add_connection` that are settings of lab.toml."""
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Options for everything the wizard asks about the cluster."""
+    group = parser.add_argument_group("the cluster")
+    group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
+    for key, (metavar, text) in _CONNECTION.items():
+        kind, default = (count, None) if key == "port" else (str, "")
+        name = f"--{key.replace('_', '-')}"
+        group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
+
+
+def run_number(text: str) -> int:
+    """A run's number from the command line: ``3`` or ``#3``."""
+    found = number(text.removeprefix("#"))
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a run number")
+    return found
+
+
+def count(text: str) -> int:
+    """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
+    found = number(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return found
+
+
+def add_run(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:
+    """A run's number, or several."""
+    parser.add_argument(name, nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it")
+
+
+def add_show_commands(parser: argparse.ArgumentParser) -> None:
+    """``--show-commands``."""
+    parser.add_argument("--show-commands", action="store_true", help="print shell commands; send nothing")
