@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options
-from labtui.commands.terminal import (
-    Open,
-    print_json,
-    print_line,
-    run_row,
-    say,
-    say_error,
-    show_manual_commands,
-)
+from labtui.commands.terminal import Open, print_json, print_line, run_row, say, say_error, show_by_hand
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
@@ -313,7 +305,7 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
-    return show_manual_commands(groups)
+    return show_by_hand(groups)
 
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,19 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.commands import options
-from labtui.commands.job_files import (
-    accepted_of,
-    answers_of,
-    blocked,
-    finding_line,
-    finding_row,
-    given_of,
-    is_job_file,
-    job_line,
-    reasons_of,
-    show_findings,
-)
+from labtui.commands import job_files, options
 from labtui.commands.terminal import (
     Open,
     agreed,
@@ -35,7 +23,7 @@ from labtui.commands.terminal import (
     print_line,
     say,
     say_error,
-    show_manual_commands,
+    show_by_hand,
 )
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
@@ -109,12 +97,12 @@ def run_submit(args: argparse.Namespace) -> int:
 
 def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
     """Show, check, ask and submit drafts; `sentence` explains them where they are not simply a task's plan."""
-    reasons = reasons_of(args.accept)
+    reasons = job_files.reasons_of(args.accept)
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
 
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
-        return show_manual_commands(groups, as_json=args.json)
+        return show_by_hand(groups, as_json=args.json)
     trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
@@ -122,10 +110,10 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     if sentence:
         say(sentence)
     for draft, preview in zip(drafts, previews, strict=True):
-        say(job_line(draft, preview, lab.session.edition.names))
-    found = show_findings(previews)
-    accepted = accepted_of(previews, reasons, force=args.force)
-    if blocked(previews, reasons) and not args.force:
+        say(job_files.job_line(draft, preview, lab.session.edition.names))
+    found = job_files.show_findings(previews)
+    accepted = job_files.accepted_of(previews, reasons, force=args.force)
+    if job_files.blocked(previews, reasons) and not args.force:
         say("Nothing was submitted. Correct this, or override it: --accept RULE=REASON.")
         return 1
     confirm = (found or sentence) and not (args.force or args.yes)
@@ -151,7 +139,7 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
 
 def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
     """What to submit."""
-    if is_job_file(args.task):
+    if job_files.is_job_file(args.task):
         return [_own_draft(lab, args)]
     if args.for_task or args.model:
         raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
@@ -213,7 +201,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
             raise UsageError(
                 f"{option} cannot be used with a job file.", "The file itself says what it runs."
             )
-    path, given, answers = Path(args.task), given_of(args), answers_of(args)
+    path, given, answers = Path(args.task), job_files.given_of(args), job_files.answers_of(args)
     return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 
 
@@ -252,17 +240,17 @@ def _dry_run(
         print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
         for draft, preview, word in jobs:
-            print_line(f"# {job_line(draft, preview, lab.session.edition.names)}")
+            print_line(f"# {job_files.job_line(draft, preview, lab.session.edition.names)}")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""
                 print_line(f"# file {item.path} {item.size} bytes{mark}")
             for found in preview.findings:
-                print_line(f"# {finding_line(found)}")
+                print_line(f"# {job_files.finding_line(found)}")
             if word is not None:
                 print_line(f"# the cluster says: {word.sentence}")
     refused = any(word is not None and not word.ok and not word.wait for word in words)
-    return 1 if refused or blocked(previews) else 0
+    return 1 if refused or job_files.blocked(previews) else 0
 
 
 def _ask_cluster(
@@ -295,7 +283,7 @@ def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) ->
         "runs": draft.runs,
         "script": preview.script,
         "files": preview.files,
-        "findings": list(map(finding_row, preview.findings)),
+        "findings": list(map(job_files.finding_row, preview.findings)),
         "seconds": preview.seconds,
         "gpu_hours": preview.gpu_hours,
         "test_only": {"ok": word.ok, "kind": word.key, **msgspec.to_builtins(word)} if word else None,

@@ -270,9 +270,7 @@ def run_row(state: LabState, run: RunState) -> dict[str, Any]:
     }
 
 
-def show_manual_commands(
-    groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False
-) -> int:
+def show_by_hand(groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False) -> int:
     """Print commands under what they are about, each with its sentence as a comment: they run as they are printed."""
     if as_json:
         rows = [{"about": about, "commands": actions} for about, actions in groups]

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
     from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
-    from labtui.session.labs import AnswerFiles
     from labtui.session.notifications import Notifier
     from labtui.session.session import Session
 
@@ -221,11 +220,6 @@ class LabApp(SanitizedApp[int]):
         self.repaint()
         if open_log and self.main is not None:
             await self.main.show_pane("log")
-
-    def answer_files(self) -> AnswerFiles:
-        from labtui.session.labs import AnswerFiles
-
-        return AnswerFiles(self.session)
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""

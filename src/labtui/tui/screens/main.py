@@ -265,9 +265,11 @@ class MainScreen(FramedScreen):
 
     def _edited(self, view: View) -> Path:
         """The answers; else the job file or the script of the selected run; else the first script of the task."""
+        from labtui.session.labs import AnswerFiles
+
         folder, line = self.app.session.folder, view.line
         if self.pane == "answers":
-            return self.app.answer_files().path(view.task_id)
+            return AnswerFiles(self.app.session).path(view.task_id)
         if line is not None and line.submission is not None and line.submission.job_file:
             return folder.slurm / line.submission.job_file
         copies = [path.name for path in self._copies() if path.is_file()]

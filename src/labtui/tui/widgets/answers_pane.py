@@ -91,7 +91,7 @@ class AnswersPane(Container, Acts):
                 yield TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
 
     def on_mount(self) -> None:
-        self.files = self.app.answer_files()
+        self.files = AnswerFiles(self.app.session)
 
     @property
     def editor(self) -> TextArea:
