@@ -178,10 +178,8 @@ class ViewModel:
         The runs table and the charts show all runs of the task, so all their epochs should come promptly.
         """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        living = [each.token for each in self._mine() if each.phase in (*LIVE, RunPhase.UNKNOWN)][
-            :MAX_WATCHED
-        ]
-        tokens = {run.token, *living} if run is not None else set(living)
+        living = [each.token for each in self._mine() if each.phase in (*LIVE, RunPhase.UNKNOWN)]
+        tokens = {*living[:MAX_WATCHED], *((run.token,) if run is not None else ())}
         self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
 
     # ------------------------------------------------------------------ checks, in a thread

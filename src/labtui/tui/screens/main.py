@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,10 +19,6 @@ from labtui.tui.guidance import instead_of_runs, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
-
-if TYPE_CHECKING:
-    from labtui.tui.widgets.answers_pane import AnswersPane
-
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
 
@@ -89,11 +85,6 @@ class MainScreen(FramedScreen):
         await self.query_one("#panes").mount(pane)
         pane.watch(self.app, "view", pane.show, init=False)
         return pane
-
-    def _answers(self) -> AnswersPane:
-        from labtui.tui.widgets.answers_pane import AnswersPane
-
-        return self.query_one(AnswersPane)
 
     async def show_pane(self, name: str) -> None:
         self.pane = name
@@ -190,11 +181,14 @@ class MainScreen(FramedScreen):
 
     async def action_next_question(self) -> None:
         """Write the next answer that is missing, from any pane; after the last one go on, where no run is missing."""
+        from labtui.tui.widgets.answers_pane import AnswersPane
+
         if self.pane != "answers":
             await self.show_pane("answers")
-        if self._answers().next_question():
+        answers = self.query_one(AnswersPane)
+        if answers.next_question():
             return
-        self._answers().leave()
+        answers.leave()
         view = self._now
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
         after = [row.task_id for row in view.rows].index(view.task_id) + 1

@@ -174,13 +174,8 @@ def table_of(
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
-    for name in (
-        "",
-        "training",
-        "memory",
-        "rate",
-        *(("batch", "efficiency") if head else ("efficiency", "batch")),
-    ):
+    last = ("batch", "efficiency") if head else ("efficiency", "batch")
+    for name in ("", "training", "memory", "rate", *last):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= MIN_STATE:
