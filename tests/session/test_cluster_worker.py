@@ -179,7 +179,7 @@ def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     bench.run(4000)
     assert bench.cluster.count("connect") == 1
     assert bench.session.state.connection.status == "needs-login"
-    bench.session.connect_now()
+    bench.session.refresh()
     bench.run(5, lambda: bench.session.state.connection.status == "online")
     assert bench.cluster.count("connect") == 2
 
@@ -195,7 +195,7 @@ def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench):
 
     bench.cluster.connect = noted  # type: ignore[method-assign]
     for _ in range(300):
-        bench.session.connect_now()
+        bench.session.refresh()
         bench.run(1)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert gaps

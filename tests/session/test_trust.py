@@ -88,7 +88,6 @@ def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypa
             with pytest.raises(NotTrusted, match="not trusted"):
                 change()
         session.refresh()
-        session.connect_now()
     assert len(bench.cluster.calls) == calls
     assert tree(received) == before
     assert not (received.parents[1] / ".zshenv").exists()

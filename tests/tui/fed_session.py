@@ -109,9 +109,6 @@ class FedSession(Session):
     def refresh(self) -> None:
         self._ask("refresh", None)
 
-    def connect_now(self) -> None:
-        self._ask("connect", None)
-
 
 def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = False) -> LabFolder:
     """A lab folder with the profile of the tests."""

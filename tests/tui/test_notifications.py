@@ -3,24 +3,13 @@
 import pytest
 
 from labtui.domain.model import JobPhase
-from labtui.session.notifications import DesktopNotifier, Notice
+from labtui.session.notifications import Notice
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from tests.tui.fed_session import accepted, finished_run, live_run, observed, planned, spec, write_log
 from tests.tui.waiting import screens, until
 
 TOKEN = "lt000000000000000fff"
-
-
-class Desktop(DesktopNotifier):
-    """Notes what it would show."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shown: list[Notice] = []
-
-    def show(self, notice: Notice) -> None:
-        self.shown.append(notice)
 
 
 @pytest.fixture
@@ -33,8 +22,9 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
+    shown: list[Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
-        app.notifier.desktop = desktop = Desktop()
+        app.notifier.desktop = shown.append
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING))
@@ -43,7 +33,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING, node="n2"))
         session.feed(*finished_run(TOKEN, "10.5", 2, spec(gpus=2), "31331", outcome="oom")[2:])
         await until(pilot, lambda: len(messages) == 2)
-        assert [notice.kind for notice in desktop.shown] == ["started", "failed"]
+        assert [notice.kind for notice in shown] == ["started", "failed"]
         assert all(sequence.startswith("\a\x1b]9;") for sequence in messages)
         assert "out of memory" in messages[1] and "31330" not in "".join(messages)
         assert "owned" not in "".join(messages) and "a log's own" not in "".join(messages)
@@ -52,9 +42,10 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
 @pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
 async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
     session.settings = changed(session.settings, notifications=how)
+    shown: list[Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
-        app.notifier.desktop = desktop = Desktop()
+        app.notifier.desktop = shown.append
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
         await until(pilot, lambda: app.lab is session.state and len(messages) == rings)
-        assert not desktop.shown
+        assert not shown

@@ -125,12 +125,8 @@ class ClusterWorker:
         self._woken.set()
 
     def refresh(self) -> None:
-        """A key press: read the queue soon; connect if there is no connection."""
+        """A key press: read the queue soon; connect if there is no connection, also after a refused login."""
         self._put(lambda _: self._poller.press())
-        self.connect_now()
-
-    def connect_now(self) -> None:
-        """A key press: try to connect."""
         self._put(lambda _: self._connection.key_press())
 
     def _slept(self) -> None:

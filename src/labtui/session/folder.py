@@ -72,24 +72,12 @@ def _is_script(inner: Path) -> bool:
 
 
 def read_remote(name: str) -> bytes:
-    """The bytes of a file that `list_remote` names.
-
-    Raises:
-        UsageError: when there is no such file.
-    """
-    if name not in list_remote():
-        raise UsageError(f"labtui has no training script {name!r}.", f"It has {', '.join(list_remote())}.")
+    """The bytes of a file that `list_remote` names."""
     return (_brought("remote") / name).read_bytes()
 
 
 def read_template(form: str) -> str:
-    """The job script template of a form (`labtui.domain.model.TemplateForm`).
-
-    Raises:
-        UsageError: when there is no such form.
-    """
-    if form not in FORMS:
-        raise UsageError(f"There is no job form {form!r}.", f"The forms are {', '.join(FORMS)}.")
+    """The job script template of a form (`labtui.domain.model.TemplateForm`)."""
     return _composed(f"{form}.slurm")
 
 

@@ -28,7 +28,7 @@ from labtui.domain import decode
 from labtui.domain.errors import FolderError, LabError, StoreError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.state import Change, LabState
-from labtui.session.store import Store
+from labtui.session.store import Store, connected, explained
 
 _MAX_BYTES = 1_000_000
 
@@ -220,14 +220,9 @@ class Mailbox:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with contextlib.closing(sqlite3.connect(self._path, timeout=5.0, isolation_level=None)) as db:
-                db.execute(_TABLE)
-                yield db
-        except sqlite3.Error as error:
-            raise StoreError(
-                f"The request to the other labtui cannot be stored: {error}.", "Do it in the other window."
-            ) from error
+        with explained(self._path), contextlib.closing(connected(self._path.as_uri())) as db:
+            db.execute(_TABLE)
+            yield db
 
     def ask(self, request: Request) -> str:
         """Put a request down and wait for its answer: the token of the submission it is about, or what was told.

@@ -28,8 +28,6 @@ PRACTICE_HINT = (
 )
 IN_PROFILE = ("account", "partition", "data_dir", "container")
 """What stands in the profile of a cluster that was asked about itself, and not in lab.toml as well."""
-SETTABLE = ("account", "data_dir", "container")
-"""The settings that a check may correct."""
 
 
 def connection_to(
@@ -80,24 +78,21 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
 
 
 def fix_check(check: Check, folder: LabFolder) -> str:
-    """Do what labtui can do about a check; a sentence that says what was done.
+    """Do what labtui can about a check with the action "settings" or "protect-key"; says what was done.
 
     Raises:
-        UsageError: there is nothing it can do (a key is set up by `labtui.doctor.setup`).
+        UsageError: the key cannot be protected.
         FolderError: the settings cannot be written.
     """
     if check.action == "settings":
-        values = {key: value for key, value in check.settings.items() if key in SETTABLE}
-        folder.save_settings(changed(folder.settings(), **values))
-        return f"Wrote {', '.join(f'{key} = {value}' for key, value in values.items())} in lab.toml."
-    if check.action == "protect-key":
-        path = Path(check.settings["identity"])
-        try:
-            path.chmod(0o600)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be protected: {error.strerror}.", f"chmod 600 {path}") from error
-        return f"Only you can read {path} now."
-    raise UsageError(f"labtui cannot repair this by itself: {check.sentence}", check.fix)
+        folder.save_settings(changed(folder.settings(), **check.settings))
+        return f"Wrote {', '.join(f'{key} = {value}' for key, value in check.settings.items())} in lab.toml."
+    path = Path(check.settings["identity"])
+    try:
+        path.chmod(0o600)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be protected: {error.strerror}.", f"chmod 600 {path}") from error
+    return f"Only you can read {path} now."
 
 
 def ask_cluster(

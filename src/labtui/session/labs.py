@@ -60,7 +60,9 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        return read_edition_file(_located(named_path(text), folder), opened=folder is not None)
+        path = named_path(text)
+        inside = folder.path / path if folder is not None else path
+        return read_edition_file(inside if inside.is_file() else path, opened=folder is not None)
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
@@ -69,12 +71,6 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
             f"Known labs: {', '.join(known)}. For your own, give the path of a .toml file.",
         )
     return read_edition_file(path)
-
-
-def _located(path: Path, folder: LabFolder | None) -> Path:
-    if folder is not None and not path.is_absolute() and (folder.path / path).is_file():
-        return folder.path / path
-    return path
 
 
 def read_edition_file(path: Path, *, opened: bool = False) -> Edition:

@@ -5,7 +5,7 @@ What is told is labtui's own sentence about a job and its runs; text from logs n
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -85,24 +85,16 @@ def terminal_sequence(notice: Notice) -> str:
     return f"\a\x1b]9;{title}: {text}\x1b\\\x1b]777;notify;{title};{text}\x1b\\"
 
 
-class DesktopNotifier:
-    """Shows notices on the desktop from a thread of its own; where that is not possible, nothing happens."""
+def show_on_desktop(notice: Notice) -> None:
+    """Show a notice from a thread of its own; where that is not possible, nothing happens. Returns at once."""
+    threading.Thread(target=_send, args=(notice,), name="labtui-notify", daemon=True).start()
 
-    def __init__(self, send: Callable[[Notice], None] | None = None) -> None:
-        """`send` shows one notice; the platform's own service when it is not given."""
-        self._send = send or _send
-        self._off = False
 
-    def show(self, notice: Notice) -> None:
-        """Show one notice; returns at once."""
-        if not self._off:
-            threading.Thread(target=self._try, args=(notice,), name="labtui-notify", daemon=True).start()
+def _send(notice: Notice) -> None:
+    with contextlib.suppress(Exception):  # no desktop, no service: the terminal has told it already
+        from desktop_notifier.sync import DesktopNotifierSync
 
-    def _try(self, notice: Notice) -> None:
-        try:
-            self._send(notice)
-        except Exception:  # no desktop, no service, no permission: the terminal has told it already
-            self._off = True
+        DesktopNotifierSync(app_name="labtui").send(title=notice.title, message=notice.sentence)
 
 
 class Notifier:
@@ -111,20 +103,11 @@ class Notifier:
     def __init__(self, session: Session, write: Callable[[str], object], *, desktop: bool = True) -> None:
         """`write` sends a sequence to the terminal."""
         self._session, self._write, self._tracker = session, write, NoticeTracker(session.state)
-        self.desktop = DesktopNotifier() if desktop else None
+        self.desktop: Callable[[Notice], None] | None = show_on_desktop if desktop else None
 
     def __call__(self, state: LabState, names: Mapping[str, str]) -> None:
         how = self._session.settings.notifications
         for notice in self._tracker.notices(state, names) if how != "off" else ():
             self._write(terminal_sequence(notice))
             if how == "desktop" and self.desktop is not None:
-                self.desktop.show(notice)
-
-
-def _send(notice: Notice) -> None:
-    from desktop_notifier import DesktopNotifier as Platform
-
-    async def send() -> None:
-        await Platform(app_name="labtui").send(title=notice.title, message=notice.sentence)
-
-    asyncio.run(send())
+                self.desktop(notice)

@@ -82,15 +82,12 @@ class SubmissionReader:
 
     def feed(self, stream: Stream, data: bytes) -> bool:
         """The next bytes of a log; says whether they tell anything of its runs."""
-        reader = self._readers.get(stream)
-        if reader is None:
-            return False
         self.parsed[stream] += len(data)
-        return bool(reader.feed(data))
+        return bool(self._readers[stream].feed(data))
 
     def is_binary(self, stream: Stream) -> bool:
         """Whether what was read of a log is no text."""
-        return stream in self._readers and self._readers[stream].report.binary
+        return self._readers[stream].report.binary
 
     def end(self) -> None:
         """Both logs are complete."""
@@ -103,9 +100,7 @@ class SubmissionReader:
 
         Epochs are read from standard output; the other stream explains failures.
         """
-        submission = state.submissions.get(self.token)
-        if submission is None:
-            return state
+        submission = state.submissions[self.token]
         reads = self._readers["out"].runs
         plan = submission.plans
         self._match = match = match_runs(plan, reads, max(state.runs, default=0) + 1 if self._own else None)

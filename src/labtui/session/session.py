@@ -357,14 +357,9 @@ class Session:
             self._worker.watch_logs(frozenset(tokens), visible)
 
     def refresh(self) -> None:
-        """Read the queue as soon as politeness allows (a key press)."""
+        """Read the queue, and connect where there is no connection, as soon as politeness allows (a key press)."""
         if self._worker is not None:
             self._worker.refresh()
-
-    def connect_now(self) -> None:
-        """Try to connect without waiting for the next attempt (a key press); also after a refused login."""
-        if self._worker is not None:
-            self._worker.connect_now()
 
     # ------------------------------------------------------------------ beside another process
 

@@ -62,7 +62,7 @@ class Store:
         self.sources: dict[str, str] = {}
         """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
         self._seen = -1
-        with _explained(path):
+        with explained(path):
             self._connection = self._open(read_only=read_only)
 
     @property
@@ -80,7 +80,7 @@ class Store:
             if read_only:
                 raise _other_version()
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = _connect(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
+        connection = connected(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
         try:
             if read_only:
                 if records.version_of(connection) != records.SCHEMA_VERSION:
@@ -105,7 +105,7 @@ class Store:
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. Raises StoreError for what SQLite or the disk says."""
-        with self._lock, _explained(self.path):
+        with self._lock, explained(self.path):
             yield self._connection
 
     @contextmanager
@@ -262,7 +262,7 @@ class Store:
         try:
             with self._database() as db:
                 os.close(open_inside(target.parent, target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
-                with contextlib.closing(_connect(target.as_uri())) as copy:
+                with contextlib.closing(connected(target.as_uri())) as copy:
                     db.backup(copy)
                     copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
                     copy.execute("PRAGMA journal_mode = DELETE")  # reading it leaves no files beside it
@@ -286,7 +286,7 @@ class Store:
             return
         part = target.with_name(f"{target.name}.part")
         self.copy_to(part)
-        with _explained(self.path):
+        with explained(self.path):
             part.replace(target)
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ class Store:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """What SQLite or the disk says, as a StoreError; names inside a damaged file may not even be text."""
     try:
         yield
@@ -322,7 +322,8 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return None
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def connected(uri: str) -> sqlite3.Connection:
+    """A connection to a database for any thread; what is not inside a transaction is committed at once."""
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 

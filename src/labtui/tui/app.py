@@ -21,7 +21,6 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.tui import STYLES
-from labtui.tui.format import NO_LINE
 from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
@@ -374,8 +373,6 @@ class LabApp(SanitizedApp[int]):
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""
-        if self.view_model.state.connection.status in NO_LINE:
-            self.session.connect_now()
         self.session.refresh()
 
     async def action_leave(self) -> None:
