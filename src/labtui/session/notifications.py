@@ -6,6 +6,7 @@ What is told is labtui's own sentence about a job and its runs; text from logs n
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +18,10 @@ from labtui.domain.state import LabState, SubmissionState
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
+
+logging.getLogger("desktop_notifier").addHandler(
+    logging.NullHandler()
+)  # a computer without a desktop is no news
 
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
