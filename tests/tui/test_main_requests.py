@@ -311,7 +311,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session):
         session.feed(changes.connection("needs-login", sentence=refused))
         await until(pilot, lambda: f"{refused} Press u" in text_of(app))
         await pilot.press("u")
-        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["connect", "refresh"])
+        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["refresh"])
 
 
 async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):

@@ -410,7 +410,7 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session):
             filled_session.feed(changes.connection(status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
         await pilot.press("u")
-        assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]
+        assert [name for name, _, _ in filled_session.requests] == ["refresh"]
 
 
 async def test_the_page_of_a_task_scrolls_to_its_last_line(filled_session):
