@@ -141,11 +141,6 @@ class Jobs:
             rows[row["JobIDRaw"].strip()] = row
         return rows
 
-    def details(self, job_id: str) -> str:
-        answer = self.run(f"{PINNED}scontrol show job {job_id}")
-        assert answer.status == 0, answer.err
-        return answer.out
-
     def wait_for(self, job_id: str, *states: str, deadline_s: float = 480.0) -> dict[str, str]:
         """Until squeue shows one of the states; the row then."""
         end = time.monotonic() + deadline_s

@@ -73,7 +73,6 @@ def test_command_line_beats_the_directives(jobs):
     assert (row["%k"], row["%j"], row["%l"]) == ("labtui:tok-77", "Named-77", "7:00")
     assert jobs.run(f"cat o.{job}.txt").out == "hello"
     assert jobs.run(f"cat e.{job}.txt").out == "trouble"
-    assert "Requeue=0" in jobs.details(job)
 
 
 def test_second_debug_job_is_refused_until_the_first_is_over(jobs):

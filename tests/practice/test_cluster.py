@@ -148,7 +148,7 @@ def submit_here(cluster, script, **options):
     options = {"account": "nct_000", "qos": "gp_training", "time": "10", **options}
     request = build_request(options, name="job", work_dir=str(cluster.layout.home), site=control.site)
     return control.submit(
-        request, script=script, command="job", arguments=(), environment={"LABTUI_PRACTICE_X": "old", "MINE": "1"},
+        request, script=script, arguments=(), environment={"LABTUI_PRACTICE_X": "old", "MINE": "1"},
         now=cluster.clock.now(),
     ).job_id  # fmt: skip
 

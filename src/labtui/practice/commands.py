@@ -10,7 +10,7 @@ import msgspec
 
 from labtui.domain.profile import Queue
 from labtui.practice.controller import Controller
-from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, details, formatted, queue_row
+from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, formatted, queue_row
 from labtui.practice.request import (
     CLUSTER,
     MAX_PARTITION_S,
@@ -75,8 +75,6 @@ def _chosen(job: Job, options: Mapping[str, str]) -> bool:
 
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
 
-_NO_SUCH_JOB = "slurm_load_jobs error: Invalid job id specified\n"
-
 
 def squeue(asked: Asked) -> Iterable[str]:
     """``squeue`` as Slurm 22.05 answers it for the student."""
@@ -85,7 +83,7 @@ def squeue(asked: Asked) -> Iterable[str]:
         jobs.sort(key=lambda job: -job.job_id)
     wanted = options.get("jobs", "")
     if wanted.isdecimal() and not any(str(job.job_id) == wanted for job in jobs):
-        raise CommandError(_NO_SUCH_JOB)
+        raise CommandError("slurm_load_jobs error: Invalid job id specified\n")
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
     rows += [
@@ -134,7 +132,7 @@ def sbatch(asked: Asked) -> Iterable[str]:
     call, control, now = asked.call, asked.control, asked.now
     test_only = "test-only" in asked.options
     try:
-        script, name, command = sent_script(call, asked.rest)
+        script, name = sent_script(call, asked.rest)
         options = {**all_options(script), **asked.options}
         request = build_request(options, name=name, work_dir=call.folder, site=control.site)
         if now < control.down_until:
@@ -147,8 +145,8 @@ def sbatch(asked: Asked) -> Iterable[str]:
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
         environment = {} if options.get("export", "").upper() == "NONE" else call.environment
         job = control.submit(
-            request, script=script, command=command, arguments=tuple(asked.rest[1:]), environment=environment, now=now
-        )  # fmt: skip
+            request, script=script, arguments=tuple(asked.rest[1:]), environment=environment, now=now
+        )
     except Refused as refused:
         raise CommandError(refused.text(test_only=test_only), refused.status) from None
     return [f"{job.job_id}" if "parsable" in options else f"Submitted batch job {job.job_id}"]
@@ -158,7 +156,7 @@ def sbatch(asked: Asked) -> Iterable[str]:
 
 
 def scontrol(asked: Asked) -> Iterable[str]:
-    """``show job|config|partition|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
+    """``show config|partition|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
     control, now = asked.control, asked.now
     verb, what, name, *_ = [*asked.rest, "", "", ""]
     try:
@@ -177,14 +175,6 @@ def scontrol(asked: Asked) -> Iterable[str]:
 
 def _job_id(text: str) -> int:
     return int(text) if text.isdecimal() else 0
-
-
-def _jobs(asked: Asked, name: str) -> Iterable[str]:
-    jobs = [job for job in asked.control.in_queue(asked.now) if name in ("", str(job.job_id))]
-    if name and not jobs:
-        raise CommandError(_NO_SUCH_JOB)
-    shown = [details(job, asked.call.environment, asked.control, asked.now) for job in jobs]
-    return shown or ["No jobs in the system"]
 
 
 def _config(asked: Asked, _name: str) -> Iterable[str]:
@@ -217,8 +207,10 @@ def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
 
 
 _SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {
-    "job": _jobs, "config": _config, "partition": _partitions, "hostnames": _hostnames,
-}  # fmt: skip
+    "config": _config,
+    "partition": _partitions,
+    "hostnames": _hostnames,
+}
 
 
 def _update(words: list[str], control: Controller, now: float) -> None:

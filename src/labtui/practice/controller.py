@@ -89,7 +89,6 @@ class Controller:
         request: JobRequest,
         *,
         script: bytes,
-        command: str,
         arguments: tuple[str, ...],
         environment: Mapping[str, str],
         now: float,
@@ -107,7 +106,6 @@ class Controller:
             job = self.jobs[job_id] = Job(
                 job_id=job_id,
                 request=request,
-                command=command,
                 arguments=arguments,
                 script=script,
                 stdout=path(request.output),
@@ -189,11 +187,8 @@ class Controller:
             if wanted == PENDING:
                 self._requeue(job, now)
                 return
-            job.exit_status, job.exit_signal = (0, number) if number else (status, 0)
-            if wanted:
-                # Slurm reports a job it ended itself by the signal it sent, or by nothing.
-                job.exit_status, job.exit_signal = 0, SIGTERM if wanted == "CANCELLED" else 0
-            elif status or number:
+            if not wanted and (status or number):  # of a job that Slurm ended itself it tells no status
+                job.exit_code = f"0:{number}" if number else f"{status}:0"
                 job.reason = "NonZeroExitCode"
             if wanted == "TIMEOUT":
                 job.reason = "TimeLimit"

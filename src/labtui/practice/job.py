@@ -1,4 +1,4 @@
-"""A job of the practice cluster: what is asked for it, what it becomes, and what squeue, sacct, scontrol say of it."""
+"""A job of the practice cluster: what is asked for it, what it becomes, and what squeue and sacct say of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class JobRequest(msgspec.Struct, frozen=True):
     partition: str
     cpus: int
     gpus: int
-    gres: str
     tasks: int | None
     tasks_per_node: int | None
     nodes: int
@@ -53,7 +52,6 @@ class Job(msgspec.Struct):
 
     job_id: int
     request: JobRequest
-    command: str
     script: bytes
     stdout: str
     stderr: str
@@ -75,8 +73,8 @@ class Job(msgspec.Struct):
     """When it is killed, where it has been asked to end."""
     forgotten: bool = False
     """Whether it has left the queue for good."""
-    exit_status: int = 0
-    exit_signal: int = 0
+    exit_code: str = "0:0"
+    """``status:signal`` as Slurm writes it."""
     restarts: int = 0
     cancelled: bool = False
     wanted: str = ""
@@ -107,16 +105,6 @@ class Job(msgspec.Struct):
             return 0
         return max(0, int((self.end_time if self.end_time is not None else now) - self.start_time))
 
-    @property
-    def places(self) -> int:
-        """For how many tasks the job has CPUs."""
-        return self.request.cpus // (self.request.cpus_per_task or 1)
-
-    @property
-    def exit_code(self) -> str:
-        """``status:signal`` as Slurm writes it."""
-        return f"{self.exit_status}:{self.exit_signal}"
-
 
 # --------------------------------------------------------------------------- what the commands say of a job
 
@@ -133,17 +121,11 @@ FIELDS = (
 """What sacct can be asked for."""
 
 
-def _planned(job: Job, control: Controller, now: float) -> tuple[float | None, float | None]:
-    """Start and end of a job, of one that waits as Slurm estimates them."""
-    start = control.start_estimate(job, now) if job.state == PENDING else job.start_time
-    end = None if start is None else start + job.request.time_limit_s
-    return start, job.end_time if job.finished else end
-
-
 def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
-    """By squeue's letter."""
+    """By squeue's letter; start and end of a job that waits are Slurm's estimates."""
     asked, number = job.request, str(job.job_id)
-    start, end = _planned(job, control, now)
+    start = control.start_estimate(job, now) if job.state == PENDING else job.start_time
+    end = None if start is None else start + asked.time_limit_s
     waits = job.state == PENDING or not job.node
     return {
         **dict.fromkeys("AFi", number),
@@ -156,7 +138,7 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
         "T": job.state,
         "V": stamp(job.submit_time, environment, "Unknown"),
         "Z": asked.work_dir,
-        "e": stamp(end, environment, "N/A"),
+        "e": stamp(job.end_time if job.finished else end, environment, "N/A"),
         "j": asked.name,
         "k": asked.comment or "(null)",
         "l": duration(asked.time_limit_s, hours=False),
@@ -193,33 +175,6 @@ def account_row(job: Job, environment: Mapping[str, str], control: Controller, n
         control.site.user,
     )
     return dict(zip(FIELDS, values, strict=True))
-
-
-def details(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> str:
-    """A job's paragraph of ``scontrol show job``."""
-    asked, submit = job.request, stamp(job.submit_time, environment, "")
-    start, end = _planned(job, control, now)
-    gpus = f",gres/gpu={asked.gpus * asked.nodes}" if asked.gpus else ""
-    lines = (
-        f"JobId={job.job_id} JobName={asked.name}",
-        f"UserId={control.site.user}(1000) GroupId={asked.account}(1000) MCS_label=N/A",
-        f"Priority={job.priority} Nice=0 Account={asked.account} QOS={asked.queue.name}",
-        f"JobState={job.state} Reason={job.reason} Dependency=(null)",
-        f"Requeue={asked.requeue:d} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={job.exit_code}",
-        f"RunTime={duration(job.elapsed_s(now))} TimeLimit={duration(asked.time_limit_s)} TimeMin=N/A",
-        f"SubmitTime={submit} EligibleTime={submit}",
-        f"StartTime={stamp(start, environment, 'Unknown')} EndTime={stamp(end, environment, 'N/A')} Deadline=N/A",
-        f"Partition={asked.partition} NodeList={job.node_list}",
-        f"NumNodes={asked.nodes} NumCPUs={asked.cpus} NumTasks={job.places} CPUs/Task={asked.cpus_per_task or 1}",
-        f"TRES=cpu={asked.cpus},mem=20000M,node={asked.nodes},billing={asked.cpus}{gpus}",
-        f"Command={' '.join((job.command, *job.arguments))}",
-        f"WorkDir={asked.work_dir}",
-        *([f"Comment={asked.comment} "] if asked.comment else []),
-        f"StdErr={job.stderr}",
-        f"StdOut={job.stdout}",
-        *([f"TresPerNode={asked.gres}"] if asked.gres else []),
-    )
-    return "\n   ".join(lines) + "\n   \n"
 
 
 def formatted(form: str, values: Mapping[str, str]) -> str:

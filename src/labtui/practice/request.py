@@ -105,13 +105,13 @@ def all_options(script: bytes) -> dict[str, str]:
     return options
 
 
-def sent_script(call: Call, words: list[str]) -> tuple[bytes, str, str]:
-    """(script, default job name, command) from the named file, or standard input. Raises Refused."""
+def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
+    """(script, default job name) from the named file, or standard input. Raises Refused."""
     if not words:
-        script, name, command = call.stdin, "sbatch", "(null)"
+        script, name = call.stdin, "sbatch"
     else:
         path = Path(call.folder) / words[0]
-        name, command = path.name, str(path)
+        name = path.name
         try:
             script = path.read_bytes()
         except OSError:
@@ -128,7 +128,7 @@ def sent_script(call: Call, words: list[str]) -> tuple[bytes, str, str]:
         raise Refused(
             "Batch script contains DOS line breaks (\\r\\n)", "instead of expected UNIX line breaks (\\n)."
         )
-    return script, name, command
+    return script, name
 
 
 def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site: Site) -> JobRequest:
@@ -170,7 +170,6 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         partition=partition,
         cpus=max(1, cpus),
         gpus=gpus,
-        gres=f"gres:{gres or f'gpu:{gpus}'}" if gpus else "",
         tasks=tasks or None,
         tasks_per_node=tasks_per_node or None,
         nodes=nodes,

@@ -150,7 +150,7 @@ class JobRunner:
             "SLURMD_NODENAME": job.node,
             "SLURM_JOB_NUM_NODES": asked.nodes,
             "SLURM_NNODES": asked.nodes,
-            "SLURM_TASKS_PER_NODE": tasks_per_node(job.places // asked.nodes),
+            "SLURM_TASKS_PER_NODE": tasks_per_node(asked.cpus // (asked.cpus_per_task or 1) // asked.nodes),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
