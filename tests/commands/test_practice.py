@@ -39,7 +39,7 @@ def cluster(
 @pytest.fixture
 def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     """Lab 5 on the practice cluster, with a ResNet152 of the student's own; it is the current directory."""
-    settings = {**cluster.login.settings(), "root": f"{cluster.layout.scratch}/{tmp_path.name}{NASTY}"}
+    settings = {**cluster.settings(), "root": f"{cluster.layout.scratch}/{tmp_path.name}{NASTY}"}
     made = walk.folder_of(tmp_path / "lab", "cc-mei-2025-lab5", **settings)
     text = (made.scripts / "ResNet50.py").read_text().replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2")
     (made.scripts / "ResNet152.py").write_text(text)

@@ -104,6 +104,6 @@ def real_site(cluster: Cluster) -> Iterator[Site]:
 def practice_site(folder: Path) -> Iterator[Site]:
     """The practice cluster in this process, its files in `folder`, its clock five times as fast."""
     with PracticeCluster(folder, factor=5.0) as running:
-        me, places = running.login, running.login.layout
-        with connect(me.host, me.port, me.user, me.identity_file) as client:
-            yield Site(client, me.user, me.account, str(places.scratch), str(places.container))
+        me, places = running.settings(), running.layout
+        with connect(me["host"], me["port"], me["user"], places.identity) as client:
+            yield Site(client, me["user"], me["account"], str(places.scratch), str(places.container))

@@ -23,7 +23,7 @@ def result_of(site: Site, call: Call[T], nonce: str) -> CommandResult:
     marker = secrets.token_hex(16)
     answer = site.raw(frame(call.text(nonce), marker), timeout_s=480)
     out, err = cut_frame(answer.stdout, marker), cut_frame(answer.stderr, marker)
-    return CommandResult(out.content, err.content, out.status, began=out.began, noise=out.noise)
+    return replace(out, stderr=err.stdout)
 
 
 def ask(site: Site, call: Call[T]) -> T:

@@ -52,7 +52,7 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
     (usual,) = task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(8,)))
     assert replace(draft, form=usual.form, runs=usual.runs) == usual
     assert replace(draft.runs[0], launcher="torchrun") == usual.runs[0]
-    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
+    context = JobContext(token="lt000001", edition="e", practice=False, user="u")
     draft = replace(draft, job_name="vit-lt000001")
     script = job_script(draft, MN5, context, read_template("task-per-gpu"))
     for line in ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4", "--cpus-per-task=20"):
@@ -81,7 +81,7 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     assert forms_of(usual) == ("torchrun", "task-per-gpu", "one-job")
     assert drafts_from(rows_of(usual), usual, "torchrun", lab, MN5) == usual
     assert drafts_from(rows_of(usual), usual, "one-job", lab, MN5)[0] == job
-    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
+    context = JobContext(token="lt000001", edition="e", practice=False, user="u")
     script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
     assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3
 

@@ -109,7 +109,7 @@ def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
 def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
     """A fresh lab folder, open on a practice cluster."""
     scripts = load_edition(edition).framework_scripts
-    folder = folder_of(path, edition, **cluster.login.settings(scripts))
+    folder = folder_of(path, edition, **cluster.settings(scripts))
     with Session.open(folder.path) as session:
         yield session
 

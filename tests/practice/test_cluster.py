@@ -29,12 +29,12 @@ def cluster():
 
 
 def openssh(cluster, *words, **options):
-    login = cluster.login
+    login = cluster.settings()
     command = [
-        "ssh", "-p", str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o",
+        "ssh", "-p", str(login["port"]), "-i", login["identity"], "-o", "IdentitiesOnly=yes", "-o",
         "BatchMode=yes",
         "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-        f"{login.user}@{login.host}", *words,
+        f"{login['user']}@{login['host']}", *words,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
@@ -51,10 +51,10 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
 
 
 def connect(cluster, key, user=""):
-    transport = paramiko.Transport(("127.0.0.1", cluster.login.port))
+    transport = paramiko.Transport(("127.0.0.1", cluster.settings()["port"]))
     transport.start_client(timeout=120)
     try:
-        transport.auth_publickey(user or cluster.login.user, key)
+        transport.auth_publickey(user or cluster.site.user, key)
         return transport
     except BaseException:
         transport.close()
@@ -62,11 +62,11 @@ def connect(cluster, key, user=""):
 
 
 def own_key(cluster):
-    return paramiko.ECDSAKey.from_private_key_file(str(cluster.login.identity_file))
+    return paramiko.ECDSAKey.from_private_key_file(str(cluster.layout.identity))
 
 
 def test_only_our_key_gets_in(cluster):
-    for private in (cluster.layout.root, cluster.login.identity_file):
+    for private in (cluster.layout.root, cluster.layout.identity):
         assert private.stat().st_mode & 0o077 == 0
     for key, user in ((paramiko.ECDSAKey.generate(), ""), (own_key(cluster), "root")):
         with pytest.raises(paramiko.AuthenticationException):
@@ -101,7 +101,6 @@ SCRIPT = textwrap.dedent(
     import os, subprocess, sys, time
     from labtui.practice.cluster import PracticeCluster
     cluster = PracticeCluster(factor=100)
-    login = cluster.login
     script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid\\n"
     script += b"command sleep 600 & echo $! > child; /bin/sleep 600\\n"
     (cluster.layout.home / "job.sh").write_bytes(script)
@@ -111,7 +110,7 @@ SCRIPT = textwrap.dedent(
     while not (cluster.layout.home / "child").exists() or not (cluster.layout.home / "child").read_text():
         time.sleep(0.05)
     pids = [(cluster.layout.home / name).read_text().strip() for name in ("pid", "child")]
-    print(cluster.layout.root, login.port, cluster._control.server_address[1], *pids, flush=True)
+    print(cluster.layout.root, cluster._ssh.port, cluster._control.server_address[1], *pids, flush=True)
     if sys.argv[1] == "SIGKILL":
         time.sleep(600)
     """

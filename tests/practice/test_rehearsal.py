@@ -12,8 +12,8 @@ import pytest
 
 from labtui.domain.tuning import tuning_words
 from labtui.practice import programs
-from labtui.practice.layout import DATA_FILES
 from labtui.practice.pace import Training
+from labtui.slurm.probe import BATCHES
 from labtui.training_logs.reader import parse_log
 
 REMOTE = Path(__file__).parents[2] / "remote"
@@ -28,7 +28,7 @@ def lab(tmp_path):
         target.write_bytes(source.read_bytes())
     data = tmp_path / "data"
     data.mkdir()
-    for name in DATA_FILES:
+    for name in BATCHES:
         content = {b"data": b"rehearsal:10000x3072", b"labels": list(range(10)) * 1000}
         (data / name).write_bytes(pickle.dumps(content, protocol=2))
     return tmp_path

@@ -31,9 +31,7 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
     for edition in editions():
         for task in edition.tasks:
             made = {own: FILES[name] + b"# changed\n" for name, own in task.copies_to_start}
-            context = JobContext(
-                token="lt0", remote_dir="/gpfs/x", edition=edition.id, practice=False, user="u1"
-            )
+            context = JobContext(token="lt0", edition=edition.id, practice=False, user="u1")
             wanted = PlanOverrides(form=form, account=account, user="u1")
             for draft in task_drafts(edition, task.id, profile, wanted):
                 first = draft.runs[0]

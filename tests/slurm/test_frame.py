@@ -35,7 +35,7 @@ def frame_answer(marker: str, content: bytes, status: int) -> bytes:
 @given(content=st.binary(max_size=300), noise=st.binary(max_size=100), status=st.integers(0, 255))
 def test_content_is_what_lies_between_the_markers(content, noise, status):
     cut = cut_frame(noise + frame_answer(MARKER, content, status) + noise, MARKER)
-    assert (cut.content, cut.status, cut.began) == (content, status, True)
+    assert (cut.stdout, cut.status, cut.began) == (content, status, True)
 
 
 def test_an_unfinished_frame_has_no_status():
@@ -43,7 +43,7 @@ def test_an_unfinished_frame_has_no_status():
     for length in range(len(whole)):
         cut = cut_frame(whole[:length], MARKER)
         assert cut.status is None
-        assert cut.content in b"content" + whole
+        assert cut.stdout in b"content" + whole
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
@@ -72,15 +72,15 @@ def test_any_account_shell_passes_the_script_on(shell, tmp_path):
     script = "cat; printf '%s' \"it's $((1+1)) \\\\ ! \\`\"; echo out >&2; exit 7"
     done = run(script, tmp_path, shell, input=b"standard input is empty")
     out, err = cut_frame(done.stdout, MARKER), cut_frame(done.stderr, MARKER)
-    assert (out.content, out.status, err.content) == (b"it's 2 \\ ! `", 7, b"out\n")
+    assert (out.stdout, out.status, err.stdout) == (b"it's 2 \\ ! `", 7, b"out\n")
 
 
 def test_noise_before_and_after_is_no_output(tmp_path):
     (tmp_path / ".bash_profile").write_text("echo welcome; echo grumble >&2; trap 'echo bye' EXIT; set -eu\n")
     done = run("false; echo fine; echo $UNSET_VARIABLE", tmp_path)
     out = cut_frame(done.stdout, MARKER)
-    assert (out.content, out.status) == (b"fine\n\n", 0)
-    assert b"welcome" in out.noise and b"bye" not in out.content
+    assert (out.stdout, out.status) == (b"fine\n\n", 0)
+    assert b"welcome" in out.noise and b"bye" not in out.stdout
     assert b"grumble" in cut_frame(done.stderr, MARKER).noise
     (tmp_path / ".bash_profile").write_text("echo your password has expired; exit 3\n")
     cut = cut_frame(run("echo fine", tmp_path).stdout, MARKER)

@@ -30,9 +30,7 @@ PROFILE = Profile(
 HEADER_BEGIN, HEADER_END = "---- labtui job ----", "---- end ----"
 """The templates' lines around the facts a job prints first, each ``key: value``."""
 PLAIN = Profile(id="plain", title="Python as it is", login_hosts=("login.example.org",))
-CONTEXT = JobContext(
-    token="k7qzm2", remote_dir="/gpfs/scratch/nct_345/labtui/k7qzm2", edition="hpc4ai-ch10", practice=False
-)
+CONTEXT = JobContext(token="k7qzm2", edition="hpc4ai-ch10", practice=False)
 
 
 def run(n_gpus: int, *, model: str = "ResNet50", batch: int = 2048, **more: object) -> RunSpec:

@@ -114,7 +114,7 @@ def test_what_cannot_be_a_job_is_refused(field, value):
 
 
 def test_user_in_paths():
-    context = JobContext(token="t", remote_dir="/r", edition="e", practice=True, user="nct01345")
+    context = JobContext(token="t", edition="e", practice=True, user="nct01345")
     script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
     assert "singularity exec /home/nct01345/x.sif python -u" in script
     assert "practice=yes;" in script

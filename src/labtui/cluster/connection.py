@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, place, plan_push, store_of
 from labtui.cluster.keys import within
@@ -200,15 +202,14 @@ class Connection:
         except (paramiko.SSHException, EOFError, OSError) as problem:
             raise lost(problem, self.host) from None
         truncated = len(out) + len(err) > OUTPUT_CAP
-        content, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
-        if content.status is None and not truncated and not transport.is_active():
+        result, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
+        if result.status is None and not truncated and not transport.is_active():
             raise failure("lost", host=self.host)
-        return CommandResult(
-            stdout=content.content,
-            stderr=remarks.content if remarks.began else b"",
-            status=None if truncated else content.status,
-            began=content.began,
-            noise=content.noise + remarks.noise,
+        return replace(
+            result,
+            stderr=remarks.stdout,
+            status=None if truncated else result.status,
+            noise=result.noise + remarks.noise,
             truncated=truncated,
             timed_out=timed_out,
         )

@@ -270,7 +270,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
     settings = folder.settings() if folder else Settings(edition=arguments.lab, profile="practice")
     edition = load_edition(settings.edition, folder)
-    settings = changed(settings, **cluster.login.settings(edition.framework_scripts))
+    settings = changed(settings, **cluster.settings(edition.framework_scripts))
     if folder is None:
         return LabFolder.create(path, settings, withheld=edition.withheld_scripts).path
     folder.save_settings(settings)
@@ -280,11 +280,19 @@ def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path
 def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
     from labtui.practice.incidents import IncidentPlan
 
-    login = cluster.login
+    login = cluster.settings()
     print(f"lab folder   {folder}")
-    words = ["ssh", "-p", str(login.port), "-i", str(login.identity_file), "--", f"{login.user}@{login.host}"]
+    words = [
+        "ssh",
+        "-p",
+        str(login["port"]),
+        "-i",
+        login["identity"],
+        "--",
+        f"{login['user']}@{login['host']}",
+    ]
     print(f"log in       {shlex.join(words)}")
-    print(f"host key     {login.host_key}")
+    print(f"host key     {login['host_key']}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
     plan = IncidentPlan(
         cluster, names, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from labtui.practice.commands import answer
 from labtui.practice.controller import Controller
 from labtui.practice.layout import Layout, StateFile, make_layout, program_environment
@@ -56,41 +54,6 @@ DEFAULT_FACTOR = 20.0
 """Cluster seconds per second: the lab's longest run (five epochs on the CPU, 18 minutes) takes under a minute."""
 
 HEARTBEAT_S = 0.2
-
-
-class PracticeLogin(msgspec.Struct, frozen=True):
-    """Host, port, key and host key of the practice cluster, and what a lab folder needs beside them."""
-
-    port: int
-    user: str
-    host_key: str
-    account: str
-    layout: Layout
-    host: str = "127.0.0.1"
-
-    @property
-    def identity_file(self) -> Path:
-        return self.layout.keys / "id_practice"
-
-    def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
-        """The keys and values of a `lab.toml` for this cluster, marked as practice.
-
-        A lab whose runs start `scripts` of PyTorch has its image and the image folders.
-        """
-        layout, torch = self.layout, any(name.startswith("pytorch/") for name in scripts)
-        return {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "identity": str(self.identity_file),
-            "host_key": self.host_key,
-            "account": self.account,
-            "root": str(layout.scratch / "labtui"),
-            "data_dir": str(layout.data_sets if torch else layout.data),
-            "container": str(layout.pytorch if torch else layout.container),
-            "profile": "practice",
-            "practice": True,
-        }
 
 
 class PracticeCluster:
@@ -137,11 +100,7 @@ class PracticeCluster:
             bash=bash,
             disk_full=self._disk_is_full,
         )
-        self.login = PracticeLogin(
-            self._ssh.port, self.site.user, self._ssh.host_key.fingerprint, self.site.account, self.layout
-        )
-        """What a lab folder needs to use this cluster."""
-        self._ssh.client_key.write_private_key_file(str(self.login.identity_file))
+        self._ssh.client_key.write_private_key_file(str(self.layout.identity))
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
 
@@ -164,6 +123,26 @@ class PracticeCluster:
         self.runner.close()
         if self._state_file:
             self._state_file.close()
+
+    def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
+        """The keys and values of a `lab.toml` for this cluster, marked as practice.
+
+        A lab whose runs start `scripts` of PyTorch has its image and the image folders.
+        """
+        layout, torch = self.layout, any(name.startswith("pytorch/") for name in scripts)
+        return {
+            "host": "127.0.0.1",
+            "port": self._ssh.port,
+            "user": self.site.user,
+            "identity": str(layout.identity),
+            "host_key": self._ssh.host_key.fingerprint,
+            "account": self.site.account,
+            "root": str(layout.scratch / "labtui"),
+            "data_dir": str(layout.data_sets if torch else layout.data),
+            "container": str(layout.pytorch if torch else layout.container),
+            "profile": "practice",
+            "practice": True,
+        }
 
     def drop_connections(self) -> None:
         """Cut every SSH connection, as a lost network would."""

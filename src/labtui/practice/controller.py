@@ -130,10 +130,9 @@ class Controller:
         with self.lock:
             job = self._living(job_id, now)
             if job.state == PENDING:
-                job.cancelled, job.reason = True, "None"
+                job.reason = "None"
                 job.end("CANCELLED", now)
             elif not only_waiting:
-                job.cancelled = True
                 self._end(job, "CANCELLED", "", now)
 
     def hold(self, job_id: int, held: bool, now: float) -> None:

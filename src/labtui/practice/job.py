@@ -76,7 +76,6 @@ class Job(msgspec.Struct):
     exit_code: str = "0:0"
     """``status:signal`` as Slurm writes it."""
     restarts: int = 0
-    cancelled: bool = False
     wanted: str = ""
     """The final state decided for a job that is still being ended (TIMEOUT, CANCELLED ...)."""
 
@@ -168,7 +167,7 @@ def account_row(job: Job, environment: Mapping[str, str], control: Controller, n
         asked.partition,
         asked.queue.name,
         stamp(job.start_time, environment, "Unknown"),
-        "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled else job.state,
+        "CANCELLED by 1000" if job.state == "CANCELLED" else job.state,
         stamp(job.submit_time, environment, "Unknown"),
         duration(asked.time_limit_s),
         str(asked.time_limit_s // 60),

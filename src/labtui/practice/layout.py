@@ -25,8 +25,8 @@ from labtui.practice.controller import Controller
 from labtui.practice.job import Job
 from labtui.practice.pace import DATA_SETS
 from labtui.practice.rehearse import IMAGES_FILE
+from labtui.slurm.probe import BATCHES
 
-DATA_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 CONTAINER = "MN5-NGC-TensorFlow-23.03.sif"
 PYTORCH = "nvidiaPytorch24.07"
 HERE = Path(__file__).parent
@@ -44,13 +44,15 @@ class Layout:
     """Where things are. `root` is absolute and owner-only; all other folders lie below it.
 
     `programs` is what PATH begins with, `scratch` where labtui works, `spool` for scripts and scratch space of running
-    jobs, `data_sets` the image folders of the chapters on PyTorch, `pytorch` their container's image.
+    jobs, `identity` the student's key, `data_sets` the image folders of the chapters on PyTorch, `pytorch` their
+    container's image.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home, self.scratch, self.spool = root / "home", root / "scratch", root / "spool"
         self.keys, self.programs = root / "keys", root / "bin"
+        self.identity = self.keys / "id_practice"
         project = root / "projects"
         self.data = project / "cifar-utils" / "cifar-10-batches-py"
         self.data_sets = project / "datasets"
@@ -88,7 +90,7 @@ def program_environment(layout: Layout) -> dict[str, str]:
 
 
 def _write_data(folder: Path, *, real: bool) -> None:
-    for name in DATA_FILES:
+    for name in BATCHES:
         target = folder / name
         if real:
             # Small but real pixels: random bytes train as fast as photographs.

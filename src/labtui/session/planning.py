@@ -118,7 +118,7 @@ def plan(
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
-    files = _files_of(session, named, script, token, remote_dir)
+    files = _files_of(session, named, script, token)
     script_file = f"{keep_in or 'slurm'}/{file_name(named.job_name)}{f'-{token[-8:]}' if own else ''}.slurm"
     if keep_in:
         session.folder.write(script_file, files[SCRIPT_NAME])
@@ -139,9 +139,7 @@ def plan(
     return Planned(submission, files)
 
 
-def _files_of(
-    session: Session, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
-) -> dict[str, bytes]:
+def _files_of(session: Session, draft: SubmissionDraft, script: str | None, token: str) -> dict[str, bytes]:
     """Every file that goes to the submission's directory, by its name there; the job script is one of them."""
     from labtui.slurm.job_script import JobContext, job_script
 
@@ -156,7 +154,6 @@ def _files_of(
     if script is None:
         context = JobContext(
             token=token,
-            remote_dir=remote_dir,
             edition=session.settings.edition,
             practice=session.practice,
             user=session.user,

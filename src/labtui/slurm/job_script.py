@@ -62,19 +62,18 @@ _MINUTES_PER_DAY = 24 * 60
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a job script tells about itself besides its draft.
 
-    `token` identifies the submission, `remote_dir` is where it is submitted and runs, `edition` the lab's id,
-    `practice` whether the cluster is a rehearsal; `user` fills ``{user}`` in a profile's texts.
+    `token` identifies the submission, `edition` is the lab's id, `practice` whether the cluster is a rehearsal; `user`
+    fills ``{user}`` in a profile's texts.
     """
 
     token: str
-    remote_dir: str
     edition: str
     practice: bool
     user: str = ""
 
 
 def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, template: str) -> str:
-    """The rendered job script, to be submitted in `context.remote_dir`.
+    """The rendered job script, to be submitted in a directory of its own.
 
     Raises:
         TemplateError: when the template and its values do not fit, or a value may not stand in a job script.

@@ -102,25 +102,16 @@ def frame(script: str, marker: str) -> str:
     return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"' </dev/null"""
 
 
-class Framed(msgspec.Struct, frozen=True):
-    """One stream, cut at the markers. `status` is None while the end marker is missing."""
-
-    content: bytes
-    status: int | None
-    began: bool
-    noise: bytes
-
-
-def cut_frame(data: bytes, marker: str) -> Framed:
-    """Cut one stream (all bytes so far) at its markers."""
+def cut_frame(data: bytes, marker: str) -> CommandResult:
+    """One stream (all bytes so far) cut at its markers, as `stdout`; `status` None while the end marker is missing."""
     before, began, rest = data.partition(b"\n" + marker.encode() + b"<\n")
     if not began:
-        return Framed(b"", None, False, data)
+        return CommandResult(b"", b"", None, began=False, noise=data)
     noise = before.removeprefix(b"\n")
     end = re.search(rb"\n" + marker.encode() + rb"> ([0-9]{1,3})\n", rest)
     if end is None:
-        return Framed(rest, None, True, noise)
-    return Framed(rest[: end.start()], int(end[1]), True, noise)
+        return CommandResult(rest, b"", None, noise=noise)
+    return CommandResult(rest[: end.start()], b"", int(end[1]), noise=noise)
 
 
 UNSET = 'unset "${!SQUEUE_@}" "${!SACCT_@}" "${!SBATCH_@}" "${!SALLOC_@}" SLURM_CLUSTERS SCANCEL_VERBOSE'
