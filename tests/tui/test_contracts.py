@@ -109,7 +109,6 @@ QUESTION = LoginQuestion(
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 async def test_the_question_about_a_server_looks_as_agreed(lab):
-
     app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
     async with app.run_test(size=contract.size, notifications=True) as pilot:

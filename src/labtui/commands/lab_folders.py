@@ -251,7 +251,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-
     from labtui.lab.plan import task_of
     from labtui.session.labs import load_edition
 
