@@ -335,12 +335,12 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
     copy = filled_session.folder.scripts / "ResNet152.py"
     copy.write_bytes((filled_session.folder.scripts / "ResNet50.py").read_bytes())
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
+        model = app.view_model
         for text, met in (("", False), ("from tensorflow.keras.applications import ResNet152V2\n", True)):
             copy.write_text(text or copy.read_text())
-            await until(
-                pilot,
-                lambda met=met: app.view_model.checks and app.view_model.checks["10.6"].items[0].met is met,
-            )
+            await until(pilot, lambda met=met: model.checks and model.checks["10.6"].items[0].met is met)
+        (filled_session.folder.path / "deck.pdf").write_bytes(b"")
+        await until(pilot, lambda: model.deck)
 
 
 async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(filled_session, monkeypatch):
