@@ -20,11 +20,11 @@ from labtui.slurm.job_script import (
     job_script,
     render,
     run_facts,
-    time_text,
     training_command,
 )
 from labtui.slurm.script_commands import open_quote
 from labtui.slurm.submit import CONTROL_DIR, TWIN_STATUS
+from labtui.slurm.values import duration_text
 from labtui.training_logs.reader import parse_log
 from tests.slurm_templates.samples import CONTEXT, GOLDEN, PLAIN, PROFILE, draft, rendered, run
 
@@ -90,7 +90,7 @@ def test_setup_lines_of_a_profile():
 
 @pytest.mark.parametrize(("minutes", "text"), [(1, "00:01:00"), (75, "01:15:00"), (2910, "2-00:30:00")])
 def test_time(minutes, text):
-    assert time_text(minutes) == text
+    assert duration_text(60 * minutes) == text
 
 
 @pytest.mark.parametrize(

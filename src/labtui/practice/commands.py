@@ -22,9 +22,6 @@ from labtui.practice.request import (
     sent_script,
 )
 from labtui.practice.words import (
-    KILL_WAIT_S,
-    MESSAGE_TIMEOUT_S,
-    MIN_JOB_AGE_S,
     NO_CONTROLLER,
     SBATCH,
     VERSION,
@@ -32,11 +29,11 @@ from labtui.practice.words import (
     Call,
     CommandError,
     Program,
-    duration,
     expanded,
     parse_words,
     stamp,
 )
+from labtui.slurm.values import duration_text
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -178,16 +175,8 @@ def _job_id(text: str) -> int:
 
 
 def _config(asked: Asked, _name: str) -> Iterable[str]:
-    values = {
-        "AccountingStorageEnforce": "associations,limits,qos",
-        "ClusterName": CLUSTER,
-        "KillWait": f"{KILL_WAIT_S} sec",
-        "MessageTimeout": f"{MESSAGE_TIMEOUT_S} sec",
-        "MinJobAge": f"{MIN_JOB_AGE_S} sec",
-        "SLURM_VERSION": VERSION,
-    }
-    lines = (f"{name:<23} = {value}" for name, value in values.items())
-    return [f"Configuration data as of {stamp(asked.now, asked.call.environment, '')}", *lines]
+    head = f"Configuration data as of {stamp(asked.now, asked.call.environment, '')}"
+    return [head, f"ClusterName             = {CLUSTER}", f"SLURM_VERSION           = {VERSION}"]
 
 
 def _partitions(asked: Asked, _name: str) -> Iterable[str]:
@@ -197,7 +186,7 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
         nodes, default = site.nodes_of(name), "YES" if name == site.partitions[-1] else "NO"
         yield (
             f"PartitionName={name} AllowAccounts=ALL AllowQos=ALL Default={default} MaxNodes=UNLIMITED "
-            f"MaxTime={duration(MAX_PARTITION_S)} State=UP TotalCPUs={sum(node.cpus for node in nodes)} "
+            f"MaxTime={duration_text(MAX_PARTITION_S)} State=UP TotalCPUs={sum(node.cpus for node in nodes)} "
             f"TotalNodes={len(nodes)}"
         )
 
@@ -244,10 +233,10 @@ def sinfo(asked: Asked) -> Iterable[str]:
             "R": node.partition,
             "t": "mix" if node.name in used else "idle",
             "N": node.name,
-            "l": duration(MAX_PARTITION_S),
+            "l": duration_text(MAX_PARTITION_S),
             "c": str(node.cpus),
             "z": f"{node.cpus}:1:1",
-            "G": node.gres,
+            "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
         }
         rows.append({"a": "up", "D": "1", "m": "20000", **row})
     form = options.get("format", "%9P %.5a %.10l %.6D %.6t %N")
@@ -275,7 +264,7 @@ def _qos_row(queue: Queue) -> dict[str, str]:
         "name": queue.name,
         "priority": str(priority_of(queue)),
         "flags": "DenyOnLimit",
-        "maxwall": duration(60 * (queue.max_minutes or 0)),
+        "maxwall": duration_text(60 * (queue.max_minutes or 0)),
         **{name: "" if limit is None else str(limit) for name, limit in limits.items()},
     }
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labtui.domain.profile import Queue
-from labtui.practice.words import compressed, duration, stamp
+from labtui.practice.words import compressed, stamp
 from labtui.slurm import states
+from labtui.slurm.values import duration_text
 
 if TYPE_CHECKING:
     from labtui.practice.controller import Controller
@@ -129,7 +130,7 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
     return {
         **dict.fromkeys("AFi", number),
         "D": str(asked.nodes),
-        "M": duration(job.elapsed_s(now), hours=False),
+        "M": duration_text(job.elapsed_s(now), hours=False),
         "N": job.node_list,
         "P": asked.partition,
         "R": f"({job.reason})" if waits else job.node_list,
@@ -140,7 +141,7 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
         "e": stamp(job.end_time if job.finished else end, environment, "N/A"),
         "j": asked.name,
         "k": asked.comment or "(null)",
-        "l": duration(asked.time_limit_s, hours=False),
+        "l": duration_text(asked.time_limit_s, hours=False),
         "q": asked.queue.name,
         "r": job.reason,
         "t": SHORT[job.state],
@@ -155,7 +156,7 @@ def account_row(job: Job, environment: Mapping[str, str], control: Controller, n
         asked.account,
         str(asked.cpus if job.node or (job.start_time is None and job.finished) else 0),
         asked.comment,
-        duration(used_s),
+        duration_text(used_s),
         str(used_s),
         stamp(job.end_time if job.finished else None, environment, "Unknown"),
         job.exit_code,
@@ -169,7 +170,7 @@ def account_row(job: Job, environment: Mapping[str, str], control: Controller, n
         stamp(job.start_time, environment, "Unknown"),
         "CANCELLED by 1000" if job.state == "CANCELLED" else job.state,
         stamp(job.submit_time, environment, "Unknown"),
-        duration(asked.time_limit_s),
+        duration_text(asked.time_limit_s),
         str(asked.time_limit_s // 60),
         control.site.user,
     )

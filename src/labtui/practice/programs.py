@@ -86,11 +86,6 @@ class RehearsedTime:
 
 # --------------------------------------------------------------------------- asking the cluster
 
-PASSED = (
-    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "TZ", "LC_", "LANG", "PATH", "HOME", "USER", "LOGNAME", "SHELL",
-)  # fmt: skip
-"""What a command other than sbatch tells the cluster's process of its environment, by the names' beginnings."""
-
 
 def ask_cluster(program: str, words: list[str]) -> None:
     """Send the call to the cluster's process and print its answer: a line of JSON each way."""
@@ -107,11 +102,7 @@ def ask_cluster(program: str, words: list[str]) -> None:
         "program": program,
         "words": words,
         "folder": os.getcwd(),
-        "environment": {
-            name: value
-            for name, value in os.environ.items()
-            if program == "sbatch" or name.startswith(PASSED)
-        },
+        "environment": dict(os.environ),
         "stdin": sys.stdin.buffer.read().decode("latin-1") if takes_input else "",
     }
     data = json.dumps(call).encode()

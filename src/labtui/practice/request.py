@@ -30,11 +30,6 @@ class Node(msgspec.Struct, frozen=True):
     cpus: int
     gpus: int = 0
 
-    @property
-    def gres(self) -> str:
-        """Its GPUs as Slurm writes them."""
-        return f"gpu:hopper:{self.gpus}" if self.gpus else "(null)"
-
 
 class Site(msgspec.Struct, frozen=True):
     """Everything a submission is measured against. `max_jobs` is the laptop's limit: so many scripts run at once."""

@@ -23,20 +23,9 @@ def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -
     form = environment.get("SLURM_TIME_FORMAT", "%Y-%m-%dT%H:%M:%S")
     if form == "%s":
         return str(int(seconds))
-    if form in ("standard", ""):
-        form = "%Y-%m-%dT%H:%M:%S"
     zone = environment.get("TZ", "")
     moment = time.gmtime(seconds) if zone in ("UTC", "UTC0", "GMT") else time.localtime(seconds)
     return time.strftime(form, moment)
-
-
-def duration(seconds: float, *, hours: bool = True) -> str:
-    """``00:00:06`` or ``2-00:00:00``, as sacct and scontrol write it; without `hours` squeue's ``0:06``."""
-    days, rest = divmod(int(seconds), 86400)
-    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    if days:
-        return f"{days}-{clock}"
-    return clock if hours else re.sub(r"^(00:)?0?(?=\d+:)", "", clock)
 
 
 Answer = tuple[int, str, str]
@@ -65,7 +54,6 @@ class Call(msgspec.Struct, frozen=True):
 VERSION = "22.05.8"
 MIN_JOB_AGE_S = 300
 KILL_WAIT_S = 30
-MESSAGE_TIMEOUT_S = 10
 
 
 def compressed(names: Sequence[str]) -> str:

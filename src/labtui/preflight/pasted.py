@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, replace_line, rule
-from labtui.slurm.batch_script import JobScript, outside_quotes, without_comment
+from labtui.slurm.batch_script import JobScript, without_comment
+from labtui.slurm.script_commands import quoting
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _LONG_OPTION = re.compile(rf"(?<![^\s('\"=])[{_DASHES}]+[ \t\u00a0]*(?=[A-Za-z])(?P<word>[A-Za-z][\w-]*)")
@@ -58,7 +59,7 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
 
 def _plain(code: str) -> str:
     """A shell line with plain characters; what stands in straight quotes keeps its dashes and quotes."""
-    outside = outside_quotes(code)
+    outside = [free for _, free, _ in quoting(code)]
 
     def dashed(match: re.Match[str]) -> str:
         if not outside[match.start()]:

@@ -199,8 +199,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
     @property
     def cpus(self) -> int | None:
         """CPUs per task; None when it is not said as a number."""
-        value = self.value("cpus-per-task")
-        return number(value)
+        return number(self.value("cpus-per-task"))
 
 
 def is_training(text: str) -> bool:
@@ -273,8 +272,3 @@ def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
         if not _open_quote(text):
             return end
     return 0
-
-
-def outside_quotes(line: str) -> list[bool]:
-    """For every character of a shell line: whether it stands outside straight quotes."""
-    return [outside for _, outside, _ in quoting(line)]

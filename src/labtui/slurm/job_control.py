@@ -120,10 +120,6 @@ def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") 
     return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
 
 
-NO_ARRAY = "4294967294"
-"""What Slurm writes for ``%a`` in a job that is no array."""
-
-
 def first_node(nodes: str) -> str:
     """The first host of ``as01r1b[01-03,07],gs02``; "" for none."""
     match = re.match(r"([^,\[]+)(?:\[(\w+))?", nodes)
@@ -134,7 +130,7 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
     """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job."""
     if "\\" in pattern:
         return pattern.replace("\\", "")
-    texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": NO_ARRAY, "N": node or None,
+    texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": "4294967294", "N": node or None,
               "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
 
     def put(code_found: re.Match[str]) -> str:

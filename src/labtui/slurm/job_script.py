@@ -13,6 +13,7 @@ from labtui.domain.errors import TemplateError
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import shell_file
+from labtui.slurm.values import duration_text
 
 _DIRECTIVE_VALUE = re.compile(r"[A-Za-z0-9._+:=/@,%-]+")
 PLACE = re.compile(r"@\{([a-z][a-z0-9_]*)\}")
@@ -56,7 +57,6 @@ STARTED_GUARD = shell_file("started-guard").partition("\n")[2]
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MINUTES_PER_DAY = 24 * 60
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "title": _title(draft),
         "job_name": draft.job_name,
         "account_lines": _account_lines(draft, profile),
-        "time": time_text(draft.time_limit_minutes),
+        "time": duration_text(60 * draft.time_limit_minutes),
         "token": context.token,
         "edition": context.edition,
         "task": draft.task_id,
@@ -197,13 +197,6 @@ def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) 
             "Write the full path of the image, starting with a slash.",
         )
     return image
-
-
-def time_text(minutes: int) -> str:
-    """Minutes in a form nobody misreads: ``01:15:00``, ``2-00:30:00`` (``75:00`` is read as 75 minutes)."""
-    days, rest = divmod(minutes, _MINUTES_PER_DAY)
-    clock = f"{rest // 60:02d}:{rest % 60:02d}:00"
-    return f"{days}-{clock}" if days else clock
 
 
 def _check(draft: SubmissionDraft) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
-from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
+from labtui.slurm.site_probe import CONTAINER_PROGRAMS, DATA_FOLDER, SitePartition, SiteProbe
 from labtui.slurm.states import sentences
 from labtui.slurm.values import number
 
@@ -256,12 +256,9 @@ def _launch(site: SiteProbe, choices: Choices) -> Iterator[str]:
     training = choices.training or ("" if site.tensorflow else (_training_options(site) or ("",))[0])
     source = "as given" if choices.training else "found there"
     if training.endswith((".sif", ".simg")):
-        loaders = (
-            name
-            for name in ("singularity", "apptainer")
-            if any(m.split("/")[0] == name for m in site.modules)
-        )
-        yield _pair("modules", [] if site.programs else list(loaders)[:1], "module avail")
+        families = {name.partition("/")[0] for name in site.modules}
+        loaders = [name for name in CONTAINER_PROGRAMS if name in families and not site.programs]
+        yield _pair("modules", loaders[:1], "module avail")
         yield _pair("container", training, source)
         yield _pair("runtime", site.programs[0] if site.programs else "singularity", "command -v")
         yield _pair("python", "python", "inside the container")

@@ -61,6 +61,15 @@ def duration_seconds(text: str) -> float | None:
     return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
+def duration_text(seconds: float, *, hours: bool = True) -> str:
+    """``00:00:06`` or ``2-00:00:00``, which nobody misreads; without `hours` squeue's ``0:06``."""
+    days, rest = divmod(int(seconds), 86400)
+    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    if days:
+        return f"{days}-{clock}"
+    return clock if hours else re.sub(r"^(00:)?0?(?=\d+:)", "", clock)
+
+
 def size_kib(text: str, unit: str = "K") -> float | None:
     """KiB of ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for anything else."""
     match = _SIZE.fullmatch(text.replace(" ", ""))
