@@ -173,7 +173,7 @@ HOSTILE = st.lists(PIECES | st.text(max_size=3), min_size=1, max_size=4).map("".
 FIELDS = st.sampled_from(
     [
         *("task_id", "job_name", "account", "qos", "reservation", "data_dir", "container", "model", "script"),
-        *("extra", "token", "edition", "remote_dir", "module", "env", "python", "user", "gres"),
+        *("extra", "token", "edition", "module", "env", "python", "user", "gres"),
     ]
 )
 FORM: JobForm = "one-gpu"
@@ -186,7 +186,7 @@ def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
         spec = replace(spec, **{field: value})
     elif field == "extra":
         spec = replace(spec, extra_args=(value, "--images", "1"))
-    elif field in ("token", "edition", "remote_dir", "user"):
+    elif field in ("token", "edition", "user"):
         context = replace(context, **{field: value})
     elif field == "gres":
         profile = replace(profile, gres=value)
