@@ -23,7 +23,7 @@ CLUSTER = """
 import time
 from labtui.practice.cluster import PracticeCluster
 with PracticeCluster() as cluster:
-    assert cluster.login.port
+    assert cluster.settings()["port"]
 """
 SCREENS = "import textual.app, labtui.tui.app"
 IDLE = """

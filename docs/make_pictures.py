@@ -52,7 +52,7 @@ SHOTS = (
 NODES_LAB, NODES_TASK, NODES_RUN = "hpc4ai-ch12", "12.2", 5
 NODES = (
     Shot("nodes-plan", (120, 40), ("s",), "8 on 2 nodes"),
-    Shot("nodes-run", (120, 40), ("r",), "done in"),
+    Shot("nodes-run", (120, 40), ("r",), "✔"),
     Shot("nodes-charts", (120, 40), ("c", "3"), "Speedup"),
 )
 """A run of sixteen GPUs on four nodes, beside the other sizes."""
@@ -196,7 +196,7 @@ def several_nodes(place: Path) -> None:
 
     edition = load_edition(NODES_LAB)
     with PracticeCluster(factor=FACTOR) as cluster:
-        settings = Settings(edition=NODES_LAB, **cluster.login.settings(edition.framework_scripts))
+        settings = Settings(edition=NODES_LAB, **cluster.settings(edition.framework_scripts))
         folder = LabFolder.create(place / "several", settings, withheld=edition.withheld_scripts)
         _of_nodes(NODES[0], folder.path, None)  # before its runs are done
         session = Session.open(folder.path)
@@ -250,7 +250,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         lab = make_folder(Path(place) / "lab", practice=True).path
         session = open_session(lab)
-        session.asked = []
         lab_session(session, practice=True)
         session.close()
         if "screens" in wanted:
