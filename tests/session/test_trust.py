@@ -24,7 +24,7 @@ from labtui.domain.errors import FolderError, StoreError, UsageError
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
-from labtui.session.opening import copied_state, effects_of_trust, lock_folder
+from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
 from labtui.session.settings import (
     NotTrusted,
@@ -250,11 +250,11 @@ def test_a_mirror_or_database_that_claims_a_terabyte_is_not_read_through(receive
     (received / "logs" / name).unlink()
     with (received / "logs" / name).open("wb") as file:
         file.truncate(1 << 40)
-    assert copied_state(LabFolder(received)).runs[1].epochs == ()
+    assert stored_state(LabFolder(received)).runs[1].epochs == ()
     with (received / "labtui.db").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(StoreError, match="larger than"):
-        copied_state(LabFolder(received))
+        stored_state(LabFolder(received))
 
 
 def test_a_hard_link_is_never_written_through(snare):

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from labtui.domain.errors import LabError, NotWritable
+from labtui.domain.errors import LabError
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
 from labtui.lab.checks import TaskCheck, check_all
@@ -31,7 +31,8 @@ from labtui.results.report import accuracy_json, cost_json, results_json, utiliz
 from labtui.results.rows import Results, of_rows, renamed
 from labtui.session.folder import LabFolder
 from labtui.session.labs import gather_evidence, load_edition
-from labtui.session.settings import Settings, check_trust, load_profile
+from labtui.session.opening import stored_state
+from labtui.session.settings import Settings, load_profile
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 MAX_LOG_BYTES = 4_000_000
@@ -145,24 +146,6 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
         cost=lab_cost(state),
         edition=_edition_of(folder),
     )
-
-
-def stored_state(folder: LabFolder) -> LabState:
-    """The state as the lab folder's database has it; empty without one."""
-    from labtui.session.mirrors import state_of
-    from labtui.session.opening import copied_state
-    from labtui.session.store import Store
-
-    if not folder.database_path.exists() or check_trust(folder.path):
-        return copied_state(folder)
-    try:
-        store = Store(folder.database_path, read_only=True)
-    except NotWritable:  # SQLite reads beside a writer only where it can make a file
-        return copied_state(folder)
-    try:
-        return state_of(folder, store)
-    finally:
-        store.close()
 
 
 def _edition_of(folder: LabFolder) -> Edition | None:

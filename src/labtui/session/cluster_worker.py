@@ -314,9 +314,7 @@ class Poller:
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
         if tick.jobs is None:
             self._failures += 1
-            context.raise_problem(
-                QUEUE_KEY, RemoteFailure(tick.problem or "squeue gave no answer.", _QUEUE_HINT)
-            )
+            context.raise_problem(QUEUE_KEY, RemoteFailure(tick.problem, _QUEUE_HINT))
             self._tell(jobs)
         else:
             self._failures = 0
@@ -332,9 +330,9 @@ class Poller:
     def _note_accounting(self, tick: Tick) -> None:
         if tick.accounting is not None:
             self._context.clear_problem(ACCOUNTING_KEY)
-            return
-        problem = tick.accounting_problem or "Slurm's accounting gave no answer."
-        self._context.raise_problem(ACCOUNTING_KEY, RemoteFailure(problem, _ACCOUNTING_HINT))
+        else:
+            problem = RemoteFailure(tick.accounting_problem, _ACCOUNTING_HINT)
+            self._context.raise_problem(ACCOUNTING_KEY, problem)
 
     def _tell(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
         before = self._context.state

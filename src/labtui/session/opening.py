@@ -113,16 +113,24 @@ def _only_read(sentence: str) -> NotWritable:
     return NotWritable(f"{sentence} It is open for reading only.", hint)
 
 
-def copied_state(folder: LabFolder) -> LabState:
-    """The state as a copy of the folder's database has it; empty without one.
+def stored_state(folder: LabFolder) -> LabState:
+    """The state as the folder's database has it, for one look; empty without one.
 
     Raises:
         StoreError: as `Store`.
     """
     if not folder.database_path.exists():
         return LabState()
-    with contextlib.closing(copied_store(folder)) as store:
+    with contextlib.closing(_store_to_read(folder)) as store:
         return state_of(folder, store)
+
+
+def _store_to_read(folder: LabFolder) -> Store:
+    """The folder's database beside its writer; a copy where the folder is not trusted or cannot be written."""
+    if check_trust(folder.path) is None:
+        with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only where it can make a file
+            return Store(folder.database_path, read_only=True)
+    return copied_store(folder)
 
 
 def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabError | None = None) -> Store:
@@ -163,7 +171,7 @@ def effects_of_trust(path: Path) -> tuple[str, ...]:
 def _plan_lines(folder: Path) -> tuple[str, ...]:
     """What is sent once it is trusted; the folder's database is read as a copy."""
     try:
-        submissions = copied_state(LabFolder(folder)).submissions.values()
+        submissions = stored_state(LabFolder(folder)).submissions.values()
     except LabError as error:
         return (f"What waits in its submission queue is not known: {error.sentence}",)
     waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]

@@ -112,8 +112,6 @@ class Submitter:
         Files go over the worker's own channel; the question to Slurm is asked in the background, because a hung
         controller may take minutes to say nothing, and logs shall go on meanwhile.
         """
-        if self._busy:
-            return
         now = self._context.now()
         due = next((item for item in self._unknown() if self._known[item.token].look_at <= now), None)
         if due is not None:
