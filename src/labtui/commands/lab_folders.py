@@ -156,10 +156,10 @@ def check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Look at the evidence in the folder; asks no cluster."""
-    from labtui.lab.checks import check_all, progress
+    from labtui.lab.checks import progress
     from labtui.lab.plan import task_of
     from labtui.results.cost import lab_cost
-    from labtui.session.labs import gather_evidence
+    from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
     with Open(args, start=False, looks=True) as lab:
@@ -167,8 +167,7 @@ def run_check(args: argparse.Namespace) -> int:
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View(state=lab.state, edition=edition, opened_at=time.time())
         runs = {number: replace(line.run, phase=line.phase) for number, line in view.every.items()}
-        evidence = gather_evidence(lab.session.folder, edition, replace(lab.state, runs=runs))
-        checks = check_all(edition, evidence)
+        checks = check_folder(lab.session.folder, edition, replace(lab.state, runs=runs))
         view = replace(view, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}
         bill = lab_cost(lab.state, practice=lab.session.practice)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from labtui.cluster.local_files import reader_inside
 from labtui.domain.errors import UsageError
 from labtui.domain.model import plural
 from labtui.domain.tuning import tuning_words
@@ -76,10 +75,8 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
     job, text = session.state.submissions[run.token].job, job_script.decode("utf-8", "replace")
     container = re.search(r"(?:singularity|apptainer) exec (?:-\S+ )*(\S+)", text)
     data = re.search(r"^export CIFAR10_DATA=(\S+)", text, re.MULTILINE)
-    path, samples = session.log_path(run.token, "gpu"), b""
-    if path is not None:
-        with reader_inside(session.folder.path, path) as file:
-            samples = file.read()
+    path = session.log_path(run.token, "gpu")
+    samples = session.folder.read(path) if path is not None else b""
     clock, slowed = clocks(read_samples(samples), run.epochs, n_gpus=run.spec.n_gpus)
     one = row.configuration
     return {

@@ -169,9 +169,7 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        ended = True
-        if self._worker is not None:
-            ended = self._worker.close(timeout_s)
+        ended = self._worker is None or self._worker.close(timeout_s)
         for end in self._threads.values():
             end()
         self._journal.close()

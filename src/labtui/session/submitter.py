@@ -19,7 +19,7 @@ from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, Submit
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
-from labtui.session.journal import Request
+from labtui.session.journal import STORE_KEY, Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
@@ -194,7 +194,7 @@ class Submitter:
         try:
             context.journal.intend(lambda state: state.with_status(token, SubmissionStatus.SENDING))
         except LabError as error:  # it cannot be stored, so nothing is sent
-            context.raise_problem("store", error)
+            context.raise_problem(STORE_KEY, error)
             self._must_wait(submission, error, tried=0)
             return
         options = submission.options
