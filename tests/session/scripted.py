@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
@@ -174,14 +174,14 @@ class ScriptedCluster:
         if self.queue_down:
             return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
-            job_row(job.job_id, job.state, reason=job.reason, name=job.name, comment=f"labtui:{job.token}")
+            job_row(asdict(job) | {"comment": f"labtui:{job.token}"})
             for job in self.jobs.values()
             if job.in_queue
         )
         if self.accounting_down and vanished:
             return Tick(jobs=rows, accounting=None, accounting_problem="sacct failed: Connection refused")
         known = tuple(
-            job_row(job.job_id, job.state, exit_code=job.exit_code, evidence="sacct")
+            job_row(asdict(job) | {"reason": ""}, exit_code=job.exit_code, evidence="sacct")
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )

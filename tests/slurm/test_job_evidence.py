@@ -51,7 +51,7 @@ _ticks = st.one_of(
     st.just(Tick(jobs=None, accounting=None, problem="squeue failed")),
     st.just(Tick(jobs=())),
     st.just(Tick(jobs=(), accounting=None, accounting_problem="sacct failed")),
-    st.builds(lambda word: Tick(jobs=(job_row("7", word),)), _words),
+    st.builds(lambda word: Tick(jobs=(job_row({"job_id": "7", "state": word}),)), _words),
 )
 
 
@@ -84,7 +84,7 @@ def test_what_was_known_stays_beside_unknown_since():
 
 def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    row = job_row("7", "PENDING", start=9_600.0)
+    row = job_row({"job_id": "7", "state": "PENDING", "start": "9600"})
     lab = after(seen(observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
@@ -92,14 +92,14 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
 def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again():
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    running = job_row("7", "RUNNING", start=5.0)
+    running = job_row({"job_id": "7", "state": "RUNNING", "start": "5"})
     lab = after(seen(observe(lab, Tick(jobs=(running,)), 10.0)), state=lab)
     silent = Tick(jobs=None, accounting=None, problem="squeue failed")
     for moment in (20.0, 4000.0):
         lab = after(seen(observe(lab, silent, moment)), state=lab)
     assert lab.submissions["t1"].job.phase is JobPhase.UNKNOWN
     for moment in (4010.0, 4020.0):
-        waiting = job_row("7", "PENDING")
+        waiting = job_row({"job_id": "7", "state": "PENDING"})
         lab = after(seen(observe(lab, Tick(jobs=(waiting,)), moment)), state=lab)
     job = lab.submissions["t1"].job
     assert (job.restarts, job.start_time, job.phase) == (1, None, JobPhase.QUEUED)

@@ -5,7 +5,7 @@ unknown name fails the whole query. A failed, cut or unreadable answer of the qu
 which is never "finished".
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,35 +24,6 @@ _ACCOUNTING = (
     ("partition", "Partition"), ("qos", "QOS"), ("comment", "Comment"), ("name", "JobName"),
 )  # fmt: skip
 ACCOUNTING_FIELDS = tuple(field for _, field in _ACCOUNTING)
-
-
-def job_row(
-    job_id: str,
-    state: str,
-    *,
-    evidence: str = "squeue",
-    start: float | None = None,
-    end: float | None = None,
-    reason: str = "",
-    **fields: Any,
-) -> JobView:
-    """One job as the queue or accounting (`evidence`) shows it; times in UNIX seconds of the cluster.
-
-    In the queue `start` is an estimate while the job waits, the true start afterwards.
-    """
-    phase = phase_of(state)
-    estimated = evidence == "squeue" and phase is JobPhase.QUEUED
-    return JobView(
-        job_id=job_id,
-        phase=phase,
-        slurm_state=state,
-        reason="" if reason == "None" else reason,
-        start_estimate=start if estimated else None,
-        start_time=None if estimated else start,
-        end_time=end if phase is JobPhase.FINISHED else None,
-        evidence=evidence,
-        **fields,
-    )  # fmt: skip
 
 
 class Rows(NamedTuple):
@@ -75,7 +46,7 @@ def parse_accounting(text: str, nonce: str) -> Rows:
             continue
         fields = dict(zip((name for name, _ in _ACCOUNTING), record, strict=True))
         minutes, elapsed = number(fields["minutes"]), number(fields["elapsed"])
-        rows[number_of_job] = _row(
+        rows[number_of_job] = job_row(
             fields | {"job_id": number_of_job},
             evidence="sacct",
             exit_code=fields["exit_code"].strip(),
@@ -112,9 +83,8 @@ def parse_queue(text: str, nonce: str) -> Rows:
             unread.append(piece)
             continue
         fields = dict(zip((name for name, _ in FIELDS), values, strict=True))
-        row = _row(
+        row = job_row(
             fields,
-            reason="" if fields["reason"] in _EMPTY else fields["reason"].strip(),
             time_limit_s=duration_seconds(fields["limit"]),
             elapsed_s=duration_seconds(fields["used"]),
         )
@@ -122,20 +92,33 @@ def parse_queue(text: str, nonce: str) -> Rows:
     return Rows(tuple(rows.values()), tuple(unread))
 
 
+_TEXTS = ("partition", "qos", "node", "work_dir", "comment")
 _EMPTY = {"N/A", "(null)", "n/a", "None assigned"}
+"""What Slurm writes where one of these texts has no value; a reason that is none is "None"."""
 
 
-def _row(fields: dict[str, str], **more: Any) -> JobView:
-    """A job by the fields that queue and accounting have in common, and `more` of those that differ."""
-    texts = {name: fields.get(name, "") for name in ("partition", "qos", "node", "work_dir", "comment")}
-    return job_row(
-        fields["job_id"].strip(),
-        plain_state(fields["state"]),
-        start=epoch_seconds(fields["start"]),
-        submit_time=epoch_seconds(fields["submit"]),
-        end=epoch_seconds(fields["end"]),
-        name=fields["name"],
-        **{name: "" if text.strip() in _EMPTY else text for name, text in texts.items()},
+def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any) -> JobView:
+    """A job by the texts that queue and accounting (`evidence`) have in common, and `more` of those that differ.
+
+    In the queue its start is an estimate while the job waits, the true start afterwards.
+    """
+    state, start = plain_state(fields["state"]), epoch_seconds(fields.get("start", ""))
+    phase, reason = phase_of(state), fields.get("reason", "").strip()
+    estimated = evidence == "squeue" and phase is JobPhase.QUEUED
+    given = {name: fields.get(name, "") for name in _TEXTS}
+    texts: dict[str, Any] = {name: "" if text.strip() in _EMPTY else text for name, text in given.items()}
+    return JobView(
+        job_id=fields["job_id"].strip(),
+        phase=phase,
+        slurm_state=state,
+        reason="" if reason in _EMPTY | {"None"} else reason,
+        submit_time=epoch_seconds(fields.get("submit", "")),
+        start_estimate=start if estimated else None,
+        start_time=None if estimated else start,
+        end_time=epoch_seconds(fields.get("end", "")) if phase is JobPhase.FINISHED else None,
+        evidence=evidence,
+        name=fields.get("name", ""),
+        **texts,
         **more,
     )
 
