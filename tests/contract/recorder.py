@@ -73,7 +73,6 @@ def record_all(site: Site, target: Path) -> None:
     recorder.record("squeue-nothing", f"{PINNED}{QUEUE}")
     recorder.record("sacct-nothing", f"{PINNED}{ACCOUNTING}")
     limited = recorder.submit(f"{cpu} -t 1 -J limited --comment=labtui:limited long.sh")
-    recorder.record("scontrol-unknown-job", "scontrol show job 999999")
     _record_refusals(recorder)
     _record_life(recorder, cpu, gpu)
     recorder.wait_for(limited, "TIMEOUT")
@@ -107,7 +106,6 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     for job, state in ((odd, "RUNNING"), (done, "COMPLETED"), (failed, "FAILED")):
         recorder.wait_for(job, state)
     recorder.record("squeue-mixed", f"{PINNED}{QUEUE}")
-    recorder.record("scontrol-job-running", f"{PINNED}scontrol show job {odd}")
     recorder.run(f"scancel {held} {odd} {later}")
     for job in (done, failed, refused, held, odd):
         recorder.wait_for_accounting(job)
